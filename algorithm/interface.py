@@ -1,0 +1,234 @@
+"""READ FIRST: the contract between the extender and a scheduling algorithm.
+
+An algorithm answers one question: which node does this pod go to? The extender does the rest: HTTP, caches, holds,
+binding, retries, faults. This is the life of a pod as an algorithm sees it:
+
+                     add_unallocated_pod                     add_allocated_pod
+        (unknown) ------------------------> UNALLOCATED ------------------------> ALLOCATED
+            |                                |   ^  | delete_unallocated_pod       |  |  |
+            |                    schedule()  |   |  v                              |  |  | update_allocated_pod
+            |                  any number of |   | (unknown)                       |  |  v (still allocated)
+            |                       times    +---+ <-------------------------------+  |
+            |                                          delete_allocated_pod           |
+            |                                       (the proposal came to nothing:    |
+            |                                        add_unallocated_pod follows      |
+            |                                        if the pod still exists)         |
+            +-------------------------------------------------------------------------+
+              add_allocated_pod (a pod found bound: recovery after a restart, or a pod
+              that somebody else bound; it may never have been unallocated here)
+
+ALLOCATED begins when the extender takes your `Bind` for real (it then offers the node to kube-scheduler), not when
+the API server confirms it. You are not told the difference: allocated is allocated.
+
+Guarantees that the extender gives
+----------------------------------
+* **Never concurrent.** No method is called while another one runs. You need no locks.
+* **Ordered and once.** For each pod (by UID): `add_allocated_pod` exactly once per allocation, `delete_allocated_pod`
+  exactly once for each of these, with the very record that the add (or the last `update_allocated_pod`) had. The same
+  holds for the unallocated pair. A pod is never in both sets. `add_allocated_pod` is preceded by
+  `delete_unallocated_pod` *only if the pod disappears*: going from unallocated to allocated is the one call.
+* **Everything that takes room is told.** Also pods that are not yours (other schedulers', DaemonSets) come as
+  allocated; only yours come as unallocated and to `schedule`. Finished pods are deleted pods.
+* **Read-only records.** Pod and Node are immutable; so are the results you give.
+* **An allocated record carries the decision.** `node_name` is set and the annotations of your `Bind` are merged into
+  `annotations`, now and after a restart: that is where to keep what you must remember. Trust it only on pods that
+  have a node: anybody can write annotations on a pod that waits.
+* **Nodes may be unknown.** A pod may be allocated on a node that you have not been told of yet, or no longer.
+* At start all nodes come first, then all bound pods, in any order, then the rest.
+
+Promises that an algorithm makes
+--------------------------------
+* **schedule leaves no trace.** It may be called hypothetically (kube-scheduler tries and abandons, `waggle plan`
+  asks "what if"). What it decides counts only once `add_allocated_pod` (or `add_preempting_pod`) comes. Caches that
+  cannot be observed are fine.
+* **An exception changes nothing.** If you raise, your state is as before. Raise `PodRefused` when the pod itself is
+  wrong (its author reads your text); anything else is reported as a bug of the algorithm.
+* **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims run on `suggested_nodes` and have lower
+  priority than the pod. The extender checks, and refuses your answer otherwise.
+* **Deterministic.** The same calls give the same answers, in every process: sort before you iterate over sets, don't
+  ask the clock, don't draw random numbers. Otherwise nothing can be replayed.
+* **Fast.** kube-scheduler stands still while you decide. Keep incrementally what you would otherwise recompute.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Self, overload
+
+import msgspec
+
+from algorithm.model import Node, Pairs, Pod
+from algorithm.reasons import Reason
+
+
+class Phase(StrEnum):
+    """Why `schedule` is asked."""
+
+    #: Find a place. `suggested_nodes` are the nodes that kube-scheduler's own plug-ins accept.
+    FILTERING = "Filtering"
+    #: Nothing was free: whom to evict? `suggested_nodes` are those where evicting pods could make room in-tree.
+    PREEMPTING = "Preempting"
+
+
+class SuggestedNodes(Sequence[str]):
+    """The names of the offered nodes: an immutable sequence with a cheap `in`.
+
+    The order is the caller's and means nothing (kube-scheduler rotates it): sort if order decides. kube-scheduler may
+    offer only a sample of what would fit, only one node (a trial), or names that you have not been told of.
+    """
+
+    __slots__ = ("_names", "_set")
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names: tuple[str, ...] = tuple(names)
+        self._set: frozenset[str] | None = None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.as_set()
+
+    def as_set(self) -> frozenset[str]:
+        """The names as a set, made once and only if somebody asks: hashing 5,000 names costs a quarter millisecond."""
+        if self._set is None:
+            self._set = frozenset(self._names)
+        return self._set
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self._names[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SuggestedNodes) and self._names == other._names
+
+    def __hash__(self) -> int:
+        return hash(self._names)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self._names[:5]) + (", ..." if len(self._names) > 5 else "")
+        return f"SuggestedNodes({len(self)}: {shown})"
+
+
+class Bind(msgspec.Struct, frozen=True, tag=True):
+    """Put the pod on `node`. `annotations` are written on the pod atomically with its binding."""
+
+    node: str
+    annotations: Pairs = ()
+
+
+class Victim(msgspec.Struct, frozen=True, order=True):
+    """A pod that has to go: where it runs and its UID."""
+
+    node: str
+    uid: str
+
+
+class Preempt(msgspec.Struct, frozen=True, tag=True):
+    """Room can be made by evicting `victims`, which may run on several nodes (a gang's victims do).
+
+    kube-scheduler evicts on *one* node per pod; name all the same what the whole plan needs for this pod. Empty means:
+    nothing more to evict for this pod, wait until others are gone.
+    """
+
+    victims: tuple[Victim, ...]
+    reason: Reason
+
+
+class Wait(msgspec.Struct, frozen=True, tag=True):
+    """No place now. `reason` is the dominant one; `nodes` says more about single nodes, where there is more to say.
+
+    An offered node that is not in `nodes` is refused with `reason`.
+    """
+
+    reason: Reason
+    nodes: Mapping[str, Reason] = {}
+
+
+ScheduleResult = Bind | Preempt | Wait
+
+
+class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an error of the program
+    """The pod cannot be scheduled as it is declared; its author is shown `reason`. State is unchanged."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+class SchedulerAlgorithm(ABC):
+    """What an author implements: nine methods, and six more if they are of use."""
+
+    # -- the cluster ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def add_node(self, node: Node) -> None:
+        """A node appeared. Pods may have been allocated on its name before."""
+
+    @abstractmethod
+    def update_node(self, old: Node, new: Node) -> None:
+        """A node changed: room, labels, health. `old` is the record given before."""
+
+    @abstractmethod
+    def delete_node(self, node: Node) -> None:
+        """A node went away. Pods that were allocated on it stay allocated until they are deleted."""
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        """A pod of yours wants a place (also one whose place came to nothing)."""
+
+    @abstractmethod
+    def delete_unallocated_pod(self, pod: Pod) -> None:
+        """A pod that waited went away, or changed: then add_unallocated_pod follows with its new record."""
+
+    @abstractmethod
+    def add_allocated_pod(self, pod: Pod) -> None:
+        """A pod takes room on `pod.node_name`: your `Bind` was taken, or it was found bound."""
+
+    @abstractmethod
+    def delete_allocated_pod(self, pod: Pod) -> None:
+        """An allocated pod ended, was deleted, or its proposal came to nothing: its room is free."""
+
+    @abstractmethod
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        """Decide about a pod that is not allocated. See the module's text: leaves no trace.
+
+        `pod` is the caller's record and may be newer than the one of add_unallocated_pod; that one always came before.
+        Raises PodRefused if the pod can never be scheduled as declared.
+        """
+
+    # -- optional ---------------------------------------------------------------------------------------------
+
+    def update_allocated_pod(self, old: Pod, new: Pod) -> None:  # noqa: B027
+        """An allocated pod changed where it is (labels, resources resized in place). Never its node or UID."""
+
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:  # noqa: B027
+        """Your `Preempt` was taken: keep what its victims free for this pod. Called again when the plan changes.
+
+        Ends with `delete_preempting_pod`, or with `add_allocated_pod` for the pod, whichever comes first.
+        """
+
+    def delete_preempting_pod(self, pod: Pod) -> None:  # noqa: B027
+        """The pod no longer preempts: it went away, has to wait again, or nobody asked for too long."""
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:  # noqa: ARG002
+        """Scores 0..10 by node name; more is better, missing is 0. Only asked if the operator configured the verb."""
+        return {}
+
+    def inspect(self) -> Mapping[str, Any]:
+        """What people want to see of your state, as JSON-ready data. Called under the lock: keep it short."""
+        return {}
+
+    def fork(self) -> Self:
+        """An independent copy for what-if. Raises NotImplementedError if the algorithm cannot."""
+        raise NotImplementedError(f"{type(self).__name__} does not support what-if")

@@ -1,0 +1,73 @@
+"""Kubernetes quantities as integers: the whole grammar, rounded the way kube-scheduler rounds.
+
+    quantity  = number [suffix]
+    number    = [+-] (digits | digits.digits | digits. | .digits)
+    suffix    = n u m "" k M G T P E | Ki Mi Gi Ti Pi Ei | e/E signed integer
+
+A quantity is exact (it may have up to 9 decimals and any size); a scheduler counts in integers. cpu is
+counted in thousandths of a core and everything else in units (bytes, devices, pods), both rounded *up*, and
+both saturate at 2^63-1, as `MilliValue()` and `Value()` of k8s.io/apimachinery/pkg/api/resource do.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
+
+#: The largest value that a Kubernetes component can hold; larger quantities are cut to it.
+MAX_VALUE = 2**63 - 1
+
+_GRAMMAR = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,9})",
+    re.ASCII,
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXACT = Context(prec=400, Emax=10**9 * 2, Emin=-(10**9) * 2)
+#: Longest text that is read; the API server stores canonical forms, which are far shorter.
+_MAX_LENGTH = 128
+#: An exponent outside of this can only mean 0, "rounds up to one" or "saturates".
+_FAR = 60
+
+
+class QuantityError(ValueError):
+    """A text that is no Kubernetes quantity; the message quotes it and says what was expected."""
+
+
+def parse_quantity(text: str | int | float, *, milli: bool = False) -> int:
+    """The value of a quantity as an integer, rounded up.
+
+    `text` is what stands in a Kubernetes object: normally a string, but JSON numbers are accepted as the API
+    server accepts them. With `milli` the unit is a thousandth (cpu), otherwise one.
+
+    Raises QuantityError for anything outside the grammar.
+    """
+    if isinstance(text, str):
+        return _parse(text, milli)
+    if isinstance(text, bool) or not isinstance(text, int | float):
+        raise QuantityError(f"quantity must be a string like 500m or 2Gi, not {type(text).__name__}")
+    return _parse(repr(text), milli)
+
+
+@lru_cache(maxsize=8192)
+def _parse(text: str, milli: bool) -> int:
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None:
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise QuantityError(f"quantity {shown!r} must be a number with an optional suffix, like 500m, 2, 1.5 or 2Gi")
+    number = Decimal(match["number"])
+    if match["sign"] == "-":
+        number = -number
+    suffix = match["suffix"]
+    if suffix in _BINARY:
+        return _round_up(number * (1 << _BINARY[suffix]) * (1000 if milli else 1))
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    exponent = max(-_FAR - _MAX_LENGTH, min(_FAR + _MAX_LENGTH, exponent + (3 if milli else 0)))
+    return _round_up(number.scaleb(exponent, _EXACT))
+
+
+def _round_up(value: Decimal) -> int:
+    whole = int(value.to_integral_value(ROUND_CEILING, _EXACT))
+    return max(-MAX_VALUE, min(MAX_VALUE, whole))

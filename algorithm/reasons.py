@@ -1,0 +1,111 @@
+"""Why a pod waits or fails: the closed set of reason codes, each with its text.
+
+Whatever waits or fails carries exactly one dominant Reason. The same code stands in the HTTP answer, the pod's
+Event, the metric's label and the explain page, so that a person who saw one finds the others.
+
+Texts are deterministic: the same situation gives the same text, names are sorted, and *no text contains a number
+that moves by itself* (free amounts, times, counters). This is a law, not a taste: kube-scheduler writes the text
+into the pod's condition, that write requeues the pod, and a text that differs each time makes it try the pod
+hundreds of times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class Code(StrEnum):
+    """Every reason there is. `code.template` is its text, with the names of the parameters it needs."""
+
+    template: str
+    preemptible: bool
+
+    def __new__(cls, value: str, template: str, preemptible: bool = False) -> Code:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.template = template
+        member.preemptible = preemptible
+        return member
+
+    # What the algorithm finds about one node. `preemptible`: evicting pods there could help.
+    INSUFFICIENT = "InsufficientResource", "insufficient {resources}", True
+    TOO_MANY_PODS = "TooManyPods", "too many pods", True
+    NODE_LACKS_RESOURCE = "NodeLacksResource", "node never has enough {resources}"
+    NODE_UNKNOWN = "NodeUnknown", "node is not known to the extender yet"
+    NODE_NOT_READY = "NodeNotReady", "node is not ready"
+    NODE_CORDONED = "NodeCordoned", "node is cordoned"
+    HELD_FOR_OTHERS = "HeldForOthers", "room is held for {holder}", True
+    PREEMPTIBLE = "Preemptible", "pods of lower priority would have to go: {victims}", True
+
+    # What the algorithm finds about the pod as a whole.
+    NO_NODE_FITS = "NoNodeFits", "no offered node has room for this pod", True
+    GANG_INCOMPLETE = "GangIncomplete", "gang {gang} waits until {minimum} of its pods exist"
+    GANG_DOES_NOT_FIT = "GangDoesNotFit", "gang {gang} does not fit as a whole: {detail}", True
+    GANG_ELSEWHERE = "GangElsewhere", "gang {gang} holds a place for this pod on {node}"
+    GANG_INVALID = "GangInvalid", "gang {gang} is declared wrongly: {detail}"
+    WAITING_FOR_VICTIMS = "WaitingForVictims", "waits until preempted pods are gone: {victims}"
+    PRIORITY_TOO_LOW = "PriorityTooLow", "only pods of the same or higher priority are in the way", True
+    POD_INVALID = "PodInvalid", "pod cannot be scheduled as declared: {detail}"
+    OTHER = "Other", "{detail}"
+
+    # What the extender itself finds.
+    PLACED_ELSEWHERE = "PlacedElsewhere", "pod is already proposed for {node}"
+    BIND_IN_FLIGHT = "BindInFlight", "pod is being bound to {node}"
+    ALREADY_BOUND = "AlreadyBound", "pod is already bound to {node}"
+    ALREADY_PLACED = "AlreadyPlaced", "pod already has a place on {node}, nothing needs to be preempted"
+    NEVER_PROPOSED = "NeverProposed", "pod was never proposed for {node}; it has to pass filter first"
+    PROPOSED_OTHER_NODE = "ProposedOtherNode", "pod was proposed for {proposed}, not for {node}"
+    UID_MISMATCH = "UidMismatch", "a different pod of this name exists; its UID is {uid}"
+    NOTHING_OFFERED = "NothingOffered", "kube-scheduler offered no node"
+    POD_TERMINATING = "PodTerminating", "pod is being deleted"
+    POD_FINISHED = "PodFinished", "pod has run to its end"
+    NOT_READY = "NotReady", "extender is not ready: {detail}"
+    ALGORITHM_FAILED = "AlgorithmFailed", "scheduling algorithm failed: {detail}"
+    ALGORITHM_MISBEHAVED = "AlgorithmMisbehaved", "scheduling algorithm broke its contract: {detail}"
+    HOLD_EXPIRED = "HoldExpired", "proposed for {node}, but no bind followed in time"
+    NODE_DELETED = "NodeDeleted", "proposed node {node} was deleted"
+    BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"
+    BIND_GONE = "BindGone", "pod was deleted before it could be bound"
+    BIND_STALE = "BindStale", "a different pod of this name exists now"
+    BIND_THROTTLED = "BindThrottled", "API server asked to slow down; the bind will be retried"
+    BIND_REJECTED = "BindRejected", "API server refused the bind: {detail}"
+    BIND_UNKNOWN = "BindUnknown", "outcome of the bind is not known yet; it is being verified"
+    BAD_REQUEST = "BadRequest", "{detail}"
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One code with its parameters. Make it with `reason()`, which checks that the parameters fit the template."""
+
+    code: Code
+    params: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.code.template.format_map(dict(self.params))
+
+    @property
+    def preemptible(self) -> bool:
+        """Whether evicting pods could help: decides between FailedNodes and FailedAndUnresolvableNodes."""
+        return self.code.preemptible
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def reason(code: Code, **params: str | int | Iterable[str]) -> Reason:
+    """A Reason. A parameter that is a collection of names is sorted and joined with commas.
+
+    Raises KeyError if the template needs a parameter that is not given.
+    """
+    made = Reason(code, tuple(sorted((name, _shown(value)) for name, value in params.items())))
+    _ = made.text
+    return made
+
+
+def _shown(value: str | int | Iterable[str]) -> str:
+    if isinstance(value, str | int):
+        return str(value)
+    return ", ".join(sorted(value))

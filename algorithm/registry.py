@@ -1,0 +1,92 @@
+"""Finds algorithms by the entry-point group `waggle.algorithms`. Installed does not mean active.
+
+A plug-in is a `Plugin` object that an installed distribution names in its metadata:
+
+    [project.entry-points."waggle.algorithms"]
+    mine = "my_package:PLUGIN"
+
+The operator's configuration names the one to use, with settings that the plug-in's own model checks:
+
+    algorithm:
+      name: mine
+      settings: {spread: true}
+
+Nothing of a plug-in is imported unless it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from algorithm.interface import SchedulerAlgorithm
+
+GROUP = "waggle.algorithms"
+#: The version of algorithm/interface.py that this Waggle speaks; a plug-in says which one it was written for.
+API_VERSION = 1
+
+S = TypeVar("S", bound=BaseModel)
+
+
+class AlgorithmError(ValueError):
+    """The configured algorithm cannot be used; the message says what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin(Generic[S]):
+    """What a plug-in author exports: how to check the settings and how to make the algorithm from them."""
+
+    settings: type[S]
+    create: Callable[[S], SchedulerAlgorithm]
+    api_version: int = API_VERSION
+
+
+def available() -> dict[str, EntryPoint]:
+    """The installed plug-ins by name, not imported."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+
+
+def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlgorithm:
+    """The algorithm that the configuration names, made from its settings.
+
+    Raises AlgorithmError if there is none of that name, if it speaks another version of the interface, or if a
+    setting is wrong (the message names each field).
+    """
+    plugin = _load(name)
+    try:
+        checked = plugin.settings.model_validate(dict(settings or {}))
+    except ValidationError as error:
+        raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error)}") from error
+    return plugin.create(checked)
+
+
+def _load(name: str) -> Plugin[Any]:
+    points = available()
+    if name not in points:
+        raise AlgorithmError(f"no algorithm named {name!r} is installed; there are: {', '.join(points) or 'none'}")
+    try:
+        plugin = points[name].load()
+    except Exception as error:
+        raise AlgorithmError(f"algorithm {name!r} cannot be imported: {error!r}") from error
+    if not isinstance(plugin, Plugin):
+        raise AlgorithmError(
+            f"algorithm {name!r}: entry point {points[name].value} is not an algorithm.registry.Plugin"
+        )
+    if plugin.api_version != API_VERSION:
+        raise AlgorithmError(
+            f"algorithm {name!r} was written for interface version {plugin.api_version}, this is version {API_VERSION}"
+        )
+    return plugin
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with a configuration, in one line: each field with what was expected."""
+    found = []
+    for item in error.errors(include_url=False):
+        field = ".".join(str(part) for part in item["loc"]) or "(top level)"
+        found.append(f"{field}: {item['msg']}")
+    return "; ".join(found)
