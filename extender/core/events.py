@@ -1,9 +1,9 @@
 """What can happen to the heart (events), and what it then wants done (instructions). Plain data, nothing else.
 
-    kube-scheduler --- FilterRequested, PreemptRequested, BindRequested --->  +-----------+ ---> FilterAnswer,
-    informers -------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------->  |           |      PreemptAnswer, BindAnswer
-    committer -------- BindFinished, PodRead, EvictFinished --------------->  | lifecycle | ---> WriteBinding, ReadPod,
-    timer ------------ Ticked --------------------------------------------->  +-----------+      Evict, Nudge, RecordEvent
+    kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
+    informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
+    committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
+    timer ----------- Ticked -------------------------------------------->  +-----------+     Evict, Nudge, RecordEvent
 
 The rim carries out every instruction exactly once and reports back with the event that the instruction names, with
 the same token. An instruction whose report never comes (a crash) is repaired by verifying, never by guessing.

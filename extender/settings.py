@@ -1,0 +1,137 @@
+"""The configuration file: every field with its default, its unit and what it does.
+
+`waggle serve --config FILE` reads YAML into `Settings`. Unknown keys are refused, and every error names the field. All
+fields have defaults: an empty file is a working configuration for a cluster found by the usual kubeconfig rules.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from algorithm.registry import explain
+
+
+class SettingsError(ValueError):
+    """The configuration cannot be used; the message names the file and each field at fault."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TlsSettings(_Section):
+    """Serve HTTPS. With `client_ca_file` callers must show a certificate that it signed (mutual TLS)."""
+
+    cert_file: Path
+    key_file: Path
+    client_ca_file: Path | None = None
+
+
+class ServerSettings(_Section):
+    """The HTTP face."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(9096, ge=0, le=65535)  # 9096 is HiveD's; 0 takes any free port
+    #: Seconds an idle connection is kept. kube-scheduler's client keeps its own for 90 s and does not retry a POST that
+    #: meets a closed one, so this must be more.
+    keep_alive_seconds: int = Field(120, ge=91)
+    #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
+    max_body_mib: int = Field(32, ge=1, le=1024)
+    tls: TlsSettings | None = None
+
+
+class ClusterSettings(_Section):
+    """How to reach the API server. All empty: in-cluster service account, else the usual kubeconfig."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    #: http(s)://host:port; overrides the server of the kubeconfig. Alone it means: no authentication.
+    server: str | None = None
+    #: Seconds that one API call may take.
+    request_timeout_seconds: float = Field(10, gt=0, le=300)
+    #: Binding writes at the same time.
+    concurrent_writes: int = Field(8, ge=1, le=128)
+
+
+class AlgorithmSettings(_Section):
+    """Which installed algorithm decides, and its own settings (checked by the algorithm's model)."""
+
+    name: str = "packing"
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class PodSettings(_Section):
+    """Which pods are ours. A pod must match every criterion that is given; none given: all that arrive.
+
+    Others pass every filter untouched, and are still counted on their nodes.
+    """
+
+    scheduler_names: tuple[str, ...] = ()
+    #: Pods that name this resource in a request or limit of any container.
+    resource: str = ""
+    #: Pods that have this annotation.
+    annotation: str = ""
+
+
+class HoldSettings(_Section):
+    """Proposals: a filter answer holds its place this long unless a bind follows."""
+
+    #: Seconds from the filter answer to the bind. kube-scheduler binds within milliseconds, but waits at Permit.
+    lease_seconds: float = Field(60, gt=0)
+    #: Seconds until a failed or undecided verification is tried again.
+    verify_seconds: float = Field(5, gt=0)
+
+
+class ForceBindSettings(_Section):
+    """When the server writes a binding itself instead of waiting for kube-scheduler's bind call."""
+
+    #: After that many filter calls for a placed pod that no bind followed; 0 is never.
+    after_filters: int = Field(0, ge=0)
+    #: At once when the decided node was not among those offered.
+    when_not_offered: bool = False
+
+
+class PreemptionSettings(_Section):
+    #: kube-scheduler: answer /preempt, kube-scheduler evicts. direct: evict by ourselves as soon as filter finds victims.
+    mode: Literal["kube-scheduler", "direct"] = "kube-scheduler"
+
+
+class LogSettings(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "console"
+
+
+class Settings(_Section):
+    """The whole configuration file."""
+
+    server: ServerSettings = ServerSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    algorithm: AlgorithmSettings = AlgorithmSettings()
+    pods: PodSettings = PodSettings()
+    holds: HoldSettings = HoldSettings()
+    force_bind: ForceBindSettings = ForceBindSettings()
+    preemption: PreemptionSettings = PreemptionSettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_sections_are_defaults(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if value is not None}
+        return data
+
+
+def load(path: Path) -> Settings:
+    """The settings in a YAML file. Raises SettingsError, naming the file and each field at fault."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    try:
+        return Settings.model_validate({} if data is None else data)
+    except ValidationError as error:
+        raise SettingsError(f"{path}: {explain(error)}") from error
