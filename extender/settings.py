@@ -96,7 +96,7 @@ class ForceBindSettings(_Section):
 
 
 class PreemptionSettings(_Section):
-    #: kube-scheduler: answer /preempt, kube-scheduler evicts. direct: evict by ourselves as soon as filter finds victims.
+    #: kube-scheduler: answer /preempt and let it evict. direct: evict by ourselves as soon as filter finds victims.
     mode: Literal["kube-scheduler", "direct"] = "kube-scheduler"
 
 
