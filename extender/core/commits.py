@@ -1,0 +1,185 @@
+"""What becomes of writes, and of holds whose time is up: unknown is an outcome, and nothing expires unverified.
+
+    WriteBinding --> done -------------------------------> committed, wait for the informer to confirm
+                 --> gone, stale ------------------------> the pod is no more
+                 --> throttled --------------------------> held again, kube-scheduler retries
+                 --> rejected ---------------------------> the place is free again
+                 --> lost, unknown --> ReadPod --> bound here -------> confirmed: it was us, or as good as us
+                                               --> bound elsewhere --> bound there, the place is free
+                                               --> not bound --------> lost: refused for another reason; free
+                                                                       unknown: held, the write may yet arrive
+                                               --> gone -------------> the pod is no more
+                                               --> not readable -----> callers are answered, we read again later
+
+    a hold's time is up --> ReadPod --> not bound --> expired, the place is free
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from algorithm.reasons import Code, Reason, reason
+from extender.core.entry import Entry, State, Why
+from extender.core.events import (
+    BindFinished,
+    EvictFinished,
+    Instruction,
+    OutcomeKind,
+    PodRead,
+    ReadPod,
+    RecordEvent,
+)
+from extender.core.informed import Informed
+from extender.core.ledger import HoldState
+from extender.core.transitions import Facts, Transitions
+
+
+class Commits:
+    """Handles the committer's reports and the holds that are due."""
+
+    def __init__(self, transitions: Transitions, informed: Informed, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.informed = informed
+        self.counts = counts
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def bind_finished(self, event: BindFinished, now: float) -> list[Instruction]:
+        outcome = event.outcome
+        self.counts["binds", outcome.kind.value] += 1
+        entry = self._committing(event.token)
+        if entry is None:
+            return []  # late: the pod went away, or was found bound already
+        entry.tell(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
+        match outcome.kind:
+            case OutcomeKind.DONE:
+                self.t.ledger.committed(event.token, now=now, lease=self.policy.lease)
+                self.t.unresolved.pop(entry.uid, None)
+                return self.informed.answer_binds(entry, None)
+            case OutcomeKind.GONE | OutcomeKind.STALE:
+                return self._vanished(entry, outcome.kind, now)
+            case OutcomeKind.THROTTLED:
+                return self._hold_again(entry, reason(Code.BIND_THROTTLED), now)
+            case OutcomeKind.REJECTED:
+                return self._rejected(entry, outcome.detail, now)
+            case OutcomeKind.LOST | OutcomeKind.UNKNOWN:
+                entry.lost = outcome.detail or "conflict" if outcome.kind is OutcomeKind.LOST else ""
+                return [self._read_outcome(entry, now)]
+
+    def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
+        entry = self.t.roster.holding(event.token)
+        if entry is None or entry.reading is None:
+            return []  # a bind, a filter or an event was quicker
+        why, entry.reading = entry.reading, None
+        pod = event.pod
+        if event.outcome.kind is OutcomeKind.GONE:
+            return self._vanished(entry, OutcomeKind.GONE, now)
+        if event.outcome.kind is not OutcomeKind.DONE or pod is None:
+            return self._unreadable(entry, why, now)
+        if pod.uid != entry.uid:
+            return self._vanished(entry, OutcomeKind.STALE, now)
+        if pod.node_name or pod.finished:
+            return self.informed.pod_found(entry, pod, now)
+        if pod.terminating:
+            return self._vanished(entry, OutcomeKind.GONE, now)
+        return self._not_bound(entry, why, now)
+
+    def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
+        self.counts["evictions", event.outcome.kind.value] += 1
+        entry = self.t.roster.holding(event.token)
+        if entry is not None:
+            entry.tell(now, f"eviction: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
+        return []
+
+    # -- what was found -------------------------------------------------------------------------------------------
+
+    def _not_bound(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
+        if why is Why.UNSEEN:
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return []
+        if why is Why.OUTCOME:
+            return self._not_written(entry, now)
+        hold = self.t.ledger.get(entry.token)
+        if hold is not None and hold.state is HoldState.COMMITTED:
+            self.counts["anomalies", "written_but_unbound"] += 1
+        self.counts["holds", "expired"] += 1
+        self.informed.let_go(entry, reason(Code.HOLD_EXPIRED, node=entry.node), now, expired=True)
+        return self.informed.room_freed(now)
+
+    def _not_written(self, entry: Entry, now: float) -> list[Instruction]:
+        """The read shows it unbound. A write that was refused never comes; one that timed out still may."""
+        if entry.lost:
+            return self._rejected(entry, entry.lost, now)
+        entry.tell(now, "the bind has not arrived so far; the place is kept")
+        return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
+
+    def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
+        self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
+        self.t.unresolved.pop(entry.uid, None)
+        entry.reason = why
+        return self.informed.answer_binds(entry, why)
+
+    def _unreadable(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
+        """Callers are not kept waiting for an API server that does not answer; we look again later."""
+        self.counts["reads", "failed"] += 1
+        if why is not Why.OUTCOME:
+            return []  # due again when the time for this verification is up
+        self.t.unresolved[entry.uid] = now + self.policy.verify
+        entry.reason = reason(Code.BIND_UNKNOWN)
+        return self.informed.answer_binds(entry, entry.reason)
+
+    def _vanished(self, entry: Entry, kind: OutcomeKind, now: float) -> list[Instruction]:
+        code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
+        answers = self.informed.answer_binds(entry, reason(code))
+        return answers + self.informed.pod_gone(entry, "the API server has it no more", now)
+
+    def _rejected(self, entry: Entry, detail: str, now: float) -> list[Instruction]:
+        why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
+        answers = self.informed.answer_binds(entry, why)
+        self.informed.let_go(entry, why, now)
+        shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
+        return [*answers, shown, *self.informed.room_freed(now)]
+
+    def _committing(self, token: int) -> Entry | None:
+        hold = self.t.ledger.get(token)
+        return self.t.roster.holding(token) if hold is not None and hold.state is HoldState.COMMITTING else None
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Instruction]:
+        """Holds that are due are verified; writes and reads that were never reported are looked after."""
+        out: list[Instruction] = []
+        for hold in self.t.ledger.due(now):
+            entry = self.t.roster.holding(hold.token)
+            if entry is not None and self.t.ledger.get(hold.token) is not None:
+                out += self._due(entry, now)
+        for uid in [uid for uid, at in self.t.unresolved.items() if at <= now]:
+            entry = self.t.roster.get(uid)
+            if entry is not None:
+                out.append(self._read_outcome(entry, now))
+        return out
+
+    def _due(self, entry: Entry, now: float) -> list[Instruction]:
+        if entry.state is State.PREEMPTING:
+            self.counts["holds", "preemption_expired"] += 1
+            self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
+            return self.informed.room_freed(now)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
+        entry.reading = Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN
+        return [_read(entry)]
+
+    def _read_outcome(self, entry: Entry, now: float) -> ReadPod:
+        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        entry.reading = Why.OUTCOME
+        return _read(entry)
+
+    def next_due(self) -> float | None:
+        """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        times = list(self.t.unresolved.values())
+        deadline = self.t.ledger.next_deadline()
+        return min([*times, deadline] if deadline is not None else times, default=None)
+
+
+def _read(entry: Entry) -> ReadPod:
+    return ReadPod(entry.token, entry.key.namespace, entry.key.name, entry.uid)

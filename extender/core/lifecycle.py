@@ -1,0 +1,189 @@
+"""The heart: one event in, the instructions it causes out.
+
+    handle(event, now) -> [instruction, ...]
+
+`transitions.py` has the state machine and its diagram, `verbs.py` what kube-scheduler asks, `informed.py` what the
+informers say, `commits.py` what becomes of writes and of time. Here they are put together, in front of one algorithm.
+
+Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
+give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
+of the heart itself. `validate()` re-derives every invariant and raises AssertionError with the pod's story.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.model import Pod
+from algorithm.reasons import Code, reason
+from extender.core.commits import Commits
+from extender.core.entry import Entry, State
+from extender.core.events import (
+    BindAnswer,
+    BindFinished,
+    BindRequested,
+    Event,
+    EvictFinished,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodRead,
+    PodSeen,
+    PreemptAnswer,
+    PreemptRequested,
+    Synced,
+    Ticked,
+)
+from extender.core.informed import Informed
+from extender.core.policy import Policy
+from extender.core.teller import Teller
+from extender.core.transitions import Transitions
+from extender.core.verbs import Verbs
+
+
+class Lifecycle:
+    """All pods, one algorithm. Not thread-safe: the rim has one lock around it."""
+
+    def __init__(self, algorithm: SchedulerAlgorithm, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.teller = Teller(algorithm)
+        self.transitions = Transitions(self.teller, self.policy)
+        self.synced = False
+        self._informed = Informed(self.transitions, self.counts)
+        self._verbs = Verbs(self.transitions, self.counts)
+        self._commits = Commits(self.transitions, self._informed, self.counts)
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """What this event causes. `now` is in seconds of a clock that never goes back."""
+        match event:
+            case FilterRequested() | PreemptRequested() | BindRequested() if not self.synced:
+                return [_not_ready(event)]
+            case FilterRequested():
+                return self._verbs.filter(event, now)
+            case PreemptRequested():
+                return self._verbs.preempt(event, now)
+            case BindRequested():
+                return self._verbs.bind(event, now)
+            case PodSeen():
+                return self._informed.pod_seen(event, now)
+            case PodGone():
+                return self._informed.pod_lost(event, now)
+            case NodeSeen():
+                return self._informed.node_seen(event, now)
+            case NodeGone():
+                return self._informed.node_gone(event, now)
+            case BindFinished():
+                return self._commits.bind_finished(event, now)
+            case PodRead():
+                return self._commits.pod_read(event, now)
+            case EvictFinished():
+                return self._commits.evict_finished(event, now)
+            case Synced():
+                self.synced = True
+                return []
+            case Ticked():
+                return self._commits.tick(now) + self._informed.nudge(now)
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        """Scores 0..10; the place that a pod already has is the best."""
+        if not self.synced or not self.policy.ours(pod):
+            return {}
+        entry = self.transitions.roster.get(pod.uid)
+        if entry is not None and entry.node:
+            return {entry.node: 10}
+        return self.teller.prioritize(pod, nodes)
+
+    def next_due(self) -> float | None:
+        """When Ticked has something to do next, seconds; None if nothing waits for time."""
+        due = self._commits.next_due()
+        nudge = self._informed.next_nudge()
+        return min((at for at in (due, nudge) if at is not None), default=None)
+
+    # -- for people -----------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """Every pod, by namespace and name. For reading only."""
+        return sorted(self.transitions.roster, key=lambda entry: (entry.key, entry.uid))
+
+    def find(self, namespace: str, name: str) -> Entry | None:
+        """The pod of this name; of two that follow one another, the newer."""
+        named = [entry for entry in self.entries() if entry.key == (namespace, name)]
+        return max(named, key=lambda entry: entry.since, default=None)
+
+    def story(self, uid: str) -> list[str]:
+        """The history of one pod, a line each; empty if it is unknown."""
+        entry = self.transitions.roster.get(uid)
+        return [f"{line.at:.3f} {line.text}" for line in entry.story] if entry else []
+
+    # -- invariants -----------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Re-derives every invariant of the heart. Raises AssertionError with the story of the pod at fault."""
+        t = self.transitions
+        t.roster.validate()
+        t.cache.validate()
+        t.ledger.validate()
+        t.wake.validate()
+        for entry in t.roster:
+            wrong = self._wrong_with(entry)
+            assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *self.story(entry.uid)])
+        tokens = {entry.token for entry in t.roster if entry.token}
+        assert tokens == {hold.token for hold in t.ledger.active()}, "a hold belongs to no pod, or a pod's hold is lost"
+        known = {entry.uid for entry in t.roster}
+        for name, told in (("allocated", self.teller.allocated), ("unallocated", self.teller.unallocated)):
+            assert told.keys() <= known, f"algorithm knows {name} pods that are gone: {sorted(told.keys() - known)}"
+        assert set(t.unresolved) <= known, "a write is looked after for a pod that is gone"
+
+    def _wrong_with(self, entry: Entry) -> str:
+        checks = {
+            State.WAITING: self._wrong_waiting,
+            State.PREEMPTING: self._wrong_waiting,
+            State.BINDING: self._wrong_allocated,
+            State.BOUND: self._wrong_allocated,
+        }
+        return checks[entry.state](entry)
+
+    def _wrong_waiting(self, entry: Entry) -> str:
+        cached = self.transitions.cache.state(entry.uid)
+        preempting = entry.uid in self.teller.preempting
+        if entry.placed is not None or entry.uid in self.teller.allocated:
+            return "it has no place, but the algorithm thinks so"
+        if cached is not None and cached.value not in ("Expired",):
+            return f"it has no place, but is {cached} in the cache"
+        if preempting and entry.state is State.WAITING:
+            return "it does not preempt, but the algorithm thinks so"
+        needs_hold = entry.state is State.PREEMPTING or not entry.informed
+        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
+
+    def _wrong_allocated(self, entry: Entry) -> str:
+        if entry.placed is None or not entry.node:
+            return "it has a place, but which?"
+        wanted = "Assumed" if entry.state is State.BINDING else "Added"
+        cached = self.transitions.cache.state(entry.uid)
+        if cached is None or cached.value != wanted:
+            return f"it should be {wanted} in the cache, but is {cached}"
+        told = self.teller.allocated.get(entry.uid)
+        if told is not None and told.node_name != entry.node:
+            return f"the algorithm was told node {told.node_name}, it is on {entry.node}"
+        if told is None and not self.teller.faults:
+            return "the algorithm was never told of its place"
+        if entry.uid in self.teller.unallocated:
+            return "the algorithm thinks that it waits"
+        return "" if bool(entry.token) == (entry.state is State.BINDING) else f"hold {entry.token} does not belong here"
+
+
+def _not_ready(event: FilterRequested | PreemptRequested | BindRequested) -> Instruction:
+    why = reason(Code.NOT_READY, detail="nodes and pods are not synced yet")
+    match event:
+        case FilterRequested():
+            return FilterAnswer(reason=why, error=True)
+        case PreemptRequested():
+            return PreemptAnswer(reason=why)
+        case BindRequested():
+            return BindAnswer(event.request, why)

@@ -1,0 +1,44 @@
+"""What an operator may decide about the heart, as plain data (`extender.settings` is the file it comes from)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from algorithm.model import Pod, lookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Which pods are ours, how long holds last, and what the server may do by itself. Times in seconds."""
+
+    #: A pod is ours if it meets every criterion that is set; none set: all are.
+    scheduler_names: frozenset[str] = frozenset()
+    resource: str = ""
+    annotation: str = ""
+    #: A filter answer holds its place this long; a preemption likewise.
+    lease: float = 60.0
+    #: Until a verification that failed or was not answered is tried again.
+    verify: float = 5.0
+    #: Until we look for ourselves what became of a write or a read that was never reported.
+    write_timeout: float = 60.0
+    #: Write the binding after that many filter calls that no bind followed; 0 is never.
+    force_bind_after: int = 0
+    #: Write the binding at once where the decided node is not among those offered.
+    force_bind_unoffered: bool = False
+    #: Evict victims by ourselves as soon as filter finds them, instead of answering kube-scheduler's preempt call.
+    evict_directly: bool = False
+    #: How many waiting pods are nudged at once, and how often the same one.
+    nudge_batch: int = 50
+    nudge_again: float = 10.0
+
+    def ours(self, pod: Pod) -> bool:
+        if self.scheduler_names and pod.scheduler_name not in self.scheduler_names:
+            return False
+        if self.annotation and lookup(pod.annotations, self.annotation) is None:
+            return False
+        return not self.resource or _names_resource(pod, self.resource)
+
+
+def _names_resource(pod: Pod, resource: str) -> bool:
+    """As kube-scheduler decides about managedResources: the name alone counts, also with quantity 0."""
+    return any(name == resource for name, _ in pod.requests) or any(name == resource for name, _ in pod.limits)

@@ -1,0 +1,267 @@
+"""The pod's state machine: one table, and for each pair of states what algorithm, cache and ledger hear.
+
+                     filter, or the informer shows it unbound
+      (Unknown) ------------------------------------------------> Waiting <-----------------------------+
+          |                                                        |  |  ^                              |
+          | shown bound          preempt finds victims             |  |  | preempt or filter says wait, |
+          | (recovery)        +------------------------------------+  |  | or nobody asked for too long |
+          |                   v                                       |  |                              |
+          |              Preempting ---(again, other victims)--+      |  |      not bound after all:    |
+          |                |  |  ^                             |      |  |      hold verified and       |
+          |                |  |  +-----------------------------+      |  |      expired, bind refused,  |
+          |                |  +---------------------------------------|--+      node deleted            |
+          |                |  filter places it                        | filter places it                |
+          |                v                                          v                                 |
+          |             Binding <-------------------------------------+                                 |
+          |                |  |  ^                                                                      |
+          |                |  |  +--- (filter again: other node, where the first is not offered) ---+   |
+          |                |  +------------------------------------------------------------------+---+--+
+          |                | the informer, or a live read, shows it bound
+          v                v
+        Bound <------------+---- (Waiting, Preempting: somebody else bound it)
+
+      any --- deleted or finished ---> (Unknown)
+
+Binding and Bound are the *allocated* states: the algorithm hears `add_allocated_pod` when a pod enters the first of
+them, and `delete_allocated_pod` when it leaves the last. Only what the API server says makes a pod Bound, and a Bound
+pod leaves that state only by being gone: a pod is never unbound under one UID.
+
+What each state holds:
+
+    state       ledger                      cache               algorithm
+    Waiting     a hold until informed       -                   unallocated
+    Preempting  a leased hold               -                   unallocated + preempting
+    Binding     a leased hold (committing:  assumed             allocated
+                no expiry)
+    Bound       -                           added               allocated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from algorithm.interface import Victim
+from algorithm.model import Pod
+from algorithm.reasons import Reason
+from extender.core.cache import Cache, PodState
+from extender.core.entry import Entry, Roster, State
+from extender.core.ledger import HoldState, Ledger
+from extender.core.policy import Policy
+from extender.core.teller import Teller
+from extender.core.wake import Wake
+
+
+class IllegalTransitionError(AssertionError):
+    """A pair of states that the table does not have: a bug of the heart. The message is the pod's story."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a transition needs to know beside the entry."""
+
+    why: str
+    placed: Pod | None = None
+    victims: tuple[Victim, ...] = ()
+    reason: Reason | None = None
+    #: Leaving Binding: the hold's time was up and the pod was verified not to be bound.
+    expired: bool = False
+
+
+class Transitions:
+    """Moves entries from state to state, and keeps algorithm, cache, ledger and roster in step.
+
+    A move that raises AlgorithmFault has changed nothing.
+    """
+
+    def __init__(self, teller: Teller, policy: Policy) -> None:
+        self.teller = teller
+        self.policy = policy
+        self.cache = Cache()
+        self.ledger = Ledger()
+        self.wake = Wake()
+        self.roster = Roster()
+        #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
+        self.unresolved: dict[str, float] = {}
+
+    def move(self, entry: Entry, to: State, now: float, facts: Facts) -> None:
+        start = entry.state
+        act = TABLE.get((start, to))
+        if act is None:
+            story = "\n".join(f"{line.at:.3f} {line.text}" for line in entry.story)
+            raise IllegalTransitionError(f"{entry.key}: {start} -> {to} ({facts.why})\n{story}")
+        act(self, entry, now, facts)
+        entry.state = to
+        if start is not to:
+            entry.since = now
+        if facts.reason is not None:
+            entry.reason = facts.reason
+        node = f" on {entry.node}" if entry.node else ""
+        entry.tell(now, f"{start} -> {to}{node}: {facts.why}")
+
+    # -- into Waiting ---------------------------------------------------------------------------------------------
+
+    def appear(self, entry: Entry, now: float, _facts: Facts) -> None:
+        self.roster.add(entry)
+        self._wait(entry, now)
+
+    def give_up_preemption(self, entry: Entry, now: float, _facts: Facts) -> None:
+        self.teller.end_preemption(entry.uid)
+        entry.victims = ()
+        self._wait(entry, now)
+
+    def let_go(self, entry: Entry, now: float, facts: Facts) -> None:
+        if facts.expired:
+            self.cache.expire(entry.uid)
+        self._leave_binding(entry)
+        self._wait(entry, now)
+
+    def _wait(self, entry: Entry, now: float) -> None:
+        """A pod that only kube-scheduler spoke of is held until its existence is verified or the informer shows it."""
+        self.release_hold(entry)
+        self.teller.wants_place(entry.pod)
+        if not entry.informed:
+            self._acquire(entry, now)
+
+    # -- into Preempting ------------------------------------------------------------------------------------------
+
+    def preempt(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.release_hold(entry)
+        self._acquire(entry, now)
+        self.replan(entry, now, facts)
+
+    def replan(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        entry.victims = facts.victims
+        self.teller.preempts(entry.pod, facts.victims)
+        self.wake.drop(entry.uid)
+
+    # -- into Binding ---------------------------------------------------------------------------------------------
+
+    def place(self, entry: Entry, now: float, facts: Facts) -> None:
+        assert facts.placed is not None
+        self.teller.takes_room(facts.placed)
+        self.release_hold(entry)
+        self._acquire(entry, now)
+        self.cache.assume(facts.placed)
+        entry.placed = facts.placed
+        entry.victims = ()
+        entry.reason, entry.nodes = None, {}
+        self.wake.drop(entry.uid)
+
+    def adopt(self, entry: Entry, now: float, facts: Facts) -> None:
+        """None of ours, but its bind goes through us: it takes room like any other."""
+        self.place(entry, now, facts)
+        self.roster.add(entry)
+
+    # -- into Bound -----------------------------------------------------------------------------------------------
+
+    def confirm(self, entry: Entry, now: float, facts: Facts) -> None:
+        assert facts.placed is not None
+        assert entry.placed is not None
+        if facts.placed.node_name == entry.node:
+            self.ledger.confirm(entry.token)
+            self.drop_token(entry)
+            self._hear_bound(entry, facts.placed)
+            return
+        self._leave_binding(entry)
+        self.recover(entry, now, facts)
+
+    def recover(self, entry: Entry, now: float, facts: Facts) -> None:
+        """Found bound, not through us: after a restart, or somebody else did it."""
+        assert facts.placed is not None
+        if entry.state is State.UNKNOWN:
+            self.roster.add(entry)
+        self.release_hold(entry)
+        self.wake.drop(entry.uid)
+        self.teller.end_preemption(entry.uid)
+        self.teller.found_bound(facts.placed)
+        self.cache.add_pod(facts.placed)
+        entry.placed = facts.placed
+        entry.victims = ()
+        self._settle(entry)
+
+    def update_bound(self, entry: Entry, now: float, facts: Facts) -> None:
+        """A bound pod changed; a different node cannot be, and is believed all the same."""
+        assert facts.placed is not None
+        if facts.placed.node_name == entry.node:
+            self._hear_bound(entry, facts.placed)
+        else:
+            self.recover(entry, now, facts)
+
+    def _hear_bound(self, entry: Entry, placed: Pod) -> None:
+        self.teller.changed_in_place(placed)
+        self.cache.add_pod(placed)
+        entry.placed = placed
+        self._settle(entry)
+
+    def _settle(self, entry: Entry) -> None:
+        entry.reason, entry.nodes, entry.unanswered = None, {}, 0
+
+    # -- out ------------------------------------------------------------------------------------------------------
+
+    def remove(self, entry: Entry, _now: float, _facts: Facts) -> None:
+        self.release_hold(entry)
+        self.wake.drop(entry.uid)
+        self.teller.forget(entry.uid)
+        if self.cache.state(entry.uid) is PodState.ASSUMED:
+            self.cache.forget(entry.uid)
+        self.cache.remove_pod(entry.uid)
+        entry.placed = None
+        self.roster.remove(entry)
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _acquire(self, entry: Entry, now: float) -> None:
+        hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
+        self.roster.set_token(entry, hold.token)
+
+    def release_hold(self, entry: Entry) -> None:
+        if entry.token:
+            self.ledger.release(entry.token)
+            self.drop_token(entry)
+
+    def drop_token(self, entry: Entry) -> None:
+        """The hold has ended; what is still reported of it is late."""
+        self.roster.set_token(entry, 0)
+        self.unresolved.pop(entry.uid, None)
+        entry.reading = None
+        entry.lost = ""
+
+    def in_flight(self, entry: Entry) -> bool:
+        """Whether its binding is being written, or is written and not confirmed yet: the place is insisted on."""
+        hold = self.ledger.get(entry.token)
+        return hold is not None and hold.state is not HoldState.HELD
+
+    def _leave_binding(self, entry: Entry) -> None:
+        """Whatever becomes of the pod, its proposed place is free."""
+        self.release_hold(entry)
+        if self.cache.state(entry.uid) is PodState.ASSUMED:
+            self.cache.forget(entry.uid)
+        self.teller.end_allocation(entry.uid)
+        entry.placed = None
+        entry.unanswered = 0
+
+
+_Act = Callable[[Transitions, Entry, float, Facts], None]
+
+#: Every transition there is. What is not here cannot happen.
+TABLE: dict[tuple[State, State], _Act] = {
+    (State.UNKNOWN, State.WAITING): Transitions.appear,
+    (State.UNKNOWN, State.BINDING): Transitions.adopt,
+    (State.UNKNOWN, State.BOUND): Transitions.recover,
+    (State.WAITING, State.PREEMPTING): Transitions.preempt,
+    (State.WAITING, State.BINDING): Transitions.place,
+    (State.WAITING, State.BOUND): Transitions.recover,
+    (State.WAITING, State.UNKNOWN): Transitions.remove,
+    (State.PREEMPTING, State.PREEMPTING): Transitions.replan,
+    (State.PREEMPTING, State.WAITING): Transitions.give_up_preemption,
+    (State.PREEMPTING, State.BINDING): Transitions.place,
+    (State.PREEMPTING, State.BOUND): Transitions.recover,
+    (State.PREEMPTING, State.UNKNOWN): Transitions.remove,
+    (State.BINDING, State.WAITING): Transitions.let_go,
+    (State.BINDING, State.BOUND): Transitions.confirm,
+    (State.BINDING, State.UNKNOWN): Transitions.remove,
+    (State.BOUND, State.BOUND): Transitions.update_bound,
+    (State.BOUND, State.UNKNOWN): Transitions.remove,
+}

@@ -1,0 +1,326 @@
+"""What kube-scheduler asks: filter, preempt, bind. Filter proposes, bind commits.
+
+The rules, each learned from what a real kube-scheduler does:
+
+* the pod may be unknown to the informer yet: the request is proof enough, to be reconciled or verified later;
+* a filter answer is a proposal with a lease; a repeated filter renews it, or makes a new one where the node is no
+  longer offered, but insists while a write is in flight;
+* a node that was not offered is never named: that would fail the pod's whole cycle;
+* a filter with only the pod's nominated node is a trial: the full list follows at once, so nothing is given up for it;
+* a bind is only for what was proposed; two binds for the same place are one write with two answers;
+* victims have lower priority, exist, and run on a candidate; those that are gone already drop out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+
+from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.core.entry import Entry, State, older
+from extender.core.events import (
+    BindAnswer,
+    BindRequested,
+    Candidate,
+    Evict,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    PreemptAnswer,
+    PreemptRequested,
+    WriteBinding,
+)
+from extender.core.ledger import HoldState
+from extender.core.teller import AlgorithmFault
+from extender.core.transitions import Facts, Transitions
+
+#: What waiting pods are parked on: room that becomes free without kube-scheduler seeing it.
+ROOM = "room"
+#: Pods of others that passed a filter and may come to be bound through us: how many are remembered.
+PASSED = 4096
+
+
+class Verbs:
+    """Answers the scheduler's verbs. Every call returns its answer, and what else is to be done."""
+
+    def __init__(self, transitions: Transitions, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.teller = transitions.teller
+        self.counts = counts
+        self._passed: OrderedDict[str, FilterRequested] = OrderedDict()
+
+    # -- filter ---------------------------------------------------------------------------------------------------
+
+    def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
+        pod = event.pod
+        if not self.policy.ours(pod):
+            self._remember_passed(event)
+            return [FilterAnswer(untouched=True)]
+        entry = self.t.roster.get(pod.uid)
+        if entry is not None and entry.state is State.BOUND:
+            return [_refused(reason(Code.ALREADY_BOUND, node=entry.node))]
+        if self._is_over(pod):
+            return [_refused(reason(Code.POD_FINISHED if pod.finished else Code.POD_TERMINATING))]
+        entry = entry or self._meet(pod, now)
+        entry.attempts += 1
+        if not older(pod.resource_version, entry.pod.resource_version):
+            entry.pod = pod
+        if entry.state is State.BINDING:
+            return self._filter_again(entry, event.nodes, now)
+        return self._propose(entry, event.nodes, now)
+
+    def _is_over(self, pod: Pod) -> bool:
+        return pod.finished or pod.terminating or self.t.roster.is_gone(pod.uid)
+
+    def _meet(self, pod: Pod, now: float) -> Entry:
+        """A pod that the informer has not shown yet."""
+        entry = Entry(pod)
+        self.t.move(entry, State.WAITING, now, Facts("kube-scheduler asks for it"))
+        return entry
+
+    def _remember_passed(self, event: FilterRequested) -> None:
+        self._passed[event.pod.uid] = event
+        self._passed.move_to_end(event.pod.uid)
+        if len(self._passed) > PASSED:
+            self._passed.popitem(last=False)
+
+    def _propose(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """A pod without a place. A trial that fails leaves everything as it was."""
+        ticket = self.t.wake.look([ROOM])
+        self.teller.wants_place(entry.pod)
+        try:
+            result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+            if isinstance(result, Bind):
+                return self._place(entry, result, nodes, now)
+        except AlgorithmFault as fault:
+            return [self._fault(entry, fault)]
+        if _is_trial(entry, nodes):
+            return [_refused(result.reason, result)]
+        more: list[Instruction] = []
+        if isinstance(result, Preempt):
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            more = self._evict(entry, result, now)
+        elif entry.state is State.PREEMPTING:
+            self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
+        self._remember_reason(entry, result, now)
+        if entry.state is State.WAITING:
+            self.t.wake.park(entry.uid, ticket)
+        self.counts["attempts", "unschedulable"] += 1
+        return [_refused(result.reason, result), *more]
+
+    def _place(self, entry: Entry, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        offered = bind.node in nodes
+        if not offered and not self.policy.force_bind_unoffered:
+            raise AlgorithmFault(f"it chose node {bind.node}, which was not offered")
+        placed = entry.pod.placed(bind.node, bind.annotations)
+        self.t.move(entry, State.BINDING, now, Facts("placed by the algorithm", placed=placed))
+        entry.annotations = bind.annotations
+        return self._answer_placed(entry, offered, now)
+
+    def _answer_placed(self, entry: Entry, offered: bool, now: float) -> list[Instruction]:
+        """Names the place if it was offered; the server binds by itself where the operator wants that."""
+        entry.unanswered += 1
+        self.counts["attempts", "scheduled"] += 1
+        tired = 0 < self.policy.force_bind_after < entry.unanswered
+        write = [] if offered and not tired else self._write(entry, now)
+        if write:
+            self.counts["force_binds", "tired" if offered else "unoffered"] += 1
+        if offered:
+            return [FilterAnswer(node=entry.node), *write]
+        return [_refused(reason(Code.BIND_IN_FLIGHT, node=entry.node)), *write]
+
+    def _filter_again(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        if entry.node in nodes:
+            if self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
+                entry.reading = None
+            return self._answer_placed(entry, True, now)
+        if self.t.in_flight(entry):
+            return [_refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))]
+        if self.policy.force_bind_unoffered and not _is_trial(entry, nodes):
+            return self._answer_placed(entry, False, now)
+        return self._propose_anew(entry, nodes, now)
+
+    def _propose_anew(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """The proposed node is not offered any more. A trial must not cost the place that the pod has."""
+        before = entry.placed
+        assert before is not None
+        self.t.move(entry, State.WAITING, now, Facts(f"node {before.node_name} is no longer offered"))
+        answer = self._propose(entry, nodes, now)
+        if entry.state is State.BINDING or not _is_trial(entry, nodes):
+            return answer
+        try:
+            self.t.move(entry, State.BINDING, now, Facts("the trial failed, the place is kept", placed=before))
+        except AlgorithmFault as fault:
+            return [self._fault(entry, fault)]
+        return [_refused(reason(Code.PLACED_ELSEWHERE, node=entry.node))]
+
+    def _remember_reason(self, entry: Entry, result: Preempt | Wait, now: float) -> None:
+        if result.reason != entry.reason:
+            entry.tell(now, f"refused: {result.reason.text}")
+        entry.reason = result.reason
+        entry.nodes = dict(result.nodes) if isinstance(result, Wait) else {}
+
+    def _fault(self, entry: Entry, fault: AlgorithmFault) -> FilterAnswer:
+        self.counts["attempts", "error"] += 1
+        entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+        return FilterAnswer(reason=entry.reason, error=True)
+
+    # -- preempt --------------------------------------------------------------------------------------------------
+
+    def preempt(self, event: PreemptRequested, now: float) -> list[Instruction]:
+        pod = event.pod
+        if not self.policy.ours(pod):
+            return [PreemptAnswer(untouched=True)]
+        entry = self.t.roster.get(pod.uid)
+        if entry is not None and entry.state in (State.BINDING, State.BOUND):
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
+        if self._is_over(pod):
+            return [PreemptAnswer(reason=reason(Code.POD_TERMINATING))]
+        entry = entry or self._meet(pod, now)
+        return [self._answer_preempt(entry, event.candidates, now)]
+
+    def _answer_preempt(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> PreemptAnswer:
+        offered = {candidate.node: candidate for candidate in candidates}
+        self.teller.wants_place(entry.pod)
+        try:
+            result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
+            if isinstance(result, Preempt):
+                return self._start_preempting(entry, result, offered, now)
+        except AlgorithmFault as fault:
+            entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+            return PreemptAnswer(reason=entry.reason)
+        if isinstance(result, Bind):
+            return PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))
+        if entry.state is State.PREEMPTING:
+            self.t.move(entry, State.WAITING, now, Facts("no preemption helps"))
+        self._remember_reason(entry, result, now)
+        return PreemptAnswer(reason=result.reason)
+
+    def _start_preempting(
+        self, entry: Entry, result: Preempt, offered: dict[str, Candidate], now: float
+    ) -> PreemptAnswer:
+        victims = self._checked_victims(entry.pod, result.victims)
+        names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
+        self.t.move(entry, State.PREEMPTING, now, Facts(f"victims on {names}", victims=victims, reason=result.reason))
+        by_node: dict[str, list[str]] = {}
+        for victim in victims:
+            if victim.node in offered:
+                by_node.setdefault(victim.node, []).append(victim.uid)
+        self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
+        return PreemptAnswer(
+            candidates=tuple(
+                Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
+            ),
+            reason=result.reason,
+        )
+
+    def _checked_victims(self, pod: Pod, victims: Sequence[Victim]) -> tuple[Victim, ...]:
+        """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
+        if not pod.may_preempt:
+            raise AlgorithmFault("it names victims for a pod whose preemptionPolicy is Never")
+        alive = []
+        for victim in sorted(set(victims)):
+            found = self.t.cache.pod(victim.uid)
+            if found is None:
+                continue
+            if found.priority >= pod.priority:
+                raise AlgorithmFault(
+                    f"it names victim {found.key} of priority {found.priority}, the pod has {pod.priority}"
+                )
+            if found.node_name != victim.node:
+                raise AlgorithmFault(f"it names victim {found.key} on {victim.node}, which runs on {found.node_name}")
+            alive.append(victim)
+        return tuple(alive)
+
+    def _evict(self, entry: Entry, result: Preempt, now: float) -> list[Instruction]:
+        """Filter found victims. kube-scheduler will call preempt for them, unless the operator lets us evict."""
+        if not self.policy.evict_directly or not entry.pod.may_preempt:
+            return []
+        try:
+            victims = self._checked_victims(entry.pod, result.victims)
+        except AlgorithmFault:
+            return []
+        asked = set(entry.victims)
+        self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
+        found = [self.t.cache.pod(victim.uid) for victim in victims if victim not in asked]
+        self.counts["victims", "evicted"] += len(found)
+        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key) for pod in found if pod]
+
+    # -- bind -----------------------------------------------------------------------------------------------------
+
+    def bind(self, event: BindRequested, now: float) -> list[Instruction]:
+        entry = self.t.roster.get(event.uid)
+        refusal = self._cannot_bind(event, entry)
+        if refusal is None and entry is None:
+            try:
+                entry = self._adopt(event, now)
+            except AlgorithmFault as fault:
+                refusal = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+        if refusal is not None or entry is None:
+            self.counts["binds", "refused"] += 1
+            return [BindAnswer(event.request, refusal)]
+        if entry.state is State.BOUND:
+            return [BindAnswer(event.request)]
+        return self._bind_place(entry, event.request, now)
+
+    def _cannot_bind(self, event: BindRequested, entry: Entry | None) -> Reason | None:
+        if entry is None:
+            return self._cannot_adopt(event)
+        if entry.key != event.key:
+            return reason(Code.BAD_REQUEST, detail=f"PodUID {event.uid} belongs to {entry.key}, not to {event.key}")
+        if entry.state is State.BOUND:
+            return None if entry.node == event.node else reason(Code.ALREADY_BOUND, node=entry.node)
+        if entry.state is not State.BINDING:
+            return reason(Code.NEVER_PROPOSED, node=event.node)
+        if entry.node != event.node:
+            return reason(Code.PROPOSED_OTHER_NODE, proposed=entry.node, node=event.node)
+        return None
+
+    def _cannot_adopt(self, event: BindRequested) -> Reason | None:
+        """Bind of a pod that we know nothing of: only if it passed a filter, untouched, with this node among them."""
+        if self.t.roster.is_gone(event.uid):
+            return reason(Code.BIND_GONE)
+        passed = self._passed.get(event.uid)
+        if passed is not None and passed.pod.key == event.key and event.node in passed.nodes:
+            return None
+        namesakes = self.t.roster.named(event.key)
+        if namesakes:
+            return reason(Code.UID_MISMATCH, uid=namesakes[-1].uid)
+        return reason(Code.NEVER_PROPOSED, node=event.node)
+
+    def _adopt(self, event: BindRequested, now: float) -> Entry:
+        passed = self._passed.pop(event.uid)
+        entry = Entry(passed.pod)
+        placed = passed.pod.placed(event.node)
+        self.t.move(entry, State.BINDING, now, Facts("none of ours, bound through us", placed=placed))
+        return entry
+
+    def _bind_place(self, entry: Entry, request: int, now: float) -> list[Instruction]:
+        entry.unanswered = 0
+        hold = self.t.ledger.get(entry.token)
+        if hold is not None and hold.state is HoldState.COMMITTED:
+            return [BindAnswer(request)]
+        entry.binds.append(request)
+        return self._write(entry, now)
+
+    def _write(self, entry: Entry, now: float) -> list[Instruction]:
+        """Starts the binding write, unless one is in flight already: then its outcome answers for both."""
+        if not self.t.ledger.commit(entry.token, now=now) or entry.placed is None:
+            return []
+        entry.tell(now, f"binding to {entry.node} is being written")
+        entry.reading = None
+        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        pod = entry.placed
+        return [WriteBinding(entry.token, pod.namespace, pod.name, pod.uid, pod.node_name, entry.annotations)]
+
+
+def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
+    return FilterAnswer(reason=why, nodes=dict(result.nodes) if isinstance(result, Wait) else {})
+
+
+def _is_trial(entry: Entry, nodes: SuggestedNodes) -> bool:
+    """kube-scheduler first tries the nominated node alone; the full list follows in the same cycle."""
+    return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name
