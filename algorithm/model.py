@@ -108,7 +108,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def placed(self, node: str, annotations: Pairs = ()) -> Pod:
         """This pod as it will be once it is bound: on `node`, with the annotations that the binding writes."""
-        merged = tuple(sorted({**dict(self.annotations), **dict(annotations)}.items())) if annotations else self.annotations
+        merged = (
+            tuple(sorted({**dict(self.annotations), **dict(annotations)}.items())) if annotations else self.annotations
+        )
         return msgspec.structs.replace(self, node_name=node, annotations=merged)
 
 

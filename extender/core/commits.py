@@ -1,17 +1,17 @@
 """What becomes of writes, and of holds whose time is up: unknown is an outcome, and nothing expires unverified.
 
-    WriteBinding --> done -------------------------------> committed, wait for the informer to confirm
-                 --> gone, stale ------------------------> the pod is no more
-                 --> throttled --------------------------> held again, kube-scheduler retries
-                 --> rejected ---------------------------> the place is free again
-                 --> lost, unknown --> ReadPod --> bound here -------> confirmed: it was us, or as good as us
-                                               --> bound elsewhere --> bound there, the place is free
-                                               --> not bound --------> lost: refused for another reason; free
-                                                                       unknown: held, the write may yet arrive
-                                               --> gone -------------> the pod is no more
-                                               --> not readable -----> callers are answered, we read again later
+WriteBinding --> done -------------------------------> committed, wait for the informer to confirm
+             --> gone, stale ------------------------> the pod is no more
+             --> throttled --------------------------> held again, kube-scheduler retries
+             --> rejected ---------------------------> the place is free again
+             --> lost, unknown --> ReadPod --> bound here -------> confirmed: it was us, or as good as us
+                                           --> bound elsewhere --> bound there, the place is free
+                                           --> not bound --------> lost: refused for another reason; free
+                                                                   unknown: held, the write may yet arrive
+                                           --> gone -------------> the pod is no more
+                                           --> not readable -----> callers are answered, we read again later
 
-    a hold's time is up --> ReadPod --> not bound --> expired, the place is free
+a hold's time is up --> ReadPod --> not bound --> expired, the place is free
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """What the heart knows about one pod, and where it finds it: the entry, its story, and the roster of all entries.
 
-The roster promises that a pod is found by UID, by name and by the token of its hold, that two pods that follow one
-another under one name are never mixed up, and that a pod known to be gone is not raised from the dead by a late event.
+The roster promises that a pod is found by UID, by name and by the token of its hold, and that no two have one name.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -100,16 +99,12 @@ class Entry:
 
 
 class Roster:
-    """All entries, by UID, by name and by token, and the UIDs that are known to be gone."""
-
-    #: How many UIDs of gone pods are remembered: enough to outlast any delay of events, and bounded.
-    REMEMBERED = 20_000
+    """All entries, by UID, by name and by token."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Entry] = {}
-        self._by_name: dict[PodKey, list[Entry]] = {}
+        self._by_name: dict[PodKey, Entry] = {}
         self._by_token: dict[int, Entry] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._by_uid.values()))
@@ -120,9 +115,9 @@ class Roster:
     def get(self, uid: str) -> Entry | None:
         return self._by_uid.get(uid)
 
-    def named(self, key: PodKey) -> list[Entry]:
-        """The pods of this name, the one heard of last at the end. More than one only until the informer has spoken."""
-        return list(self._by_name.get(key, ()))
+    def named(self, key: PodKey) -> Entry | None:
+        """The pod that has this name."""
+        return self._by_name.get(key)
 
     def holding(self, token: int) -> Entry | None:
         """The pod whose hold has this token; None for a token of the past."""
@@ -130,14 +125,11 @@ class Roster:
 
     def add(self, entry: Entry) -> None:
         self._by_uid[entry.uid] = entry
-        self._by_name.setdefault(entry.key, []).append(entry)
+        self._by_name[entry.key] = entry
 
     def remove(self, entry: Entry) -> None:
         del self._by_uid[entry.uid]
-        namesakes = self._by_name[entry.key]
-        namesakes.remove(entry)
-        if not namesakes:
-            del self._by_name[entry.key]
+        del self._by_name[entry.key]
 
     def set_token(self, entry: Entry, token: int) -> None:
         """The entry's hold is now this one; 0 is none."""
@@ -146,33 +138,13 @@ class Roster:
         if token:
             self._by_token[token] = entry
 
-    def bury(self, uid: str) -> None:
-        """This UID is gone for good: whatever is still said of it is late."""
-        if uid:
-            self._gone[uid] = None
-            self._gone.move_to_end(uid)
-            if len(self._gone) > self.REMEMBERED:
-                self._gone.popitem(last=False)
-
-    def is_gone(self, uid: str) -> bool:
-        return uid in self._gone
-
     def validate(self) -> None:
         """Raises AssertionError if the indexes disagree."""
-        assert sorted(e.uid for es in self._by_name.values() for e in es) == sorted(self._by_uid)
         for uid, entry in self._by_uid.items():
             assert entry.uid == uid, f"{entry.key} is filed under UID {uid}, but has {entry.uid}"
-            assert not self.is_gone(uid), f"{entry.key} ({uid}) is gone, but still has an entry"
-            assert not entry.token or self._by_token.get(entry.token) is entry, f"{entry.key}: token {entry.token} is lost"
+            assert self._by_name.get(entry.key) is entry, f"{entry.key} is not found by its name"
+            assert not entry.token or self._by_token.get(entry.token) is entry, f"{entry.key}: {entry.token} is lost"
+        assert len(self._by_name) == len(self._by_uid), "two pods have one name"
         for token, entry in self._by_token.items():
             assert self._by_uid.get(entry.uid) is entry, f"token {token} belongs to no entry"
             assert entry.token == token, f"{entry.key} has token {entry.token}, not {token}"
-
-
-def older(one: str, other: str) -> bool:
-    """Whether resourceVersion `one` is surely older than `other`.
-
-    Comparable as integers since Kubernetes 1.35 (KEP-5504) and in every etcd-backed server before it; versions that are
-    no numbers are never called older.
-    """
-    return one.isdigit() and other.isdigit() and int(one) < int(other)

@@ -10,7 +10,7 @@ from collections import Counter
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
-from extender.core.entry import Entry, State, older
+from extender.core.entry import Entry, State
 from extender.core.events import (
     BindAnswer,
     Instruction,
@@ -22,6 +22,7 @@ from extender.core.events import (
 )
 from extender.core.transitions import Facts, Transitions
 from extender.core.verbs import ROOM
+from extender.core.version import older
 
 
 class Informed:
@@ -37,15 +38,21 @@ class Informed:
 
     def pod_seen(self, event: PodSeen, now: float) -> list[Instruction]:
         pod = event.pod
-        if self.t.roster.is_gone(pod.uid):
-            self.counts["late_events", "pod"] += 1
-            return []
-        out = self._bury_namesakes(pod, now)
-        entry = self.t.roster.get(pod.uid)
+        if self.t.cache.removed(pod.uid):
+            return self._late()
+        entry = self.t.roster.named(pod.key)
         if entry is not None and entry.informed and older(pod.resource_version, entry.pod.resource_version):
-            self.counts["late_events", "pod"] += 1
-            return out
+            return self._late()
+        out: list[Instruction] = []
+        if entry is not None and entry.uid != pod.uid:
+            # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
+            out = self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=entry.informed)
+            entry = None
         return out + self._reconcile(entry, pod, now)
+
+    def _late(self) -> list[Instruction]:
+        self.counts["late_events", "pod"] += 1
+        return []
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """A live read found it; that is as good as an event, but not the informer's word."""
@@ -56,7 +63,7 @@ class Informed:
 
     def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
         if pod.finished:
-            self.t.roster.bury(pod.uid)
+            self.t.cache.remove_pod(pod.uid)
             return [] if entry is None else self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
         if pod.node_name:
             return self._bound(entry, pod, now)
@@ -80,8 +87,7 @@ class Informed:
                 self.t.move(Entry(pod, informed=True), State.WAITING, now, Facts("the informer shows it"))
             return []
         if entry.state is State.BOUND:
-            self.counts["late_events", "pod"] += 1
-            return []
+            return self._late()
         self._inform(entry, pod)
         if entry.state is State.BINDING:
             return self._unbound_while_binding(entry, pod, now)
@@ -103,26 +109,14 @@ class Informed:
             return self.pod_gone(entry, "it is being deleted", now, bury=False)
         return []
 
-    def _bury_namesakes(self, pod: Pod, now: float) -> list[Instruction]:
-        """Another UID under this name, older and known to the informer, is a pod whose end we missed."""
-        out: list[Instruction] = []
-        for other in self.t.roster.named(pod.key):
-            late = older(pod.resource_version, other.pod.resource_version)
-            if other.uid != pod.uid and other.informed and not late:
-                out += self.pod_gone(other, f"replaced by a pod with UID {pod.uid}", now)
-        return out
-
     def pod_lost(self, event: PodGone, now: float) -> list[Instruction]:
         """PodGone: by UID, or whoever has the name as far as the informer has shown it."""
-        if event.uid:
-            entry = self.t.roster.get(event.uid)
-            gone = [entry] if entry is not None else []
-        else:
-            gone = [entry for entry in self.t.roster.named(event.key) if entry.informed]
+        entry = self.t.roster.get(event.uid) if event.uid else self.t.roster.named(event.key)
         out: list[Instruction] = []
-        for entry in gone:
-            out += self.pod_gone(entry, "deleted", now)
-        self.t.roster.bury(event.uid)
+        if entry is not None and (event.uid or entry.informed):
+            out = self.pod_gone(entry, "deleted", now)
+        elif event.uid:
+            self.t.cache.remove_pod(event.uid)
         return out
 
     def pod_gone(self, entry: Entry, why: str, now: float, *, bury: bool = True) -> list[Instruction]:
@@ -131,7 +125,7 @@ class Informed:
         unseen = entry.state is not State.BOUND
         self.t.move(entry, State.UNKNOWN, now, Facts(why))
         if bury:
-            self.t.roster.bury(entry.uid)
+            self.t.cache.remove_pod(entry.uid)
         return answers + (self.room_freed(now) if unseen else [])
 
     def answer_binds(self, entry: Entry, error: Reason | None) -> list[Instruction]:

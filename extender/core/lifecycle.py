@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
-from algorithm.model import Pod
+from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
+from extender.core.cache import PodState
 from extender.core.commits import Commits
 from extender.core.entry import Entry, State
 from extender.core.events import (
@@ -109,12 +110,11 @@ class Lifecycle:
 
     def entries(self) -> list[Entry]:
         """Every pod, by namespace and name. For reading only."""
-        return sorted(self.transitions.roster, key=lambda entry: (entry.key, entry.uid))
+        return sorted(self.transitions.roster, key=lambda entry: entry.key)
 
     def find(self, namespace: str, name: str) -> Entry | None:
-        """The pod of this name; of two that follow one another, the newer."""
-        named = [entry for entry in self.entries() if entry.key == (namespace, name)]
-        return max(named, key=lambda entry: entry.since, default=None)
+        """The pod of this name."""
+        return self.transitions.roster.named(PodKey(namespace, name))
 
     def story(self, uid: str) -> list[str]:
         """The history of one pod, a line each; empty if it is unknown."""
@@ -154,7 +154,7 @@ class Lifecycle:
         preempting = entry.uid in self.teller.preempting
         if entry.placed is not None or entry.uid in self.teller.allocated:
             return "it has no place, but the algorithm thinks so"
-        if cached is not None and cached.value not in ("Expired",):
+        if cached is not None and cached is not PodState.EXPIRED:
             return f"it has no place, but is {cached} in the cache"
         if preempting and entry.state is State.WAITING:
             return "it does not preempt, but the algorithm thinks so"
@@ -164,9 +164,9 @@ class Lifecycle:
     def _wrong_allocated(self, entry: Entry) -> str:
         if entry.placed is None or not entry.node:
             return "it has a place, but which?"
-        wanted = "Assumed" if entry.state is State.BINDING else "Added"
+        wanted = PodState.ASSUMED if entry.state is State.BINDING else PodState.ADDED
         cached = self.transitions.cache.state(entry.uid)
-        if cached is None or cached.value != wanted:
+        if cached is not wanted:
             return f"it should be {wanted} in the cache, but is {cached}"
         told = self.teller.allocated.get(entry.uid)
         if told is not None and told.node_name != entry.node:

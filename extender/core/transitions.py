@@ -77,7 +77,7 @@ class Transitions:
     def __init__(self, teller: Teller, policy: Policy) -> None:
         self.teller = teller
         self.policy = policy
-        self.cache = Cache()
+        self.cache = Cache(remembered=20_000)
         self.ledger = Ledger()
         self.wake = Wake()
         self.roster = Roster()
@@ -167,7 +167,7 @@ class Transitions:
         self._leave_binding(entry)
         self.recover(entry, now, facts)
 
-    def recover(self, entry: Entry, now: float, facts: Facts) -> None:
+    def recover(self, entry: Entry, _now: float, facts: Facts) -> None:
         """Found bound, not through us: after a restart, or somebody else did it."""
         assert facts.placed is not None
         if entry.state is State.UNKNOWN:
@@ -201,12 +201,12 @@ class Transitions:
     # -- out ------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, _now: float, _facts: Facts) -> None:
+        """Out of sight. Whether it is also gone for good (`cache.remove_pod`) is for the caller to say."""
         self.release_hold(entry)
         self.wake.drop(entry.uid)
         self.teller.forget(entry.uid)
         if self.cache.state(entry.uid) is PodState.ASSUMED:
             self.cache.forget(entry.uid)
-        self.cache.remove_pod(entry.uid)
         entry.placed = None
         self.roster.remove(entry)
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
-from extender.core.entry import Entry, State, older
+from extender.core.entry import Entry, State
 from extender.core.events import (
     BindAnswer,
     BindRequested,
@@ -35,6 +35,7 @@ from extender.core.events import (
 from extender.core.ledger import HoldState
 from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Facts, Transitions
+from extender.core.version import older
 
 #: What waiting pods are parked on: room that becomes free without kube-scheduler seeing it.
 ROOM = "room"
@@ -64,6 +65,8 @@ class Verbs:
             return [_refused(reason(Code.ALREADY_BOUND, node=entry.node))]
         if self._is_over(pod):
             return [_refused(reason(Code.POD_FINISHED if pod.finished else Code.POD_TERMINATING))]
+        if (namesake := self._namesake(pod, now)) is not None:
+            return [FilterAnswer(reason=reason(Code.UID_MISMATCH, uid=namesake.uid), error=True)]
         entry = entry or self._meet(pod, now)
         entry.attempts += 1
         if not older(pod.resource_version, entry.pod.resource_version):
@@ -73,7 +76,20 @@ class Verbs:
         return self._propose(entry, event.nodes, now)
 
     def _is_over(self, pod: Pod) -> bool:
-        return pod.finished or pod.terminating or self.t.roster.is_gone(pod.uid)
+        return pod.finished or pod.terminating or self.t.cache.removed(pod.uid)
+
+    def _namesake(self, pod: Pod, now: float) -> Entry | None:
+        """Another pod that has this name as far as we know. A caller's word alone does not end it: the informer's will.
+
+        Only one that nobody but a caller has spoken of, and that holds nothing, makes way.
+        """
+        other = self.t.roster.named(pod.key)
+        if other is None or other.uid == pod.uid:
+            return None
+        if other.informed or other.state is not State.WAITING:
+            return other
+        self.t.move(other, State.UNKNOWN, now, Facts(f"kube-scheduler asks for UID {pod.uid} of that name"))
+        return None
 
     def _meet(self, pod: Pod, now: float) -> Entry:
         """A pod that the informer has not shown yet."""
@@ -179,6 +195,8 @@ class Verbs:
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
         if self._is_over(pod):
             return [PreemptAnswer(reason=reason(Code.POD_TERMINATING))]
+        if (namesake := self._namesake(pod, now)) is not None:
+            return [PreemptAnswer(reason=reason(Code.UID_MISMATCH, uid=namesake.uid))]
         entry = entry or self._meet(pod, now)
         return [self._answer_preempt(entry, event.candidates, now)]
 
@@ -281,14 +299,14 @@ class Verbs:
 
     def _cannot_adopt(self, event: BindRequested) -> Reason | None:
         """Bind of a pod that we know nothing of: only if it passed a filter, untouched, with this node among them."""
-        if self.t.roster.is_gone(event.uid):
+        if self.t.cache.removed(event.uid):
             return reason(Code.BIND_GONE)
         passed = self._passed.get(event.uid)
+        namesake = self.t.roster.named(event.key)
+        if namesake is not None:
+            return reason(Code.UID_MISMATCH, uid=namesake.uid)
         if passed is not None and passed.pod.key == event.key and event.node in passed.nodes:
             return None
-        namesakes = self.t.roster.named(event.key)
-        if namesakes:
-            return reason(Code.UID_MISMATCH, uid=namesakes[-1].uid)
         return reason(Code.NEVER_PROPOSED, node=event.node)
 
     def _adopt(self, event: BindRequested, now: float) -> Entry:

@@ -1,0 +1,305 @@
+"""The owner of the heart: one lock, one timer, and the way out for instructions.
+
+    HTTP threads ----> filter, preempt, prioritize: answered at once        +-> answers
+    bind             : a future, completed when the outcome is known        |
+    informer threads -> handle(events)  --- [ lock: heart.handle ] ---------+-> carry_out(instruction)  (committer)
+    committer        -> handle(reports)                                     |
+    timer thread     -> Ticked, when something is due                       +-> record(event, now)      (replay)
+
+Promises: nothing slow happens under the lock (no I/O, no encoding); informer batches are applied in small slices, so a
+filter never waits for more than some dozens of events; instructions are carried out outside the lock.
+
+A bug of the heart (an exception out of `handle`) is never swallowed: the runtime says so in /livez and /readyz, so that
+the process is restarted. That costs nothing but time: all state is rebuilt from the API server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import structlog
+
+from algorithm.interface import SuggestedNodes
+from algorithm.model import Pod
+from algorithm.reasons import Code, reason
+from extender.core.cache import Snapshot
+from extender.core.entry import State
+from extender.core.events import (
+    BindAnswer,
+    BindRequested,
+    Candidate,
+    Event,
+    Evict,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    Nudge,
+    PreemptAnswer,
+    PreemptRequested,
+    ReadPod,
+    RecordEvent,
+    Ticked,
+    WriteBinding,
+)
+from extender.core.lifecycle import Lifecycle
+from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view
+
+log = structlog.get_logger(__name__)
+
+#: What the rim has to carry out.
+Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+#: Events of a batch that are handled before the lock is offered to others.
+SLICE = 25
+#: The timer never runs more often than this, seconds.
+SHORTEST_TICK = 0.05
+
+
+class Runtime:
+    """Thread-safe. `carry_out` must not block: it hands the command to the committer's own threads."""
+
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        carry_out: Callable[[Command], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        record: Callable[[Event, float], None] | None = None,
+    ) -> None:
+        self._heart = lifecycle
+        self._carry_out = carry_out
+        self._clock = clock
+        self._record = record
+        self._lock = threading.Lock()
+        self._timer_wake = threading.Event()
+        self._stopping = False
+        self._next_tick = float("inf")
+        self._requests = itertools.count(1)
+        self._binds: dict[int, Future[BindAnswer]] = {}
+        self._broken = ""
+        self._gauges: list[Callable[[], Sequence[Metric]]] = []
+        self._timer = threading.Thread(target=self._run_timer, name="waggle-timer", daemon=True)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Stops the timer and refuses the binds that still wait. Idempotent."""
+        self._stopping = True
+        self._timer_wake.set()
+        if self._timer.is_alive():
+            self._timer.join(timeout=5)
+        for request in list(self._binds):
+            self._complete(BindAnswer(request, reason(Code.NOT_READY, detail="it is shutting down")))
+
+    def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
+        """More metrics, asked at each scrape (the informers' staleness, the committer's queue)."""
+        self._gauges.append(source)
+
+    # -- the scheduler's verbs ------------------------------------------------------------------------------------
+
+    def filter(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
+        answer = self._ask(FilterRequested(pod, nodes))
+        if isinstance(answer, FilterAnswer):
+            return answer
+        return FilterAnswer(reason=reason(Code.NOT_READY, detail=self._broken), error=True)
+
+    def preempt(self, pod: Pod, candidates: tuple[Candidate, ...]) -> PreemptAnswer:
+        answer = self._ask(PreemptRequested(pod, candidates))
+        if isinstance(answer, PreemptAnswer):
+            return answer
+        return PreemptAnswer(reason=reason(Code.NOT_READY, detail=self._broken))
+
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> Future[BindAnswer]:
+        """Completes when the outcome is known, which may take as long as the API server does."""
+        request = next(self._requests)
+        future: Future[BindAnswer] = Future()
+        self._binds[request] = future
+        self.handle(BindRequested(request, namespace, name, uid, node))
+        if self._broken:
+            self._complete(BindAnswer(request, reason(Code.NOT_READY, detail=self._broken)))
+        return future
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        with self._lock:
+            return self._heart.prioritize(pod, nodes)
+
+    def _ask(self, event: FilterRequested | PreemptRequested) -> Instruction | None:
+        answer: Instruction | None = None
+        commands = []
+        for instruction in self._handle_one(event):
+            if isinstance(instruction, FilterAnswer | PreemptAnswer):
+                answer = instruction
+            else:
+                commands.append(instruction)
+        self._dispatch(commands)
+        return answer
+
+    # -- everything else that happens -----------------------------------------------------------------------------
+
+    def handle(self, *events: Event) -> None:
+        """Informers' and committer's events, in order. Other events may come in between, never the other way round."""
+        for start in range(0, len(events), SLICE):
+            instructions: list[Instruction] = []
+            with self._lock:
+                for event in events[start : start + SLICE]:
+                    instructions += self._step(event)
+                self._plan_tick()
+            self._dispatch(instructions)
+
+    def _handle_one(self, event: Event) -> list[Instruction]:
+        with self._lock:
+            instructions = self._step(event)
+            self._plan_tick()
+        return instructions
+
+    def _step(self, event: Event) -> list[Instruction]:
+        now = self._clock()
+        if self._broken:
+            return []
+        if self._record is not None:
+            self._record(event, now)
+        try:
+            return self._heart.handle(event, now)
+        except Exception as error:
+            self._broken = f"internal error, restart needed: {type(error).__name__}: {error}"
+            log.exception("the heart failed", event=type(event).__name__)
+            return []
+
+    def _dispatch(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, BindAnswer):
+                self._complete(instruction)
+            elif not isinstance(instruction, FilterAnswer | PreemptAnswer):
+                self._carry_out(instruction)
+
+    def _complete(self, answer: BindAnswer) -> None:
+        future = self._binds.pop(answer.request, None)
+        if future is not None and future.set_running_or_notify_cancel():
+            future.set_result(answer)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _plan_tick(self) -> None:
+        due = self._heart.next_due()
+        next_tick = float("inf") if due is None else due
+        sooner = next_tick < self._next_tick
+        self._next_tick = next_tick
+        if sooner:
+            self._timer_wake.set()
+
+    def _run_timer(self) -> None:
+        while not self._stopping:
+            wait = self._next_tick - self._clock()
+            if wait <= 0:
+                self.handle(Ticked())
+                wait = SHORTEST_TICK
+            self._timer_wake.wait(min(wait, 3600.0))
+            self._timer_wake.clear()
+
+    # -- for probes and people ------------------------------------------------------------------------------------
+
+    def liveness(self) -> Readiness:
+        return Readiness(not self._broken, self._broken)
+
+    def readiness(self) -> Readiness:
+        if self._broken:
+            return Readiness(False, self._broken)
+        if self._stopping:
+            return Readiness(False, "shutting down")
+        if not self._heart.synced:
+            return Readiness(False, "nodes and pods are not synced yet")
+        return Readiness(True)
+
+    def pods(self) -> list[PodView]:
+        """Every pod that takes room or waits, by namespace and name."""
+        with self._lock:
+            entries = list(self._heart.transitions.roster)
+        now = self._clock()
+        return [pod_view(entry, now) for entry in sorted(entries, key=lambda entry: entry.key)]
+
+    def nodes(self) -> list[NodeView]:
+        return node_views(self.cache_snapshot())
+
+    def cache_snapshot(self) -> Snapshot:
+        with self._lock:
+            return self._heart.transitions.cache.snapshot()
+
+    def algorithm_state(self) -> Mapping[str, Any]:
+        with self._lock:
+            return self._heart.teller.algorithm.inspect()
+
+    def explain(self, namespace: str, name: str) -> Explanation | None:
+        """Why this pod is where it is; None if it is unknown."""
+        with self._lock:
+            entry = self._heart.find(namespace, name)
+            if entry is None:
+                return None
+            nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
+        now = self._clock()
+        waits = entry.state in (State.WAITING, State.PREEMPTING)
+        return Explanation(
+            pod=pod_view(entry, now),
+            reason=entry.reason,
+            nodes=nodes,
+            nearest=nearest(pod, self.nodes()) if waits else [],
+            story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],
+        )
+
+    def stats(self) -> list[Metric]:
+        """What a scrape sees. Nouns follow kube-scheduler's own metrics."""
+        with self._lock:
+            counts = dict(self._heart.counts)
+            cache = self._heart.transitions.cache.counts()
+            faults = self._heart.teller.faults
+            states = [entry.state for entry in self._heart.transitions.roster]
+        metrics = [_counter(name, counts) for name in _COUNTERS]
+        metrics += [
+            Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
+            Metric(
+                "waggle_cache_size",
+                "gauge",
+                "Objects in the cache; assumed pods are proposed and not confirmed yet.",
+                [
+                    ({"type": "nodes"}, cache.nodes),
+                    ({"type": "pods"}, cache.pods),
+                    ({"type": "assumed_pods"}, cache.assumed),
+                ],
+            ),
+            Metric(
+                "waggle_pods",
+                "gauge",
+                "Pods by state.",
+                [({"state": s.value}, states.count(s)) for s in State if s is not State.UNKNOWN],
+            ),
+        ]
+        for source in self._gauges:
+            metrics += source()
+        return metrics
+
+
+#: Counters of the heart: metric name, label and help by the name they have in `Lifecycle.counts`.
+_COUNTERS = {
+    "attempts": ("waggle_schedule_attempts_total", "result", "Filter decisions: scheduled, unschedulable or error."),
+    "binds": ("waggle_binds_total", "outcome", "Bindings written, by outcome; refused ones were not written."),
+    "holds": ("waggle_holds_expired_total", "kind", "Proposals that no bind followed, and preemptions given up."),
+    "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself."),
+    "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted."),
+    "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome."),
+    "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again."),
+    "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed."),
+    "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known."),
+    "anomalies": ("waggle_anomalies_total", "kind", "Things that should not happen."),
+}
+
+
+def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:
+    name, label, text = _COUNTERS[key]
+    samples = [({label: value}, float(n)) for (kind, value), n in sorted(counts.items()) if kind == key]
+    return Metric(name, "counter", text, samples)
