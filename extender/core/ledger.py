@@ -128,11 +128,17 @@ class Ledger:
     # -- while it is held -------------------------------------------------------------------------------------
 
     def renew(self, token: int, *, now: float, lease: float) -> bool:
-        """HELD for another `lease` seconds from now, and with it all of its group that are HELD."""
-        hold = self._in_state(token, HoldState.HELD)
+        """HELD for another `lease` seconds from now, and with it all of its group that are HELD.
+
+        COMMITTED: the time until it must be confirmed begins anew, for this hold alone.
+        """
+        hold = self._in_state(token, *_TIMED)
         if hold is None:
             return False
-        self._extend(hold, _deadline(now, lease))
+        if hold.state is HoldState.COMMITTED:
+            self._set(replace(hold, deadline=_deadline(now, lease)))
+        else:
+            self._extend(hold, _deadline(now, lease))
         return True
 
     def commit(self, token: int, *, now: float) -> bool:
