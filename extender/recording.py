@@ -1,0 +1,136 @@
+"""A log of everything that happened to the heart, from which every decision can be made again, byte for byte.
+
+One JSON object a line: first a header with the algorithm and the policy, then each event with its time:
+
+    {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}}
+    {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
+
+The heart has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
+gave. Encoding happens in a thread of its own: the lock of the heart only hands over a reference to immutable data.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.registry import create
+from extender.core import events
+from extender.core.events import Event, Instruction
+from extender.core.lifecycle import Lifecycle
+from extender.core.policy import Policy
+
+VERSION = 1
+_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in events.Event.__args__}
+
+
+class RecordingError(ValueError):
+    """A log that cannot be read; the message names file, line and what was expected."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the log was recorded with."""
+
+    waggle: int
+    algorithm: str
+    settings: dict[str, Any]
+    policy: dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One event and when it was handled, in seconds of the server's clock."""
+
+    at: float
+    event: Event
+
+
+class _Line(msgspec.Struct):
+    at: float
+    event: str
+    data: msgspec.Raw
+
+
+def encode_instructions(instructions: list[Instruction]) -> bytes:
+    """Instructions as bytes, for comparing: each with its kind, fields in order."""
+    return msgspec.json.encode([[type(item).__name__, item] for item in instructions], enc_hook=_encode_hook)
+
+
+class Recorder:
+    """Appends to a log file. Call it as the runtime's `record`; `close` waits until everything is written."""
+
+    def __init__(self, path: Path, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
+        self._file = path.open("wb")
+        header = Header(VERSION, algorithm, dict(settings), asdict(policy))
+        self._file.write(msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n")
+        self._queue: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="waggle-recorder", daemon=True)
+        self._thread.start()
+
+    def __call__(self, event: Event, at: float) -> None:
+        self._queue.put(Step(at, event))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()
+
+    def _run(self) -> None:
+        while (step := self._queue.get()) is not None:
+            self._file.write(encode_step(step) + b"\n")
+
+
+def encode_step(step: Step) -> bytes:
+    line = {"at": step.at, "event": type(step.event).__name__, "data": step.event}
+    return msgspec.json.encode(line, enc_hook=_encode_hook)
+
+
+def read(file: IO[bytes], name: str = "log") -> tuple[Header, Iterator[Step]]:
+    """The header, and the steps as they are read. Raises RecordingError, naming the line."""
+    try:
+        header = msgspec.json.decode(file.readline(), type=Header)
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"{name}:1: no header of a Waggle recording: {error}") from error
+    if header.waggle != VERSION:
+        raise RecordingError(f"{name}:1: recorded in format {header.waggle}, this Waggle reads format {VERSION}")
+    return header, _steps(file, name)
+
+
+def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
+    for number, text in enumerate(file, start=2):
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+            kind = _EVENTS[line.event]
+            yield Step(line.at, msgspec.json.decode(line.data, type=kind, dec_hook=_decode_hook))
+        except (msgspec.DecodeError, KeyError) as error:
+            raise RecordingError(f"{name}:{number}: no event: {error}") from error
+
+
+def replay(
+    header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None
+) -> Iterator[tuple[Step, list[Instruction]]]:
+    """Lets it all happen again, in front of a fresh heart: each step with the instructions it causes."""
+    policy = msgspec.convert(header.policy, type=Policy)
+    heart = Lifecycle(algorithm or create(header.algorithm, header.settings), policy)
+    for step in steps:
+        yield step, heart.handle(step.event, step.at)
+
+
+def _encode_hook(value: object) -> object:
+    if isinstance(value, SuggestedNodes):
+        return list(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise NotImplementedError(f"cannot record a {type(value).__name__}")
+
+
+def _decode_hook(kind: type, value: Any) -> Any:
+    if kind is SuggestedNodes:
+        return SuggestedNodes(value)
+    raise NotImplementedError(f"cannot read a {kind.__name__}")

@@ -1,0 +1,86 @@
+"""A log of events, written and read back, replays to byte-identical instructions."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from extender import recording
+from extender.core.events import OutcomeKind, PodGone, PodRead, Synced, WriteBinding
+from extender.core.policy import Policy
+from tests.support.heart import Heart, only
+from tests.support.objects import node, pod
+from tests.support.plain_algorithm import PlainAlgorithm
+
+
+class RecordedHeart(Heart):
+    def __init__(self, record: recording.Recorder) -> None:
+        self.record, self.outs = record, []
+        super().__init__()
+
+    def handle(self, event):
+        self.record(event, self.now)
+        out = super().handle(event)
+        self.outs.append(recording.encode_instructions(out))
+        return out
+
+
+def a_busy_day(heart: Heart) -> None:
+    heart.see(node("a"), node("b"), pod("low", cpu=4000, on="b"))
+    p, q = pod("p", annotations=(("é", "ü"),)), pod("q", cpu=3000, priority=7)
+    heart.filter(p, "a", "b")
+    write = only(heart.bind(p, "a"), WriteBinding)
+    read = heart.finish(write.token, OutcomeKind.UNKNOWN)[0]
+    heart.read(read.token, pod("p", on="a"))
+    heart.filter(q, "b")
+    heart.preempt(q, "b")
+    heart.handle(PodGone("default", "low", "uid-low"))
+    heart.filter(q, "b")
+    heart.tick(61)
+    heart.handle(PodRead(99, heart_outcome(), None))
+
+
+def heart_outcome():
+    from extender.core.events import Outcome
+
+    return Outcome(OutcomeKind.THROTTLED, "slow down", 1.5)
+
+
+def test_a_recorded_log_replays_to_byte_identical_instructions(tmp_path: Path) -> None:
+    path = tmp_path / "events.log"
+    recorder = recording.Recorder(path, "plain", {"x": 1}, Policy(scheduler_names=frozenset({"default-scheduler"})))
+    heart = RecordedHeart(recorder)
+    a_busy_day(heart)
+    recorder.close()
+    with path.open("rb") as file:
+        header, steps = recording.read(file)
+        again = [recording.encode_instructions(out) for _, out in recording.replay(header, steps, PlainAlgorithm())]
+    assert header.settings == {"x": 1}
+    assert again == heart.outs
+    assert any(len(out) > 2 for out in again)
+
+
+def test_every_kind_of_event_survives_the_log() -> None:
+    seen = set(recording._EVENTS)
+    assert len(seen) == 12
+    line = recording.encode_step(recording.Step(1.0, Synced()))
+    header = b'{"waggle":1,"algorithm":"packing","settings":{},"policy":{}}\n'
+    _, steps = recording.read(io.BytesIO(header + line))
+    assert list(steps) == [recording.Step(1.0, Synced())]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "log:1: no header"),
+        (b"not json\n", "log:1: no header"),
+        (b'{"waggle":9,"algorithm":"","settings":{},"policy":{}}\n', "format 9"),
+        (b'{"waggle":1,"algorithm":"","settings":{},"policy":{}}\n{"at":1,"event":"Nope","data":{}}\n', "log:2"),
+        (b'{"waggle":1,"algorithm":"","settings":{},"policy":{}}\n{"at":1,"event":"PodGone","data":{}}\n', "namespace"),
+    ],
+)
+def test_a_broken_log_names_the_line(text: bytes, said: str) -> None:
+    with pytest.raises(recording.RecordingError, match=said):
+        list(recording.read(io.BytesIO(text))[1])
