@@ -101,14 +101,14 @@ def _refusals(answer: FilterAnswer, names: Iterable[str]) -> tuple[dict[str, str
         return (told, {}) if shared.preemptible else ({}, told)
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    # One Reason object usually stands for many nodes: its text is made once.
-    known: dict[int, tuple[dict[str, str], str]] = {}
+    # Making a text costs ten times as much as finding one, and few reasons stand for many nodes.
+    known: dict[Reason, tuple[dict[str, str], str]] = {}
     for name in names:
         why = answer.nodes.get(name, shared)
-        told_in = known.get(id(why))
-        if told_in is None:
-            told_in = known[id(why)] = (failed if why.preemptible else unresolvable, why.text)
-        told_in[0][name] = told_in[1]
+        found = known.get(why)
+        if found is None:
+            found = known[why] = (failed if why.preemptible else unresolvable, why.text)
+        found[0][name] = found[1]
     return failed, unresolvable
 
 

@@ -15,7 +15,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Route
 
 JSON = "application/json"
 
@@ -37,9 +36,7 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
         self.status = status
 
 
-def error_response(
-    status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None
-) -> Response:
+def error_response(status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None) -> Response:
     """An answer in the one error shape."""
     body = msgspec.json.encode({"error": text, "field": field})
     return Response(body, status, headers=headers, media_type=JSON)
@@ -55,7 +52,7 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
         if error.status_code == 404 and error.detail == "Not Found":
             text = _no_such_path(request, posted)
         elif error.status_code == 405:
-            text = f"{request.url.path} does not take {request.method}"
+            text = f"{request.url.path} does not take {request.method}; it takes {(error.headers or {}).get('Allow')}"
         return error_response(error.status_code, text, headers=dict(error.headers or {}))
 
     async def on_bad_parameter(_request: Request, error: Exception) -> Response:
@@ -81,11 +78,6 @@ def _no_such_path(request: Request, verbs: list[str]) -> str:
     path = request.url.path
     if request.method == "POST":
         return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
-    known = sorted(_paths(request.app))
-    near = difflib.get_close_matches(path, known, n=5, cutoff=0.5) or known
+    pages = sorted(known for known, methods in request.app.openapi()["paths"].items() if "get" in methods)
+    near = difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
     return f"no page {path}; try: {', '.join(near)}"
-
-
-def _paths(app: FastAPI) -> Iterable[str]:
-    """The paths of every route, also of those that are only shown once OpenAPI is asked for."""
-    return {route.path for route in app.routes if isinstance(route, Route)}

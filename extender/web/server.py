@@ -142,7 +142,9 @@ def _listen(settings: ServerSettings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise SettingsError(f"server.host, server.port: cannot listen on {settings.host}:{settings.port}: {error}") from error
+        raise SettingsError(
+            f"server.host, server.port: cannot listen on {settings.host}:{settings.port}: {error}"
+        ) from error
 
 
 def _url(settings: ServerSettings, listener: socket.socket) -> str:

@@ -131,7 +131,11 @@ def decode_offer(body: bytes) -> Offer:
 def decode_preempt(body: bytes) -> PreemptRequest:
     """The body of preempt. Raises BadRequest."""
     args = _exactly(_preemption_args, body)
-    if args is None or args.pod is None or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None):
+    if (
+        args is None
+        or args.pod is None
+        or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None)
+    ):
         fields = _fields(body, ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims"))
         args = _PreemptionArgs(
             pod=_field(fields, "Pod", PodWire),
