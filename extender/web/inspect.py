@@ -125,7 +125,7 @@ class _CacheFilters(_Filters):
 
 
 def inspect_routes(runtime: Runtime) -> APIRouter:
-    router = APIRouter(tags=["people"], responses={400: {"model": ErrorBody}})
+    router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/pods", summary="Our pods: state, node, reason", response_model=PodListBody)
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
@@ -166,7 +166,6 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
         "/v1/explain/{namespace}/{pod}",
         summary="Why a pod is where it is, or is nowhere",
         response_model=ExplanationBody,
-        responses={404: {"model": ErrorBody}},
     )
     def explain(namespace: str, pod: str) -> Response:
         found = runtime.explain(namespace, pod)
