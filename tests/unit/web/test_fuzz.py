@@ -12,23 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.face import Client, FixedRuntime, exchange
 
-_KEYS = st.sampled_from(
-    ["Pod", "pod", "Nodes", "NodeNames", "nodenames", "NodeNameToVictims", "NodeNameToMetaVictims", "PodUID", "Node"]
-    + [
-        "items",
-        "metadata",
-        "name",
-        "uid",
-        "labels",
-        "spec",
-        "containers",
-        "resources",
-        "requests",
-        "cpu",
-        "Pods",
-        "UID",
-    ]
-)
+_OUTER = ("Pod", "pod", "Nodes", "NodeNames", "nodenames", "NodeNameToVictims", "NodeNameToMetaVictims", "PodUID", "Node")
+_INNER = ("items", "metadata", "name", "uid", "labels", "spec", "containers", "resources", "requests", "cpu", "Pods", "UID")
+_KEYS = st.sampled_from(_OUTER + _INNER)
 _TEXT = st.text(max_size=5) | st.sampled_from(["a", "b", "1", "100m", "1Ei", "-1", "1e3"])
 _ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | _TEXT,
