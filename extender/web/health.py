@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from extender.runtime import Readiness, Runtime
+from extender.runtime import Runtime
+from extender.views import Readiness
 from extender.web.errors import ErrorBody
 
 

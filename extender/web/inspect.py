@@ -20,7 +20,8 @@ from algorithm.model import Pod
 from algorithm.reasons import Reason
 from extender.core.room import NodeInfo
 from extender.core.selector import Selector
-from extender.runtime import Explanation, PodView, Runtime
+from extender.runtime import Runtime
+from extender.views import Explanation, PodView
 from extender.web.errors import JSON, BadRequest, ErrorBody
 
 State = Literal["Waiting", "Preempting", "Binding", "Bound"]
@@ -38,7 +39,7 @@ class ReasonBody(_Body):
 
 
 class PodBody(_Body):
-    """A pod that is ours."""
+    """A pod that waits or takes room."""
 
     namespace: str
     name: str
@@ -48,6 +49,7 @@ class PodBody(_Body):
     reason: ReasonBody | None = Field(description="The dominant reason for which it is not bound")
     attempts: int = Field(description="Scheduling attempts so far")
     gang: str = Field(description="The gang it belongs to; empty if none")
+    priority: int
     since_seconds: float = Field(description="How long it has been in this state")
 
 
@@ -127,7 +129,7 @@ class _CacheFilters(_Filters):
 def inspect_routes(runtime: Runtime) -> APIRouter:
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
-    @router.get("/v1/inspect/pods", summary="Our pods: state, node, reason", response_model=PodListBody)
+    @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
         found = [view for view in runtime.pods() if _matches(view, wanted)]
         return _json(PodListBody(items=[_pod(view) for view in found]))
@@ -171,7 +173,7 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
         found = runtime.explain(namespace, pod)
         if found is None:
             known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
-            raise HTTPException(404, f"no pod {namespace}/{pod} of ours is known; {known}")
+            raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}")
         return _json(_explanation(found))
 
     return router
@@ -206,6 +208,7 @@ def _pod(view: PodView) -> PodBody:
         reason=_reason(view.reason),
         attempts=view.attempts,
         gang=view.gang,
+        priority=view.priority,
         since_seconds=view.since_seconds,
     )
 

@@ -20,7 +20,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from extender.core.cache import Cache, Snapshot
 from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
-from extender.runtime import Explanation, Metric, PodView, Readiness
+from extender.views import Explanation, Metric, PodView, Readiness
 
 CAPTURES = Path(__file__).parent.parent / "fixtures" / "captures"
 

@@ -12,8 +12,31 @@ from hypothesis import strategies as st
 
 from tests.support.face import Client, FixedRuntime, exchange
 
-_OUTER = ("Pod", "pod", "Nodes", "NodeNames", "nodenames", "NodeNameToVictims", "NodeNameToMetaVictims", "PodUID", "Node")
-_INNER = ("items", "metadata", "name", "uid", "labels", "spec", "containers", "resources", "requests", "cpu", "Pods", "UID")
+_OUTER = (
+    "Pod",
+    "pod",
+    "Nodes",
+    "NodeNames",
+    "nodenames",
+    "NodeNameToVictims",
+    "NodeNameToMetaVictims",
+    "PodUID",
+    "Node",
+)
+_INNER = (
+    "items",
+    "metadata",
+    "name",
+    "uid",
+    "labels",
+    "spec",
+    "containers",
+    "resources",
+    "requests",
+    "cpu",
+    "Pods",
+    "UID",
+)
 _KEYS = st.sampled_from(_OUTER + _INNER)
 _TEXT = st.text(max_size=5) | st.sampled_from(["a", "b", "1", "100m", "1Ei", "-1", "1e3"])
 _ANY = st.recursive(
@@ -59,7 +82,7 @@ def test_no_body_makes_a_verb_fail(client: Client, runtime: FixedRuntime, verb: 
     with closing(client.connect()) as connection:
 
         @settings(
-            max_examples=150,
+            max_examples=100,
             deadline=None,
             derandomize=True,
             database=None,

@@ -6,11 +6,11 @@ import pytest
 
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
-from extender.runtime import Explanation, Metric, PodView, Readiness
+from extender.views import Explanation, Metric, PodView, Readiness
 from tests.support.face import Client, FixedRuntime, capture
 
 BUSY = reason(Code.INSUFFICIENT, resources=["cpu"])
-WAITING = PodView("ns", "p", "u-1", "Waiting", "", BUSY, 3, "gang-a", 1.5)
+WAITING = PodView("ns", "p", "u-1", "Waiting", "", BUSY, 3, "gang-a", 1.5, 7)
 BOUND = PodView("other", "q", "u-2", "Bound", "n1", None, 1, "", 60.0)
 
 
@@ -50,6 +50,7 @@ def test_pods_are_listed_with_state_and_reason(client: Client, runtime: FixedRun
         "reason": {"code": "InsufficientResource", "text": "insufficient cpu"},
         "attempts": 3,
         "gang": "gang-a",
+        "priority": 7,
         "sinceSeconds": 1.5,
     }
     assert items[1]["reason"] is None
