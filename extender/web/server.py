@@ -72,6 +72,9 @@ class ServerHandle:
         self._thread = Thread(target=self._run, name="waggle-web", daemon=True)
         self._thread.start()
         self._started.wait()
+        if not self._server.started:
+            self._thread.join()
+            raise RuntimeError(f"the server at {self.url} did not start; the log says why")
 
     def _run(self) -> None:
         try:
@@ -103,7 +106,7 @@ def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         app,
-        loop="uvloop",
+        loop="auto",  # uvloop, except where it cannot be installed
         http="httptools",
         ws="none",
         lifespan="off",
