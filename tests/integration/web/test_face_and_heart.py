@@ -34,7 +34,7 @@ from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.server import serve_in_thread
 from tests.support.face import Client, capture, exchange
-from tests.support.first_fit import FirstFit
+from tests.support.plain_algorithm import PlainAlgorithm
 
 POD = {
     "metadata": {"name": "p", "namespace": "ns", "uid": "u-1"},
@@ -46,7 +46,8 @@ class House:
     """A runtime with its face, and the API server's part played by `written` and a thread."""
 
     def __init__(self) -> None:
-        self.heart = Lifecycle(FirstFit())
+        self.algorithm = PlainAlgorithm()
+        self.heart = Lifecycle(self.algorithm)
         self.runtime = Runtime(self.heart, self._carry_out)
         self.written: list[WriteBinding] = []
         self._committer = ThreadPoolExecutor(1)
@@ -67,6 +68,7 @@ class House:
         self.runtime.stop()
         self._committer.shutdown()
         self.heart.validate()
+        assert not self.algorithm.broken, self.algorithm.broken
 
     def knows(self, *nodes: str, cpu: int = 8000) -> None:
         seen = [NodeSeen(Node(name=name, uid=f"node-{name}", allocatable=(("cpu", cpu),))) for name in nodes]
@@ -214,16 +216,16 @@ def test_before_it_is_synced_the_extender_says_so(house: House, client: Client):
     assert client.get("/readyz").status == 200
 
 
-def test_a_refused_pod_is_explained_by_the_same_reason(house: House, client: Client):
+def test_a_refused_pod_is_explained_with_what_kube_scheduler_was_told(house: House, client: Client):
     house.knows("a", cpu=1)
     house.synced()
-    text = client.post("/filter", {"Pod": POD, "NodeNames": ["a", "b"]}).json["FailedNodes"]["a"]
+    told = client.post("/filter", {"Pod": POD, "NodeNames": ["a", "never seen"]}).json["FailedNodes"]
 
     found = client.get("/v1/explain/ns/p").json
     [listed] = client.get("/v1/inspect/pods?state=Waiting").json["items"]
 
-    assert found["reason"]["text"] == listed["reason"]["text"] == text
-    assert found["nodes"]["b"]["code"] == "NodeUnknown"
+    assert told == {"a": found["nodes"]["a"]["text"], "never seen": found["reason"]["text"]}
+    assert listed["reason"] == found["reason"]
     assert found["nearest"] == ["a: lacks 0.999 cpu"]
     assert found["story"]
 
