@@ -1,0 +1,144 @@
+"""What kube-scheduler is answered: the heart's answers as bytes, in Go's field names.
+
+Never a null where Go would follow it: a null among the victims of a preempt answer makes kube-scheduler 1.36 panic and
+exit. Five thousand refused nodes cost about as much as the text of one: reasons are shared, their texts made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from algorithm.reasons import Code, Reason, reason
+from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
+from extender.web.wire import Offer, PreemptRequest
+
+#: Stands for all nodes if a pod is refused although none was offered: kube-scheduler shows a reason only with a node,
+#: and takes one that does not exist.
+NOBODY = "waggle"
+
+_NO_REASON = reason(Code.NO_NODE_FITS)
+
+
+class _Nodes(msgspec.Struct, gc=False):
+    items: list[msgspec.Raw]
+    metadata: dict[str, str] = {}
+
+
+class _FilterResult(msgspec.Struct, gc=False, rename="pascal"):
+    nodes: _Nodes | None
+    node_names: list[str] | None
+    failed_nodes: Mapping[str, str] = {}
+    failed_and_unresolvable_nodes: Mapping[str, str] = {}
+    error: str = ""
+
+
+class _BindingResult(msgspec.Struct, gc=False, rename="pascal"):
+    error: str
+
+
+class _HostPriority(msgspec.Struct, gc=False, rename="pascal"):
+    host: str
+    score: int
+
+
+class _MetaPod(msgspec.Struct, gc=False):
+    uid: str = msgspec.field(name="UID")
+
+
+class _MetaVictims(msgspec.Struct, gc=False):
+    pods: list[_MetaPod] = msgspec.field(name="Pods")
+    violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class _PreemptionResult(msgspec.Struct, gc=False, rename="pascal"):
+    node_name_to_meta_victims: dict[str, _MetaVictims]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+# -- filter ---------------------------------------------------------------------------------------------------
+
+
+def encode_filter(answer: FilterAnswer, offer: Offer) -> bytes:
+    """The answer of a filter request, with full nodes if it came with full nodes."""
+    if answer.error:
+        return encode_filter_error(_said(answer.reason or _NO_REASON))
+    if answer.untouched:
+        return _encode(_passed(offer.names, offer.items))
+    if answer.node is not None:
+        return _encode(_only(answer.node, offer))
+    result = _passed([], None if offer.items is None else [])
+    result.failed_nodes, result.failed_and_unresolvable_nodes = _refusals(answer, offer.names or [NOBODY])
+    return _encode(result)
+
+
+def encode_filter_error(text: str) -> bytes:
+    """The answer of a filter request that cannot be served: kube-scheduler shows the text and retries with back-off."""
+    return _encode(_FilterResult(None, [], error=text))
+
+
+def _passed(names: list[str], items: list[msgspec.Raw] | None) -> _FilterResult:
+    """Only one of the two is read by kube-scheduler, depending on nodeCacheCapable."""
+    if items is None:
+        return _FilterResult(None, names)
+    return _FilterResult(_Nodes(items), None)
+
+
+def _only(node: str, offer: Offer) -> _FilterResult:
+    if offer.items is None:
+        return _passed([node], None)
+    return _passed([node], [offer.items[offer.names.index(node)]])
+
+
+def _refusals(answer: FilterAnswer, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Every name with its text: those where preemption could help, and those where it could not."""
+    shared = answer.reason or _NO_REASON
+    if not answer.nodes:
+        told = dict.fromkeys(names, shared.text)
+        return (told, {}) if shared.preemptible else ({}, told)
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    # Making a text costs ten times as much as finding one, and few reasons stand for many nodes.
+    known: dict[Reason, tuple[dict[str, str], str]] = {}
+    for name in names:
+        why = answer.nodes.get(name, shared)
+        found = known.get(why)
+        if found is None:
+            found = known[why] = (failed if why.preemptible else unresolvable, why.text)
+        found[0][name] = found[1]
+    return failed, unresolvable
+
+
+# -- the others -----------------------------------------------------------------------------------------------
+
+
+def encode_prioritize(scores: Mapping[str, int], names: Iterable[str]) -> bytes:
+    """A score for every offered node, once: kube-scheduler would add up a node that stands in the list twice."""
+    return _encode([_HostPriority(name, scores.get(name, 0)) for name in dict.fromkeys(names)])
+
+
+def encode_preempt(answer: PreemptAnswer, request: PreemptRequest) -> bytes:
+    """Victims by UID, in both modes: kube-scheduler reads nothing else."""
+    chosen = request.candidates if answer.untouched else answer.candidates
+    return _encode(_PreemptionResult({each.node: _victims(each) for each in chosen}))
+
+
+def _victims(candidate: Candidate) -> _MetaVictims:
+    return _MetaVictims([_MetaPod(uid) for uid in candidate.victims], candidate.pdb_violations)
+
+
+def encode_bind(answer: BindAnswer) -> bytes:
+    """An empty Error means bound: kube-scheduler believes it for good."""
+    return encode_bind_error("" if answer.error is None else _said(answer.error))
+
+
+def encode_bind_error(text: str) -> bytes:
+    return _encode(_BindingResult(text))
+
+
+def _said(why: Reason) -> str:
+    """A text that is never empty: an empty Error would tell kube-scheduler that the pod is bound."""
+    return why.text or why.code

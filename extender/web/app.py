@@ -1,0 +1,79 @@
+"""Puts the face together: one FastAPI app around one runtime."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from extender.runtime import Runtime
+from extender.settings import Settings
+from extender.web.errors import add_error_handlers
+from extender.web.health import health_routes
+from extender.web.inspect import inspect_routes
+from extender.web.metrics import Metrics
+from extender.web.verbs import PREFIXES, VERBS, verb_routes
+
+_SLASHES = re.compile(r"/{2,}")
+_ABOUT = "A Kubernetes scheduling server: kube-scheduler calls it as a scheduler extender."
+
+
+class Index(BaseModel):
+    """What this is and where to go on."""
+
+    name: str = "waggle"
+    about: str = _ABOUT
+    algorithm: str
+    verbs: list[str] = Field(description="What kube-scheduler posts to")
+    pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
+
+
+def create_app(runtime: Runtime, settings: Settings) -> FastAPI:
+    """The HTTP face of `runtime`."""
+    # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
+    app = FastAPI(
+        title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    metrics = Metrics(runtime)
+    app.include_router(verb_routes(runtime, metrics, max_body=settings.server.max_body_mib << 20))
+    app.include_router(health_routes(runtime))
+    app.include_router(metrics.routes())
+    app.include_router(inspect_routes(runtime))
+    _add_index(app, settings.algorithm.name)
+    add_error_handlers(app, [f"{prefix}/{verb.name}" for prefix in PREFIXES for verb in VERBS])
+    app.add_middleware(_TidyPath)
+    return app
+
+
+def _add_index(app: FastAPI, algorithm: str) -> None:
+    @app.get("/", tags=["people"], summary="What this is")
+    async def index() -> Index:
+        verbs = [f"/{verb.name}" for verb in VERBS]
+        return Index(algorithm=algorithm, verbs=verbs, pages=_pages(app))
+
+
+def _pages(app: FastAPI) -> dict[str, str]:
+    """Every page that can be read, as OpenAPI knows it."""
+    paths = app.openapi()["paths"].items()
+    found = {path: methods["get"]["summary"] for path, methods in paths if "get" in methods and path != "/"}
+    return found | {"/openapi.json": "All of this for machines"}
+
+
+class _TidyPath:
+    """Serves /filter/ and //filter as /filter.
+
+    kube-scheduler joins urlPrefix and verb with a slash, whatever the verb begins with; and it would follow a redirect,
+    but every call would then cost two.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            if "//" in path or (path.endswith("/") and path != "/"):
+                scope["path"] = _SLASHES.sub("/", path).rstrip("/") or "/"
+        await self._app(scope, receive, send)

@@ -1,0 +1,71 @@
+"""What Prometheus scrapes at /metrics: how long the verbs take, and whatever the runtime counts.
+
+The runtime's numbers are read when somebody scrapes, not copied as they change. Every app has a registry of its own, so
+that several servers live in one process (tests, `waggle demo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from starlette.responses import PlainTextResponse, Response
+
+from extender.runtime import Runtime
+
+#: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
+_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class _RuntimeCollector(Collector):
+    """Shows `runtime.stats()` as it is at the moment of the scrape."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def collect(self) -> Iterable[Family]:
+        for metric in self._runtime.stats():
+            name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+            suffix = "_total" if metric.kind == "counter" else ""
+            family = Family(name, metric.help, metric.kind)
+            for labels, value in metric.samples:
+                family.add_sample(name + suffix, labels, value)
+            yield family
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: registering must not ask a runtime that has not started."""
+        return ()
+
+
+class Metrics:
+    """The registry of one app."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_RuntimeCollector(runtime))
+        ProcessCollector(registry=self.registry)
+        self._durations = Histogram(
+            "waggle_extender_duration_seconds",
+            "Time from the arrival of a verb's request to its answer.",
+            ("verb", "code"),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+
+    def observe(self, verb: str, code: int, seconds: float) -> None:
+        """One answered verb; `code` is the HTTP status."""
+        self._durations.labels(verb, str(code)).observe(seconds)
+
+    def routes(self) -> APIRouter:
+        router = APIRouter(tags=["health"])
+
+        @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
+        def metrics(request: Request) -> Response:
+            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+            return Response(encode(self.registry), headers={"content-type": content_type})
+
+        return router

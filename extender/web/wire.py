@@ -1,0 +1,267 @@
+"""What kube-scheduler sends: the bodies of its four verbs, decoded from bytes straight into what the heart reads.
+
+Each body is read twice at most. First exactly as kube-scheduler sends it (Go's field names, one pass in C). Only if
+that does not give a usable request, leniently: the outer names in any case (`nodeNames` from a person with curl), null
+elements left out. What still cannot be read raises BadRequest with the field's path. Unknown fields are ignored and
+null means absent, as in Go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from algorithm.interface import SuggestedNodes
+from algorithm.model import DecodeError, Pod, PodWire, pod_from_wire
+from extender.core.events import Candidate
+from extender.web.errors import BadRequest
+
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Offer(NamedTuple):
+    """The pod of a filter or prioritize request, and the nodes that may take it.
+
+    `items` are the full Node objects in the order of `names` if the caller sent these (nodeCacheCapable: false) and
+    expects them back, else None. A name may occur twice.
+    """
+
+    pod: Pod
+    names: list[str]
+    items: list[msgspec.Raw] | None = None
+
+    @property
+    def nodes(self) -> SuggestedNodes:
+        return SuggestedNodes(self.names)
+
+
+class PreemptRequest(NamedTuple):
+    pod: Pod
+    candidates: tuple[Candidate, ...]
+
+
+class BindRequest(NamedTuple):
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+# -- the exact forms, named as k8s.io/kube-scheduler/extender/v1 names them -------------------------------------
+
+
+class _NodeList(msgspec.Struct, gc=False):
+    items: list[msgspec.Raw] | None = None
+
+
+class _ExtenderArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod: PodWire | None = None
+    nodes: _NodeList | None = None
+    node_names: list[_Name] | None = None
+
+
+class _NameMeta(msgspec.Struct, gc=False):
+    name: str | None = None
+    uid: str | None = None
+
+
+class _Named(msgspec.Struct, gc=False):
+    metadata: _NameMeta | None = None
+
+
+class _Victims(msgspec.Struct, gc=False):
+    pods: list[_Named] | None = msgspec.field(name="Pods")
+    violations: _Count | None = msgspec.field(name="NumPDBViolations", default=None)
+
+
+class _MetaPod(msgspec.Struct, gc=False):
+    uid: _Name = msgspec.field(name="UID")
+
+
+class _MetaVictims(msgspec.Struct, gc=False):
+    pods: list[_MetaPod] | None = msgspec.field(name="Pods")
+    violations: _Count | None = msgspec.field(name="NumPDBViolations", default=None)
+
+
+_VictimMap = dict[_Name, _Victims | None]
+_MetaVictimMap = dict[_Name, _MetaVictims | None]
+
+
+class _PreemptionArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod: PodWire | None = None
+    node_name_to_victims: _VictimMap | None = None
+    node_name_to_meta_victims: _MetaVictimMap | None = None
+
+
+class _BindingArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+    pod_uid: str | None = msgspec.field(name="PodUID", default=None)
+    node: str | None = None
+
+
+_T = TypeVar("_T")
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_extender_args = msgspec.json.Decoder(_ExtenderArgs)
+_preemption_args = msgspec.json.Decoder(_PreemptionArgs)
+_binding_args = msgspec.json.Decoder(_BindingArgs)
+_named = msgspec.json.Decoder(_Named | None)
+
+
+def decode_offer(body: bytes) -> Offer:
+    """The body of filter or prioritize. Raises BadRequest."""
+    args = _exactly(_extender_args, body)
+    if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
+        fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
+        args = _ExtenderArgs(
+            pod=_field(fields, "Pod", PodWire),
+            nodes=_field(fields, "Nodes", _NodeList),
+            node_names=_present(_field(fields, "NodeNames", list[_Name | None])),
+        )
+    pod = _pod(args.pod)
+    if args.node_names is not None or args.nodes is None:
+        return Offer(pod, args.node_names or [])
+    return _offer_of_items(pod, args.nodes.items or [])
+
+
+def decode_preempt(body: bytes) -> PreemptRequest:
+    """The body of preempt. Raises BadRequest."""
+    args = _exactly(_preemption_args, body)
+    if (
+        args is None
+        or args.pod is None
+        or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None)
+    ):
+        fields = _fields(body, ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims"))
+        args = _PreemptionArgs(
+            pod=_field(fields, "Pod", PodWire),
+            node_name_to_victims=_field(fields, "NodeNameToVictims", _VictimMap),
+            node_name_to_meta_victims=_field(fields, "NodeNameToMetaVictims", _MetaVictimMap),
+        )
+    pod = _pod(args.pod)
+    if args.node_name_to_meta_victims is not None:
+        return PreemptRequest(pod, _meta_candidates(args.node_name_to_meta_victims))
+    return PreemptRequest(pod, _full_candidates(args.node_name_to_victims or {}))
+
+
+def decode_bind(body: bytes) -> BindRequest:
+    """The body of bind; all four fields must be there. Raises BadRequest."""
+    args = _exactly(_binding_args, body)
+    if args is None or not (args.pod_name and args.pod_namespace and args.pod_uid and args.node):
+        names = ("PodName", "PodNamespace", "PodUID", "Node")
+        fields = _fields(body, names)
+        given = {name: _field(fields, name, str) for name in names}
+        for name, value in given.items():
+            if not value:
+                raise BadRequest(f"{name} must not be empty", name)
+        args = _BindingArgs(*given.values())
+    return BindRequest(args.pod_namespace or "", args.pod_name or "", args.pod_uid or "", args.node or "")
+
+
+# -- the parts ------------------------------------------------------------------------------------------------
+
+
+def _exactly(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T | None:
+    """The body as kube-scheduler sends it, None if it is not like that (the lenient way then finds out why)."""
+    try:
+        return decoder.decode(body)
+    except _UNREADABLE:
+        return None
+
+
+def _pod(wire: PodWire | None) -> Pod:
+    if wire is None:
+        raise BadRequest("Pod is missing; expected a v1 Pod object", "Pod")
+    try:
+        pod = pod_from_wire(wire)
+    except DecodeError as error:
+        text = f"Pod.{error}"
+        raise BadRequest(text, text.split(" ", 1)[0].rstrip(":")) from error
+    if not pod.uid:
+        raise BadRequest("Pod.metadata.uid must not be empty", "Pod.metadata.uid")
+    return pod
+
+
+def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> Offer:
+    names, kept = [], []
+    for index, item in enumerate(items):
+        field = f"Nodes.items[{index}]"
+        node = _decode(_named, item, field)
+        if node is None:
+            continue
+        if node.metadata is None or not node.metadata.name:
+            raise BadRequest(f"{field}.metadata.name must not be empty", f"{field}.metadata.name")
+        names.append(node.metadata.name)
+        kept.append(item)
+    return Offer(pod, names, kept)
+
+
+def _meta_candidates(victims: _MetaVictimMap) -> tuple[Candidate, ...]:
+    return tuple(
+        Candidate(node, tuple(pod.uid for pod in each.pods or ()), each.violations or 0)
+        for node, each in victims.items()
+        if each is not None
+    )
+
+
+def _full_candidates(victims: _VictimMap) -> tuple[Candidate, ...]:
+    return tuple(
+        Candidate(node, tuple(_uids(node, each.pods or [])), each.violations or 0)
+        for node, each in victims.items()
+        if each is not None
+    )
+
+
+def _uids(node: str, pods: list[_Named]) -> list[str]:
+    uids = []
+    for index, pod in enumerate(pods):
+        if pod.metadata is None or not pod.metadata.uid:
+            field = f"NodeNameToVictims[{node}].Pods[{index}].metadata.uid"
+            raise BadRequest(f"{field} must not be empty", field)
+        uids.append(pod.metadata.uid)
+    return uids
+
+
+# -- the lenient way ------------------------------------------------------------------------------------------
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_WHERE = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
+
+
+def _fields(body: bytes, names: tuple[str, ...]) -> dict[str, msgspec.Raw]:
+    """The outer object by the names that are known, found in any case; the exact name wins over another case."""
+    if not body.strip():
+        raise BadRequest(f"body: empty; expected a JSON object with {', '.join(names)}", "body")
+    given = _decode(_object, body, "body")
+    wanted = {name.lower(): name for name in names}
+    folded = {wanted[key.lower()]: value for key, value in given.items() if key.lower() in wanted}
+    return folded | {name: given[name] for name in names if name in given}
+
+
+def _field(fields: dict[str, msgspec.Raw], name: str, kind: Any) -> Any:
+    """One field, None if it is absent or null."""
+    if name not in fields:
+        return None
+    return _decode(msgspec.json.Decoder(kind | None), fields[name], name)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw, field: str) -> _T:
+    try:
+        return decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        found = _WHERE.fullmatch(str(error))
+        assert found is not None
+        at = field + (found["path"] or "")
+        raise BadRequest(f"{at}: {found['what'].replace('`', '')}", at) from error
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{field}: not UTF-8", field) from error
+    except RecursionError as error:
+        raise BadRequest(f"{field}: nested too deeply", field) from error
+
+
+def _present(names: list[str | None] | None) -> list[str] | None:
+    return None if names is None else [name for name in names if name is not None]

@@ -1,0 +1,143 @@
+"""For tests of the web room: a runtime whose answers the test sets, and a client on a real socket.
+
+`FixedRuntime` stands where extender.runtime.Runtime stands, so that the face is tested without what is behind it; the
+integration tests put the real one there.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from algorithm.interface import SuggestedNodes
+from algorithm.model import Pod
+from extender.core.cache import Cache, Snapshot
+from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
+from extender.views import Explanation, Metric, PodView, Readiness
+
+CAPTURES = Path(__file__).parent.parent / "fixtures" / "captures"
+
+
+def capture(name: str) -> bytes:
+    """The body of a request as a real kube-scheduler 1.36 sent it."""
+    return (CAPTURES / f"{name}.raw").read_bytes()
+
+
+class FixedRuntime:
+    """Gives the answers that a test has put into its attributes, and keeps what it was asked in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.filter_answer = FilterAnswer(untouched=True)
+        self.preempt_answer = PreemptAnswer(untouched=True)
+        self.bind_answer: BindAnswer | Exception = BindAnswer(request=1)
+        self.bind_future: Future[BindAnswer] | None = None
+        self.scores: dict[str, int] = {}
+        self.failure: Exception | None = None
+        self.ready = Readiness(True, "")
+        self.alive = Readiness(True, "")
+        self.pod_views: list[PodView] = []
+        self.explanations: dict[tuple[str, str], Explanation] = {}
+        self.cache = Cache()
+        self.state: dict[str, Any] = {}
+        self.metrics: list[Metric] = []
+
+    def _ask(self, *asked: Any) -> None:
+        self.asked.append(asked)
+        if self.failure is not None:
+            raise self.failure
+
+    def filter(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
+        self._ask("filter", pod, tuple(nodes))
+        return self.filter_answer
+
+    def preempt(self, pod: Pod, candidates: tuple[Candidate, ...]) -> PreemptAnswer:
+        self._ask("preempt", pod, candidates)
+        return self.preempt_answer
+
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> Future[BindAnswer]:
+        self._ask("bind", namespace, name, uid, node)
+        if self.bind_future is not None:
+            return self.bind_future
+        future: Future[BindAnswer] = Future()
+        if isinstance(self.bind_answer, Exception):
+            future.set_exception(self.bind_answer)
+        else:
+            future.set_result(self.bind_answer)
+        return future
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        self._ask("prioritize", pod, tuple(nodes))
+        return self.scores
+
+    def readiness(self) -> Readiness:
+        return self.ready
+
+    def liveness(self) -> Readiness:
+        return self.alive
+
+    def pods(self) -> list[PodView]:
+        self._ask("pods")
+        return self.pod_views
+
+    def explain(self, namespace: str, name: str) -> Explanation | None:
+        return self.explanations.get((namespace, name))
+
+    def cache_snapshot(self) -> Snapshot:
+        return self.cache.snapshot()
+
+    def algorithm_state(self) -> Mapping[str, Any]:
+        return self.state
+
+    def stats(self) -> list[Metric]:
+        return self.metrics
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Client:
+    """HTTP requests to a server, each on a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.host = urlsplit(url).hostname or ""
+        self.port = urlsplit(url).port or 0
+
+    def get(self, path: str) -> Answer:
+        return self.request("GET", path)
+
+    def post(self, path: str, body: bytes | Any) -> Answer:
+        return self.request("POST", path, body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        with closing(self.connect()) as connection:
+            return exchange(connection, method, path, body)
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.host, self.port, timeout=60)
+
+
+def exchange(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> Answer:
+    """One request and its answer on a connection that stays open."""
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body is not None else {})
+    response = connection.getresponse()
+    return Answer(response.status, dict(response.headers), response.read())

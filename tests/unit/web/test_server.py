@@ -1,0 +1,156 @@
+"""Running the app: addresses, TLS, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
+from extender.web.app import create_app
+from extender.web.server import serve_in_thread
+from tests.support.face import Client, FixedRuntime, capture, exchange
+
+
+def settings(**fields: object) -> Settings:
+    return Settings(server=ServerSettings(port=0, **fields))
+
+
+def test_port_0_takes_any_free_port():
+    app = create_app(FixedRuntime(), settings())
+
+    with serve_in_thread(app, settings()) as one, serve_in_thread(app, settings()) as other:
+        assert one.url != other.url
+        assert Client(one.url).get("/livez").status == Client(other.url).get("/livez").status == 200
+
+
+def test_a_stopped_server_accepts_nobody_and_may_be_stopped_again():
+    handle = serve_in_thread(create_app(FixedRuntime(), settings()), settings())
+    client = Client(handle.url)
+    with closing(client.connect()) as idle:
+        assert exchange(idle, "GET", "/livez").status == 200
+        handle.stop()
+    handle.stop()
+
+    with pytest.raises(ConnectionRefusedError):
+        client.get("/livez")
+
+
+def test_a_port_in_use_is_named():
+    app = create_app(FixedRuntime(), settings())
+    with serve_in_thread(app, settings()) as server:
+        taken = Settings(server=ServerSettings(port=Client(server.url).port))
+
+        with pytest.raises(SettingsError, match=r"server\.port: cannot listen on 127\.0\.0\.1:"):
+            serve_in_thread(app, taken)
+
+
+def test_a_missing_certificate_is_named(tmp_path: Path):
+    there = tmp_path / "there"
+    there.touch()
+    wanted = settings(tls=TlsSettings(cert_file=there, key_file=tmp_path / "missing"))
+
+    with pytest.raises(SettingsError, match=r"server\.tls\.key_file: no such file: .*missing"):
+        serve_in_thread(create_app(FixedRuntime(), wanted), wanted)
+
+
+def test_an_unusable_certificate_is_named(tmp_path: Path):
+    there = tmp_path / "there"
+    there.write_text("no certificate")
+    wanted = settings(tls=TlsSettings(cert_file=there, key_file=there))
+
+    with pytest.raises(SettingsError, match=r"server\.tls: cannot be used: "):
+        serve_in_thread(create_app(FixedRuntime(), wanted), wanted)
+
+
+# -- TLS ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for 127.0.0.1 that is its own authority, as server and as client."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command to make certificates")
+    where = tmp_path_factory.mktemp("tls")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=waggle"
+    command += f" -addext subjectAltName=IP:127.0.0.1 -keyout {where}/key.pem -out {where}/cert.pem"
+    subprocess.run(command.split(), check=True, capture_output=True)
+    return where
+
+
+def tls_client(url: str, certificates: Path, *, own: bool) -> http.client.HTTPSConnection:
+    context = ssl.create_default_context(cafile=certificates / "cert.pem")
+    if own:
+        context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+    client = Client(url)
+    return http.client.HTTPSConnection(client.host, client.port, context=context, timeout=60)
+
+
+def test_https_is_served(certificates: Path):
+    tls = TlsSettings(cert_file=certificates / "cert.pem", key_file=certificates / "key.pem")
+    app = create_app(FixedRuntime(), settings(tls=tls))
+
+    with serve_in_thread(app, settings(tls=tls)) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        with closing(tls_client(server.url, certificates, own=False)) as connection:
+            assert exchange(connection, "POST", "/filter", capture("filter-mtls")).json["NodeNames"] == ["n0"]
+
+
+def test_with_a_client_authority_only_callers_with_its_certificate_are_served(certificates: Path):
+    cert = certificates / "cert.pem"
+    tls = TlsSettings(cert_file=cert, key_file=certificates / "key.pem", client_ca_file=cert)
+    app = create_app(FixedRuntime(), settings(tls=tls))
+
+    with serve_in_thread(app, settings(tls=tls)) as server:
+        with closing(tls_client(server.url, certificates, own=True)) as known:
+            assert exchange(known, "POST", "/filter", capture("filter-mtls")).status == 200
+        with closing(tls_client(server.url, certificates, own=False)) as unknown, pytest.raises(OSError):
+            exchange(unknown, "POST", "/filter", capture("filter-mtls"))
+
+
+# -- the end ------------------------------------------------------------------------------------------------------
+
+_PROGRAM = """
+import threading
+from concurrent.futures import Future
+from extender.core.events import BindAnswer
+from extender.settings import ServerSettings, Settings
+from extender.web.app import create_app
+from extender.web.server import serve
+from tests.support.face import FixedRuntime
+
+class Slow(FixedRuntime):
+    def bind(self, *asked):
+        print("binding", flush=True)
+        future = Future()
+        threading.Timer(0.5, future.set_result, [BindAnswer(1)]).start()
+        return future
+
+settings = Settings(server=ServerSettings(port=0))
+serve(create_app(Slow(), settings), settings, on_started=lambda url: print(url, flush=True))
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_running_requests_finish_and_returns(sign: signal.Signals):
+    root = Path(__file__).parents[3]
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        client = Client(process.stdout.readline())
+        with closing(client.connect()) as connection:
+            connection.request("POST", "/bind", capture("bind"))
+            assert process.stdout.readline() == "binding\n"
+
+            process.send_signal(sign)
+
+            assert connection.getresponse().read() == b'{"Error":""}'
+        assert process.stdout.readline() == "ended\n"
+        assert process.wait(timeout=60) == 0
