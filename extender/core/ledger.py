@@ -1,13 +1,15 @@
 """Holds with tokens: who may use what, and until when.
 
-              acquire          commit                committed
-    (free) ------------> HELD ---------> COMMITTING ------------> COMMITTED
-                         |  ^               |  |     (written)        |
-                         +--+ renew         |  +----------------------+------> CONFIRMED  confirm: from any of the
-                         |                  |                         |                   three
-                         +<-----------------+ abort                   +------> RELEASED   release: from any of the
-                         |                    (not written)           |                   three
-                         +--------------------------------------------+------> EXPIRED    expire: HELD, COMMITTED
+              acquire          commit                committed                confirm
+    (free) ------------> HELD ---------> COMMITTING ------------> COMMITTED ------------> CONFIRMED
+                         ^  |   abort        |      (written)         |
+                         |  | <--------------+                        |
+                   renew +--+ (not written)                           |
+                            |                                         |
+                            +----- expire (after verification) -------+------------> EXPIRED
+
+    HELD, COMMITTING, COMMITTED -> RELEASED      release: it came to nothing
+    HELD, COMMITTING            -> CONFIRMED     confirm: its effect was seen before the write's own answer
 
 Every decision of this server takes a hold, a committer writes it, an informer's event confirms it. The rules:
 
