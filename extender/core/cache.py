@@ -127,11 +127,13 @@ class Cache:
         or removed: its events are younger than our write.
         """
         _check(pod)
-        if outcome.kind is not OutcomeKind.DONE or self._is_late(pod):
+        if outcome.kind is not OutcomeKind.DONE:
             return False
         held = self._pods.get(pod.uid)
         if held is not None and held.state is PodState.ADDED:
             return held.pod.node_name == pod.node_name
+        if self._is_late(pod):
+            return False
         self._put(pod, PodState.ASSUMED)
         return True
 
