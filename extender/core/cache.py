@@ -1,17 +1,16 @@
 """What is true now: nodes, and the pods that take room on them, counting what was decided and is not confirmed yet.
 
-              assume              add_pod             remove_pod
-    Initial ----------> ASSUMED ----------> ADDED ----------------> Deleted
-     | ^ |               | | ^              ^ ^ |                    ^   ^
-     | | |    forget     | | |              | | +-- add_pod: changed |   |
-     | | +<--------------+ | | assume       | |     or moved         |   |
-     | |            expire | | again        | |                      |   |
-     | |                   v |   add_pod    | |                      |   |
-     | |                 EXPIRED -----------+ |                      |   |
-     | |                    |    (late)       |                      |   |
-     | |                    +-----------------|----------------------+   |
-     | |    add_pod (bound by others)         |     remove_pod (any state)
-     +-|--------------------------------------+
+                assume                  add_pod                  remove_pod
+    Initial ------------> ASSUMED ------------------> ADDED -------------------> Deleted
+       ^                   | |  ^                       ^
+       |      forget       | |  |                       | add_pod: the confirmation
+       +-------------------+ |  | assume: proposed      |          came late
+                      expire v  |         again         |
+                            EXPIRED --------------------+
+
+    Initial -> ADDED       add_pod: bound by somebody else, or before we started
+    ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
+    any     -> Deleted     remove_pod, or another UID under the same name
 
 Assumptions, and what follows from them:
 
@@ -128,11 +127,13 @@ class Cache:
         or removed: its events are younger than our write.
         """
         _check(pod)
-        if outcome.kind is not OutcomeKind.DONE or self._is_late(pod):
+        if outcome.kind is not OutcomeKind.DONE:
             return False
         held = self._pods.get(pod.uid)
         if held is not None and held.state is PodState.ADDED:
             return held.pod.node_name == pod.node_name
+        if self._is_late(pod):
+            return False
         self._put(pod, PodState.ASSUMED)
         return True
 
