@@ -417,10 +417,9 @@ def test_what_is_no_json_object_of_that_kind_is_a_decode_error(raw: bytes) -> No
 @pytest.mark.parametrize("field", ["spec", "unknown"])
 def test_deep_nesting_never_breaks_the_process(depth: int, field: str) -> None:
     raw = b'{"metadata":{"name":"a"},"%s":{"x":%s%s}}' % (field.encode(), b"[" * depth, b"]" * depth)
-    try:
-        assert decode_pod(raw).name == "a"
-    except DecodeError as error:
-        assert depth > 100, error
+    read = decode_pods([msgspec.Raw(raw)])
+    assert len(read.records) + len(read.errors) == 1
+    assert read.records or depth > 100
 
 
 def test_one_object_that_cannot_be_read_spoils_nothing_else_in_a_list() -> None:
