@@ -21,8 +21,8 @@ help: ## show this list
 
 install: $(INSTALLED) ## make .venv with everything in it (the other targets do that by themselves)
 
-test: $(INSTALLED) ## run all tests but the slow ones
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+test: $(INSTALLED) ## run all tests but the slow ones, on all cores
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 	@$(BIN)/ruff check --quiet .

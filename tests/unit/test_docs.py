@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -67,6 +68,19 @@ def test_the_dependencies_page_has_every_dependency_and_no_other() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     runtime = page.split("\n## ")[1]
     assert set(re.findall(r"^\| ([a-z0-9-]+) \|", runtime, re.MULTILINE)) - {"package"} == declared
+
+
+def test_the_quick_start_configures_kube_scheduler_as_the_manifest_does() -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    manifest = ROOT / "manifests" / "kube-scheduler" / "kube-scheduler-config.yaml"
+    told, applied = yaml.safe_load(block), yaml.safe_load(manifest.read_text(encoding="utf-8"))
+    (extender,) = applied["extenders"]
+    without_tls = {
+        key: value for key, value in extender.items() if key not in ("urlPrefix", "enableHTTPS", "tlsConfig")
+    }
+    assert told["extenders"] == [without_tls | {"urlPrefix": "http://127.0.0.1:9096"}]
+    assert told.items() <= (applied | {"extenders": told["extenders"]}).items()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
