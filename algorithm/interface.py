@@ -165,7 +165,7 @@ class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an err
 
 
 class SchedulerAlgorithm(ABC):
-    """What an author implements: nine methods, and six more if they are of use."""
+    """What an author implements: eight methods, and six more if they are of use."""
 
     # -- the cluster ------------------------------------------------------------------------------------------
 

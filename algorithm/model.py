@@ -11,7 +11,10 @@ What this module promises:
 
 What a pod asks for follows k8s.io/component-helpers `resource.PodRequests`: the larger of (containers plus
 sidecars) and (each init container plus the sidecars started before it), plus the overhead; pod-level
-`spec.resources` replaces what the containers say, resource by resource.
+`spec.resources` replaces what the containers say, resource by resource. Where a request is absent the API
+server's defaults are applied again (a limit stands for it), so that a record does not depend on who sent the pod.
+Not read: `status.containerStatuses[].resources`, the sizes of a pod that is just being resized in place; they
+concern cpu and memory only, of which kube-scheduler keeps its own account and offers no node that is too full.
 """
 
 from __future__ import annotations
@@ -351,6 +354,8 @@ def _pod_requests(spec: _PodSpec) -> Resources:
     if spec.init_containers:
         _count_init_containers(total, spec.init_containers)
     if spec.resources is not None:
+        for name, amount in _amounts(spec.resources.limits, "spec.resources.limits").items():
+            total.setdefault(name, amount)
         total.update(_amounts(spec.resources.requests, "spec.resources.requests"))
     if spec.overhead:
         _add(total, _amounts(spec.overhead, "spec.overhead"))

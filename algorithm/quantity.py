@@ -4,32 +4,31 @@
     number    = [+-] (digits | digits.digits | digits. | .digits)
     suffix    = n u m "" k M G T P E | Ki Mi Gi Ti Pi Ei | e/E signed integer
 
-A quantity is exact (it may have up to 9 decimals and any size); a scheduler counts in integers. cpu is
-counted in thousandths of a core and everything else in units (bytes, devices, pods), both rounded *up*, and
-both saturate at 2^63-1, as `MilliValue()` and `Value()` of k8s.io/apimachinery/pkg/api/resource do.
+A quantity is exact (any size, any number of decimals); a scheduler counts in integers. cpu is counted in
+thousandths of a core and everything else in units (bytes, devices, pods), both rounded *away from zero*, as
+`MilliValue()` and `Value()` of k8s.io/apimachinery/pkg/api/resource do. What those leave undefined, a result
+beyond 2^63-1, saturates here.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 
 #: The largest value that a Kubernetes component can hold; larger quantities are cut to it.
 MAX_VALUE = 2**63 - 1
 
 _GRAMMAR = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?P<sign>[+-]?)(?:(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]*))?|\.(?P<only_decimals>[0-9]+))"
     r"(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,9})",
     re.ASCII,
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_EXACT = Context(prec=400, Emax=10**9 * 2, Emin=-(10**9) * 2)
 #: Longest text that is read; the API server stores canonical forms, which are far shorter.
 _MAX_LENGTH = 128
-#: An exponent outside of this can only mean 0, "rounds up to one" or "saturates".
-_FAR = 60
+#: With numbers of that length, an exponent outside of this can only mean 0, "rounds to one" or "saturates".
+_FAR = _MAX_LENGTH + 20
 
 
 class QuantityError(ValueError):
@@ -37,7 +36,7 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(text: str | int | float, *, milli: bool = False) -> int:
-    """The value of a quantity as an integer, rounded up.
+    """The value of a quantity as an integer, rounded away from zero.
 
     `text` is what stands in a Kubernetes object: normally a string, but JSON numbers are accepted as the API
     server accepts them. With `milli` the unit is a thousandth (cpu), otherwise one.
@@ -57,17 +56,19 @@ def _parse(text: str, milli: bool) -> int:
     if match is None:
         shown = text if len(text) <= 40 else text[:40] + "..."
         raise QuantityError(f"quantity {shown!r} must be a number with an optional suffix, like 500m, 2, 1.5 or 2Gi")
-    number = Decimal(match["number"])
-    if match["sign"] == "-":
-        number = -number
+    decimals = match["decimals"] or match["only_decimals"] or ""
+    digits = int((match["whole"] or "") + decimals)
     suffix = match["suffix"]
     if suffix in _BINARY:
-        return _round_up(number * (1 << _BINARY[suffix]) * (1000 if milli else 1))
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    exponent = max(-_FAR - _MAX_LENGTH, min(_FAR + _MAX_LENGTH, exponent + (3 if milli else 0)))
-    return _round_up(number.scaleb(exponent, _EXACT))
+        digits <<= _BINARY[suffix]
+        exponent = 0
+    else:
+        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+    value = _scaled(digits, max(-_FAR, min(_FAR, exponent)) - len(decimals) + (3 if milli else 0))
+    return -value if match["sign"] == "-" else value
 
 
-def _round_up(value: Decimal) -> int:
-    whole = int(value.to_integral_value(ROUND_CEILING, _EXACT))
-    return max(-MAX_VALUE, min(MAX_VALUE, whole))
+def _scaled(digits: int, exponent: int) -> int:
+    """digits * 10^exponent, rounded up and saturated; digits are not negative."""
+    value: int = digits * 10**exponent if exponent >= 0 else -(-digits // 10**-exponent)
+    return min(MAX_VALUE, value)

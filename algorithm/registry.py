@@ -68,6 +68,9 @@ def _load(name: str) -> Plugin[Any]:
     points = available()
     if name not in points:
         raise AlgorithmError(f"no algorithm named {name!r} is installed; there are: {', '.join(points) or 'none'}")
+    claims = sorted({point.value for point in entry_points(group=GROUP, name=name)})
+    if len(claims) > 1:
+        raise AlgorithmError(f"algorithm {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
     try:
         plugin = points[name].load()
     except Exception as error:

@@ -1,0 +1,64 @@
+# Everything that is done with this repository. `make` lists it. Needs python3 (3.11 or newer) with venv, nothing else:
+# the first target that needs it makes .venv from requirements.lock, once; after that no network is used.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Extra arguments of the tool that a target runs: make demo ARGS=--stay
+ARGS ?=
+
+# Your pip settings (index, proxy, certificates) are used; only what cannot work inside a venv is switched off.
+export PIP_USER := 0
+export PIP_REQUIRE_VIRTUALENV := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint bench demo e2e lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED) ## make .venv with everything in it (the other targets do that by themselves)
+
+test: $(INSTALLED) ## run all tests but the slow ones, on all cores
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal $(ARGS)
+
+lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(INSTALLED) ## measure; prints a table of ratios
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs being placed (ARGS=--stay keeps it up)
+	@$(BIN)/waggle demo $(ARGS)
+
+e2e: ## tests against a real kube-scheduler: not there yet
+	@echo "make e2e: tests against a real kube-scheduler are not there yet" >&2; exit 1
+
+lock: ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+	echo "Resolving into requirements.lock ..." && \
+	$(PYTHON) -m venv "$$tmp" && "$$tmp/bin/pip" install --quiet uv && \
+	index=$$("$$tmp/bin/pip" config get global.index-url 2>/dev/null || true) && \
+	UV_DEFAULT_INDEX="$${PIP_INDEX_URL:-$${index:-https://pypi.org/simple}}" "$$tmp/bin/uv" pip compile --quiet \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras \
+		--output-file requirements.lock $(ARGS) pyproject.toml
+
+clean: ## remove .venv and everything else that was made
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last: an installation that was interrupted is done again.
+$(INSTALLED): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Waggle needs Python 3.11 or newer, and there is no $(PYTHON)." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Waggle needs Python 3.11 or newer; $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv module (on Debian: apt-get install python3-venv)." >&2; exit 1; }
+	@echo "Installing into $(VENV) from requirements.lock (once, takes a minute) ..."
+	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@

@@ -1,0 +1,103 @@
+"""docs/plugin-authors.md does what it says: its blocks are installed as a plug-in and run."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from algorithm.interface import Bind, Phase, SchedulerAlgorithm, SuggestedNodes, Wait
+from algorithm.model import Node, Pod
+from algorithm.registry import AlgorithmError, create
+from extender.settings import Settings
+
+PAGE = (Path(__file__).parents[3] / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+ALGORITHM, TEST = blocks("python")
+(PROJECT,) = blocks("toml")
+(CONFIG,) = blocks("yaml")
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The page's module and entry point on sys.path, as pip would leave them."""
+    (tmp_path / "slots.py").write_text(ALGORITHM, encoding="utf-8")
+    project = tomllib.loads(PROJECT)["project"]
+    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (group, points) = next(iter(project["entry-points"].items()))
+    lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("slots", None)
+
+
+def configured() -> SchedulerAlgorithm:
+    wanted = Settings.model_validate(yaml.safe_load(CONFIG)).algorithm
+    return create(wanted.name, wanted.settings)
+
+
+def pod(name: str, node: str = "") -> Pod:
+    return Pod(namespace="default", name=name, uid=name, node_name=node)
+
+
+def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
+    assert len(ALGORITHM.splitlines()) <= 40
+
+
+def test_the_configured_algorithm_schedules_within_its_slots() -> None:
+    slots = configured()
+    slots.add_node(Node(name="n1"))
+    for name in ("a", "b"):
+        assert slots.schedule(pod(name), SuggestedNodes(["n1"]), Phase.FILTERING) == Bind("n1")
+        slots.add_unallocated_pod(pod(name))
+        slots.add_allocated_pod(pod(name, "n1"))
+    assert isinstance(slots.schedule(pod("c"), SuggestedNodes(["n1"]), Phase.FILTERING), Wait)
+    slots.delete_allocated_pod(pod("a", "n1"))
+    assert slots.schedule(pod("c"), SuggestedNodes(["n1"]), Phase.FILTERING) == Bind("n1")
+
+
+def test_schedule_leaves_no_trace() -> None:
+    slots = configured()
+    slots.add_node(Node(name="n1"))
+    before = repr(vars(slots))
+    for phase in Phase:
+        slots.schedule(pod("a"), SuggestedNodes(["n1", "never-seen"]), phase)
+    assert repr(vars(slots)) == before
+
+
+def test_nodes_may_be_unknown_or_gone() -> None:
+    slots = configured()
+    slots.add_allocated_pod(pod("a", "late"))
+    assert isinstance(slots.schedule(pod("b"), SuggestedNodes(["late"]), Phase.FILTERING), Wait)
+    slots.add_node(Node(name="late"))
+    assert slots.schedule(pod("b"), SuggestedNodes(["late"]), Phase.FILTERING) == Bind("late")
+    slots.delete_node(Node(name="late"))
+    slots.delete_allocated_pod(pod("a", "late"))
+
+
+@pytest.mark.parametrize("settings", [{"slots": 0}, {"slot": 2}])
+def test_a_wrong_setting_stops_the_start(settings: dict[str, int]) -> None:
+    with pytest.raises(AlgorithmError, match="settings of algorithm 'slots'"):
+        create("slots", settings)
+
+
+def test_the_test_on_the_page_passes() -> None:
+    namespace: dict[str, Callable[[], None]] = {}
+    exec(compile(TEST, "docs/plugin-authors.md", "exec"), namespace)
+    tests = [function for name, function in namespace.items() if name.startswith("test_")]
+    assert tests
+    for function in tests:
+        function()

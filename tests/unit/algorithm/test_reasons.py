@@ -1,0 +1,77 @@
+"""Reasons: every code has a text that is the same each time it is asked for, and says what it needs."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+import pytest
+
+from algorithm.reasons import Code, reason
+
+CODES = pytest.mark.parametrize("code", list(Code))
+
+
+def parameters(code: Code) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(code.template) if name is not None]
+
+
+@CODES
+def test_a_template_renders_with_exactly_its_parameters(code: Code) -> None:
+    given = {name: f"<{name}>" for name in parameters(code)}
+    assert reason(code, **given).text == code.template.replace("{", "<").replace("}", ">")
+
+
+@CODES
+def test_a_reason_without_one_of_its_parameters_cannot_be_made(code: Code) -> None:
+    given = dict.fromkeys(parameters(code), "x")
+    for missing in given:
+        with pytest.raises(KeyError, match=missing):
+            reason(code, **{name: value for name, value in given.items() if name != missing})
+
+
+@CODES
+def test_a_template_contains_no_digit_and_only_plain_parameters(code: Code) -> None:
+    assert not re.search(r"[0-9]", code.template)
+    assert re.fullmatch(r"(?:[^{}]|\{[a-z]+\})+", code.template)
+
+
+@CODES
+def test_a_code_is_its_own_name_in_camel_case(code: Code) -> None:
+    assert code == code.value
+    assert re.fullmatch(r"[A-Z][A-Za-z]+", code)
+
+
+def test_no_two_codes_have_the_same_text_unless_it_is_all_detail() -> None:
+    templates = [code.template for code in Code if code.template != "{detail}"]
+    assert len(set(templates)) == len(templates)
+
+
+def test_names_are_sorted_and_joined_whatever_order_they_come_in() -> None:
+    texts = {
+        reason(Code.INSUFFICIENT, resources=names).text
+        for names in (["memory", "cpu"], ("cpu", "memory"), {"memory", "cpu"}, {"cpu": 1, "memory": 2})
+    }
+    assert texts == {"insufficient cpu, memory"}
+
+
+def test_equal_situations_make_equal_reasons() -> None:
+    one = reason(Code.PROPOSED_OTHER_NODE, proposed="a", node="b")
+    two = reason(Code.PROPOSED_OTHER_NODE, node="b", proposed="a")
+    assert one == two
+    assert hash(one) == hash(two)
+    assert str(one) == one.text == "pod was proposed for a, not for b"
+
+
+def test_a_parameter_is_never_taken_for_a_template() -> None:
+    assert reason(Code.OTHER, detail="{node} {0} %s").text == "{node} {0} %s"
+
+
+def test_only_reasons_that_eviction_could_remove_are_preemptible() -> None:
+    assert reason(Code.INSUFFICIENT, resources="cpu").preemptible
+    assert not reason(Code.NODE_LACKS_RESOURCE, resources="cpu").preemptible
+    assert not reason(Code.NODE_CORDONED).preemptible
+
+
+def test_numbers_are_rendered_as_they_are() -> None:
+    assert reason(Code.GANG_INCOMPLETE, gang="g", minimum=8).text == "gang g waits until 8 of its pods exist"

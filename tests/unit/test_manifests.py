@@ -1,0 +1,103 @@
+"""What an operator applies: it can be read, it says what the documentation promises, and it avoids the known traps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from algorithm.model import Pod, decode_pod
+from extender.settings import Settings, load
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+DEMO = MANIFESTS / "demo"
+GPU = "example.com/gpu"
+#: The demo's cluster: 32 nodes with 8 GPUs each.
+NODES, GPUS = 32, 8
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document is not None]
+
+
+def workload(name: str) -> list[Pod]:
+    return [decode_pod(json.dumps(document).encode()) for document in documents(DEMO / name)]
+
+
+def gpus(pods: list[Pod]) -> int:
+    return sum(dict(pod.requests).get(GPU, 0) for pod in pods)
+
+
+@pytest.mark.parametrize("path", sorted(MANIFESTS.rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_manifest_is_yaml(path: Path) -> None:
+    assert documents(path)
+
+
+def test_the_example_configuration_is_one() -> None:
+    settings = load(MANIFESTS / "waggle-config.yaml")
+    assert settings.algorithm.name == Settings().algorithm.name
+    assert settings.server.tls is not None
+    assert settings.server.tls.client_ca_file is not None
+
+
+def test_the_scheduler_is_configured_around_the_traps() -> None:
+    (config,) = documents(MANIFESTS / "kube-scheduler" / "kube-scheduler-config.yaml")
+    (extender,) = config["extenders"]
+    assert config["percentageOfNodesToScore"] == 100
+    assert extender["urlPrefix"].startswith("https://")
+    assert extender["urlPrefix"].endswith(f":{Settings().server.port}")
+    assert [extender[verb] for verb in ("filterVerb", "preemptVerb", "bindVerb")] == ["filter", "preempt", "bind"]
+    assert extender["weight"] > 0
+    assert extender["nodeCacheCapable"] is True
+    assert extender["ignorable"] is False
+    assert extender["httpTimeout"].endswith("s")
+    assert not any(resource["ignoredByScheduler"] for resource in extender["managedResources"])
+    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+
+
+def test_the_scheduler_sends_the_pods_that_the_server_takes_for_its_own() -> None:
+    (config,) = documents(MANIFESTS / "kube-scheduler" / "kube-scheduler-config.yaml")
+    managed = [resource["name"] for resource in config["extenders"][0]["managedResources"]]
+    assert managed == [load(MANIFESTS / "waggle-config.yaml").pods.resource]
+
+
+def test_every_demo_pod_can_be_read_and_names_a_priority_that_exists() -> None:
+    classes = {document["metadata"]["name"] for document in documents(DEMO / "00-priorities.yaml")}
+    names = []
+    for path in sorted(DEMO.glob("[1-9]*.yaml")):
+        for document in documents(path):
+            assert document["spec"]["priorityClassName"] in classes
+            names.append(document["metadata"]["name"])
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("file", "gang", "size"),
+    [
+        ("20-gang.yaml", "train-a", 8),
+        ("30-gang-too-big.yaml", "train-huge", 40),
+        ("50-preempting-gang.yaml", "urgent-train", 4),
+    ],
+)
+def test_every_pod_of_a_gang_declares_the_gang_and_its_size(file: str, gang: str, size: int) -> None:
+    pods = workload(file)
+    assert len(pods) == size
+    assert {(pod.annotation("waggle.dev/gang"), pod.annotation("waggle.dev/gang-min")) for pod in pods} == {
+        (gang, str(size))
+    }
+
+
+def test_the_gang_that_is_too_big_could_not_fit_on_an_empty_cluster() -> None:
+    assert gpus(workload("30-gang-too-big.yaml")) > NODES * GPUS
+
+
+def test_the_filler_leaves_no_room_for_the_preempting_gang() -> None:
+    before = gpus(workload("10-single-pods.yaml")) + gpus(workload("20-gang.yaml"))
+    assert before < NODES * GPUS < before + gpus(workload("40-low-priority-filler.yaml"))
+
+
+def test_the_preempting_gang_needs_whole_nodes() -> None:
+    assert {gpus([pod]) for pod in workload("50-preempting-gang.yaml")} == {GPUS}

@@ -1,0 +1,118 @@
+"""The configuration file: defaults that work, and errors that name the file and the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.settings import Settings, SettingsError, load
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Any:
+    path = tmp_path / "config.yaml"
+
+    def write(content: str | dict[str, Any]) -> Path:
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("content", ["", "---\n", "# nothing\n", "{}", "null"])
+def test_an_empty_file_is_a_working_configuration(config: Any, content: str) -> None:
+    assert load(config(content)) == Settings()
+
+
+def test_the_defaults_are_safe_and_usable() -> None:
+    settings = Settings()
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 9096)
+    assert settings.algorithm.name == "packing"
+    assert settings.preemption.mode == "kube-scheduler"
+    assert settings.force_bind.after_filters == 0
+    assert settings.pods.scheduler_names == ()
+
+
+def test_an_empty_section_means_its_defaults(config: Any) -> None:
+    assert load(config("server:\npods:\n")) == Settings()
+
+
+def test_a_section_is_read_and_the_others_keep_their_defaults(config: Any) -> None:
+    settings = load(config({"server": {"port": 8080}, "algorithm": {"name": "mine", "settings": {"a": [1]}}}))
+    assert settings.server.port == 8080
+    assert settings.server.keep_alive_seconds == 120
+    assert settings.algorithm.settings == {"a": [1]}
+
+
+def test_files_are_paths(config: Any) -> None:
+    tls = {"cert_file": "/etc/waggle/tls.crt", "key_file": "/etc/waggle/tls.key"}
+    settings = load(config({"server": {"tls": tls}}))
+    assert settings.server.tls is not None
+    assert settings.server.tls.cert_file == Path("/etc/waggle/tls.crt")
+    assert settings.server.tls.client_ca_file is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"sever": {}}, "sever: Extra inputs are not permitted"),
+        ({"server": {"prot": 1}}, "server.prot: "),
+        ({"server": {"port": 65536}}, "server.port: "),
+        ({"server": {"port": "http"}}, "server.port: "),
+        ({"server": {"keep_alive_seconds": 90}}, "server.keep_alive_seconds: "),
+        ({"server": {"max_body_mib": 0}}, "server.max_body_mib: "),
+        ({"server": {"tls": {"cert_file": "a"}}}, "server.tls.key_file: Field required"),
+        ({"server": []}, "server: "),
+        ({"cluster": {"request_timeout_seconds": 0}}, "cluster.request_timeout_seconds: "),
+        ({"cluster": {"concurrent_writes": -1}}, "cluster.concurrent_writes: "),
+        ({"pods": {"scheduler_names": "default-scheduler"}}, "pods.scheduler_names: "),
+        ({"holds": {"lease_seconds": float("inf")}}, "holds.lease_seconds: "),
+        ({"holds": {"verify_seconds": float("nan")}}, "holds.verify_seconds: "),
+        ({"force_bind": {"after_filters": -1}}, "force_bind.after_filters: "),
+        ({"preemption": {"mode": "always"}}, "preemption.mode: "),
+        ({"log": {"level": "loud"}}, "log.level: "),
+        ({"algorithm": {"settings": "spread"}}, "algorithm.settings: "),
+        ("- server\n", "(top level): "),
+        ("server", "(top level): "),
+    ],
+)
+def test_a_wrong_value_is_refused_by_file_and_field(config: Any, content: Any, said: str) -> None:
+    path = config(content)
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+
+
+def test_all_wrong_fields_are_named_at_once(config: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(config({"server": {"port": -1}, "log": {"level": "loud"}}))
+    assert "server.port" in str(caught.value)
+    assert "log.level" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["server: [", "a: b: c", "\tserver:", "!!python/object:os.system {}"])
+def test_what_is_no_plain_yaml_is_refused_by_file(config: Any, content: str) -> None:
+    path = config(content)
+    with pytest.raises(SettingsError, match=r"config\.yaml: "):
+        load(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match=r"config\.yaml: "):
+        load(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: .*No such file"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_settings_cannot_be_changed_once_read() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().server.port = 1  # type: ignore[misc]
