@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from algorithm.model import Pod
+from extender.kube.api import ApiServer
 from extender.kube.backoff import BackoffSettings
 from extender.kube.connection import connect
 from extender.kube.reflector import PODS, Change, ChangeKind, Reflector, Timing
@@ -57,6 +58,13 @@ class Follower:
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as scripted:
         yield scripted
+
+
+@pytest.fixture
+def api(server: ScriptedServer) -> Iterator[ApiServer]:
+    api = connect(ClusterSettings(server=server.url))
+    yield api
+    api.close()
 
 
 @contextmanager
@@ -346,8 +354,8 @@ def test_an_error_answer_is_tried_again(server: ScriptedServer, code: int) -> No
         assert reflector.stats.lists == 2
 
 
-def test_retry_after_is_honoured(server: ScriptedServer) -> None:
-    reflector = Reflector(connect(ClusterSettings(server=server.url)), PODS, Follower(), timing=CALM)
+def test_retry_after_is_honoured(server: ScriptedServer, api: ApiServer) -> None:
+    reflector = Reflector(api, PODS, Follower(), timing=CALM)
     server.on("GET", LIST, status(429, "slow down", Retry_After="7"))
     assert reflector._round() == 7.0
     server.on("GET", LIST, status(429, "slow down", Retry_After="999999"))
@@ -391,10 +399,9 @@ def test_a_list_from_the_past_is_refused_unless_the_server_insists(server: Scrip
         assert reflector.stats.stale_lists == 2
 
 
-def test_stop_is_prompt_while_a_watch_is_open(server: ScriptedServer) -> None:
+def test_stop_is_prompt_while_a_watch_is_open(server: ScriptedServer, api: ApiServer) -> None:
     server.on("GET", LIST, reply(200, pod_list()))
     server.on("GET", WATCH, lines(then="hang"))
-    api = connect(ClusterSettings(server=server.url))
     reflector = Reflector(api, PODS, Follower())
     reflector.start()
     server.wait_for(lambda: len(server.requests) == 2)
@@ -402,9 +409,8 @@ def test_stop_is_prompt_while_a_watch_is_open(server: ScriptedServer) -> None:
     assert not reflector._thread.is_alive()
 
 
-def test_stop_right_after_start_ends_the_thread(server: ScriptedServer) -> None:
+def test_stop_right_after_start_ends_the_thread(server: ScriptedServer, api: ApiServer) -> None:
     server.on("GET", LIST, hang())
-    api = connect(ClusterSettings(server=server.url))
     for _ in range(20):
         reflector = Reflector(api, PODS, Follower())
         reflector.start()
@@ -423,9 +429,8 @@ def test_an_unreachable_server_is_waited_for() -> None:
     assert not reached.is_set()
 
 
-def test_staleness_is_measured_from_the_last_word(server: ScriptedServer) -> None:
+def test_staleness_is_measured_from_the_last_word(server: ScriptedServer, api: ApiServer) -> None:
     now = [100.0]
-    api = connect(ClusterSettings(server=server.url))
     reflector = Reflector(api, PODS, Follower(), clock=lambda: now[0])
     now[0] = 130.0
     assert reflector.last_contact_age() == 30.0
@@ -434,4 +439,3 @@ def test_staleness_is_measured_from_the_last_word(server: ScriptedServer) -> Non
     reflector._round()
     now[0] = 131.0
     assert reflector.last_contact_age() == 1.0
-    api.close()
