@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import queue
 import socket
+import ssl
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -182,6 +183,7 @@ class ScriptedServer:
     """Listens on 127.0.0.1 while it is entered. What has no script is answered 404."""
 
     requests: list[Request] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         self._scripts: dict[tuple[str, str], Script] = {}
@@ -195,7 +197,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def on(self, method: str, path: str, *answers: Answer) -> None:
         """Answers for one path, the last for ever. A watch has the path with `?watch` at its end."""
@@ -245,11 +247,19 @@ class ScriptedServer:
             self._start(self._serve, sock)
 
     def _serve(self, sock: socket.socket) -> None:
+        with sock, suppress(Closed, OSError):
+            if self.tls is None:
+                self._converse(sock)
+            else:
+                with self.tls.wrap_socket(sock, server_side=True) as wrapped:
+                    self._converse(wrapped)
+        self._sockets.discard(sock)
+
+    def _converse(self, sock: socket.socket) -> None:
         peer = Peer(sock, self._stopped)
-        with sock, suppress(Closed, OSError), sock.makefile("rb") as reader:
+        with sock.makefile("rb") as reader:
             while (request := self._read(reader)) is not None:
                 self._answer_for(request)(peer, request)
-        self._sockets.discard(sock)
 
     def _read(self, reader: Any) -> Request | None:
         first = reader.readline()
