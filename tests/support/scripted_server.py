@@ -226,7 +226,7 @@ class ScriptedServer:
         self._listener.close()
         for sock in list(self._sockets):
             with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(WAIT)
 
@@ -252,6 +252,7 @@ class ScriptedServer:
                 self._converse(sock)
             else:
                 with self.tls.wrap_socket(sock, server_side=True) as wrapped:
+                    self._sockets.add(wrapped)
                     self._converse(wrapped)
         self._sockets.discard(sock)
 

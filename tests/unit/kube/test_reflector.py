@@ -54,19 +54,6 @@ class Follower:
         return {name: pod.resource_version for name, pod in self.mirror.items()}
 
 
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as scripted:
-        yield scripted
-
-
-@pytest.fixture
-def api(server: ScriptedServer) -> Iterator[ApiServer]:
-    api = connect(ClusterSettings(server=server.url))
-    yield api
-    api.close()
-
-
 @contextmanager
 def reflecting(
     server: ScriptedServer, sink: Follower, *, timing: Timing = CALM, page: int = 500
