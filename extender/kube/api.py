@@ -1,0 +1,300 @@
+"""Requests to the API server, with the one distinction that writes live by: did it leave this machine or not?
+
+    exchange --connect--> sent --headers--> answered --body--> finished
+        |                   |                  |
+    Unreachable         Interrupted        Interrupted
+
+* Any HTTP status is an answer, never an exception.
+* `Unreachable`: nothing was sent; the API server has not changed.
+* `Interrupted`: it was sent, or may have been, and the answer never came in full; a write may have been applied.
+* Writes are never repeated here. A GET is repeated once, if a kept-alive connection broke before any answer.
+
+Connections are kept and reused; they may be used by any number of threads, one exchange on each.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from urllib.parse import urlencode
+
+import msgspec
+
+from extender.kube.transport import Connection, Endpoint
+
+#: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
+_MAX_IDLE = 45.0
+_MAX_IDLE_CONNECTIONS = 16
+_CHUNK = 64 * 1024
+_FAILURES = (OSError, http.client.HTTPException)
+
+
+class ApiError(Exception):
+    """No answer from the API server."""
+
+
+class Unreachable(ApiError):  # noqa: N818  a finding, not a fault of ours
+    """Nothing was sent: connection refused, name not found, TLS failed, credentials could not be got."""
+
+
+class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
+    """It was sent, or may have been, but no (whole) answer came. `timed_out`: the peer was silent for too long."""
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+
+
+class _Status(msgspec.Struct, gc=False):
+    message: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer of the API server. Header names are in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds of the Retry-After header; None if there is none, or if it is not a number of seconds."""
+        try:
+            return max(0.0, float(int(self.headers["retry-after"])))
+        except (KeyError, ValueError, OverflowError):
+            return None
+
+    @property
+    def message(self) -> str:
+        """The `message` of the Status object in the body, else the beginning of the body, else the HTTP status."""
+        try:
+            status = _status_decoder.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self.body[:200].decode(errors="replace").strip() or f"HTTP {self.status}"
+        return status.message or status.reason or f"HTTP {self.status}"
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+
+
+class Exchange:
+    """One request and its answer, as a context manager: entering sends it and waits for the status line.
+
+    `interrupt` may be called by any thread at any time, also before entering; the exchange then ends in an ApiError.
+    """
+
+    def __init__(
+        self, server: ApiServer, method: str, target: str, body: bytes | None, content_type: str, timeout: float
+    ) -> None:
+        self._server = server
+        self._method = method
+        self._target = target
+        self._body = body
+        self._content_type = content_type
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._interrupted = False
+        self._connection: Connection | None = None
+        self._answer: http.client.HTTPResponse | None = None
+
+    def __enter__(self) -> Exchange:
+        headers = self._server.headers()
+        if self._body is not None:
+            headers["Content-Type"] = self._content_type
+        try:
+            while not self._send(headers):
+                pass
+            if self.status == http.HTTPStatus.UNAUTHORIZED:
+                self._server.endpoint.refused()
+        except BaseException:
+            self._finish(reusable=False)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        answer = self._got()
+        read_to_end = answer.isclosed() or answer.length == 0
+        self._finish(reusable=error is None and read_to_end and not answer.will_close)
+
+    def _finish(self, *, reusable: bool) -> None:
+        with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
+            connection, self._connection = self._connection, None
+        if self._answer is not None:
+            self._answer.close()
+        if connection is None:
+            return
+        if reusable and not self._interrupted:
+            self._server.keep(connection)
+        else:
+            connection.close()
+
+    def _send(self, headers: dict[str, str]) -> bool:
+        """False: a kept-alive connection turned out to be dead before a GET was answered; try the next."""
+        connection, reused = self._server.connection(self._timeout)
+        with self._lock:
+            self._connection = connection
+            if self._interrupted:
+                raise Unreachable(f"{self._server.endpoint.url}: interrupted before anything was sent")
+        connection.set_timeout(self._timeout)
+        try:
+            connection.request(self._method, self._target, self._body, headers)
+            self._answer = connection.getresponse()
+        except _FAILURES as error:
+            if reused and self._method == "GET" and not isinstance(error, TimeoutError) and not self._interrupted:
+                self._finish(reusable=False)
+                return False
+            raise self._failure(error) from error
+        return True
+
+    @property
+    def status(self) -> int:
+        return self._got().status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self._got().getheaders()}
+
+    def read(self) -> bytes:
+        """The whole body. Raises Interrupted."""
+        try:
+            return self._got().read()
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The body in pieces as they come, none of them empty. Raises Interrupted."""
+        answer = self._got()
+        while chunk := self._next_chunk(answer):
+            yield chunk
+
+    def _next_chunk(self, answer: http.client.HTTPResponse) -> bytes:
+        try:
+            chunk = answer.read1(_CHUNK)
+        except _FAILURES as error:
+            raise self._failure(error) from error
+        if not chunk and (answer.length or self._interrupted):
+            raise Interrupted(f"{self._server.endpoint.url}: connection ended within the answer")
+        return chunk
+
+    def interrupt(self) -> None:
+        """End the exchange now, whatever it waits for."""
+        with self._lock:
+            self._interrupted = True
+            if self._connection is not None:
+                self._connection.shut()
+
+    def _got(self) -> http.client.HTTPResponse:
+        assert self._answer is not None, "an exchange has to be entered before it is used"
+        return self._answer
+
+    def _failure(self, error: Exception) -> Interrupted:
+        timed_out = isinstance(error, TimeoutError)
+        text = f"no answer within {self._timeout:g} s" if timed_out else (str(error) or type(error).__name__)
+        return Interrupted(f"{self._server.endpoint.url}: {text}", timed_out=timed_out)
+
+
+class ApiServer:
+    """The API server at `endpoint`. `timeout`: seconds that it may be silent, unless a call says otherwise."""
+
+    def __init__(
+        self, endpoint: Endpoint, *, timeout: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.endpoint = endpoint
+        self._timeout = timeout
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, Connection]] = []
+        self._closed = False
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> Response:
+        """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
+        with self.exchange(
+            method, path, query=query, body=body, content_type=content_type, timeout=timeout
+        ) as exchange:
+            return Response(exchange.status, exchange.read(), exchange.headers)
+
+    def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
+        """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`."""
+        return self.exchange("GET", path, query=query, timeout=timeout_read)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> Exchange:
+        """A call that is not made yet: it starts on entering, and any thread may interrupt it."""
+        target = self.endpoint.target(f"{path}?{urlencode(query)}" if query else path)
+        return Exchange(self, method, target, body, content_type, self._timeout if timeout is None else timeout)
+
+    def close(self) -> None:
+        """Close what lies idle; connections in use are closed when their exchange ends. No call can start any more."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    def headers(self) -> dict[str, str]:
+        """The headers that every request carries. Raises Unreachable if the credentials cannot be got."""
+        headers = {"Accept": "application/json", "User-Agent": "waggle"}
+        try:
+            authorization = self.endpoint.authorization()
+        except Exception as error:
+            raise Unreachable(f"{self.endpoint.url}: credentials: {error}") from error
+        if authorization:
+            headers["Authorization"] = authorization
+        if self.endpoint.proxy and not self.endpoint.tls:
+            headers.update(self.endpoint.proxy.headers)
+        return headers
+
+    def connection(self, timeout: float) -> tuple[Connection, bool]:
+        """A connection to use, and whether it was used before. Raises Unreachable."""
+        while (kept := self._pop_idle()) is not None:
+            since, connection = kept
+            if self._clock() - since < _MAX_IDLE and not connection.stale:
+                return connection, True
+            connection.close()
+        try:
+            return self.endpoint.open(timeout), False
+        except (*_FAILURES, ValueError) as error:
+            raise Unreachable(f"{self.endpoint.url}: {error or type(error).__name__}") from error
+
+    def _pop_idle(self) -> tuple[float, Connection] | None:
+        with self._lock:
+            if self._closed:
+                raise Unreachable(f"{self.endpoint.url}: the client is closed")
+            return self._idle.pop() if self._idle else None
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection whose answer was read to its end."""
+        with self._lock:
+            if not self._closed and len(self._idle) < _MAX_IDLE_CONNECTIONS:
+                self._idle.append((self._clock(), connection))
+                return
+        connection.close()

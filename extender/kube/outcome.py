@@ -1,0 +1,64 @@
+"""How a write to the API server ended, in the heart's words (law 5). Pure: an answer or an error in, an Outcome out.
+
+200 201 202          done         it happened
+404                  gone         the object does not exist
+409 on the UID       stale        another object has the name now
+409 otherwise        lost         somebody else was first, or an earlier try of our own
+429                  throttled    after Retry-After, 1 s if it does not say
+503 + Retry-After    throttled
+other 4xx, 3xx       rejected     never as it is
+408, other 5xx       unknown      it may have happened
+Unreachable          throttled    nothing was sent
+Interrupted          unknown      it may have happened
+"""
+
+from __future__ import annotations
+
+import re
+
+from extender.core.events import Outcome, OutcomeKind
+from extender.kube.api import ApiError, Response, Unreachable
+
+#: Seconds, where the API server does not say.
+_RETRY_AFTER = 1.0
+#: A server that asks for more patience is not believed; the heart's own timers are shorter.
+_LONGEST_RETRY_AFTER = 60.0
+
+#: The two texts with which API servers refuse a UID precondition. Pod names hold no blanks, so none can look like it.
+_WRONG_UID = re.compile(r"precondition failed|uid in (the )?precondition", re.IGNORECASE)
+
+
+def outcome_of(response: Response) -> Outcome:
+    """The outcome of a write that was answered."""
+    if response.ok:
+        return Outcome(OutcomeKind.DONE)
+    kind = _kind(response)
+    if kind is OutcomeKind.THROTTLED:
+        wait = _RETRY_AFTER if response.retry_after is None else response.retry_after
+        return Outcome(kind, response.message, min(wait, _LONGEST_RETRY_AFTER))
+    return Outcome(kind, response.message)
+
+
+def outcome_of_error(error: ApiError) -> Outcome:
+    """The outcome of a write that was not answered."""
+    if isinstance(error, Unreachable):
+        return Outcome(OutcomeKind.THROTTLED, str(error), _RETRY_AFTER)
+    return Outcome(OutcomeKind.UNKNOWN, str(error))
+
+
+def _kind(response: Response) -> OutcomeKind:
+    match response.status:
+        case 404:
+            return OutcomeKind.GONE
+        case 409:
+            return OutcomeKind.STALE if _WRONG_UID.search(response.message) else OutcomeKind.LOST
+        case 429:
+            return OutcomeKind.THROTTLED
+        case 503 if response.retry_after is not None:
+            return OutcomeKind.THROTTLED
+        case 408:
+            return OutcomeKind.UNKNOWN
+        case status if status < 500:
+            return OutcomeKind.REJECTED
+        case _:
+            return OutcomeKind.UNKNOWN

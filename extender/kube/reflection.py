@@ -1,0 +1,73 @@
+"""The plain data around a reflector: what it reflects, its patience, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from algorithm.model import Node, Pod, decode_node, decode_pod
+from extender.kube.backoff import BackoffSettings
+from extender.kube.store import Tracked
+
+T = TypeVar("T", bound=Tracked)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects."""
+
+    name: str
+    path: str
+    decode: Callable[[msgspec.Raw], T]
+    key: Callable[[T], str]
+    field_selector: str = ""
+
+
+PODS: Resource[Pod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: f"{pod.namespace}/{pod.name}")
+NODES: Resource[Node] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds."""
+
+    #: How long the server may be silent within a list.
+    list_silence: float = 60.0
+    #: How long a watch is asked to last: drawn between these, so that not all watches of a cluster end together.
+    shortest_watch: float = 300.0
+    longest_watch: float = 600.0
+    #: How long a watch may be silent before it is reopened (from where it was, so that costs little). Bookmarks come
+    #: about once a minute, so a living watch is never that silent.
+    watch_silence: float = 150.0
+    backoff: BackoffSettings = field(default_factory=BackoffSettings)
+
+
+@dataclass(slots=True)
+class ReflectorStats:
+    """Counters since the start."""
+
+    lists: int = 0
+    #: Complete lists after the first.
+    relists: int = 0
+    watches: int = 0
+    #: Watches that had to be opened again after a fault.
+    restarts: int = 0
+    events: int = 0
+    bookmarks: int = 0
+    changes: int = 0
+    #: Objects that could not be decoded, or have no uid or resourceVersion.
+    decode_errors: int = 0
+    unknown_events: int = 0
+    broken_lines: int = 0
+    #: 410, as a status or as an event.
+    expired: int = 0
+    #: Watches that fell silent.
+    silences: int = 0
+    #: Lists refused since they were older than what was known.
+    stale_lists: int = 0
+    sink_failures: int = 0
+    #: Times that the API server could not be reached, dropped us, or answered with an error.
+    failures: int = 0

@@ -1,0 +1,147 @@
+"""What the API server has told so far, as the difference that each new word of it makes. No I/O, no threads.
+
+The store turns lists and events into changes such that whoever applies the changes has what the API server has:
+
+* a duplicate, or an event older than what is known, changes nothing;
+* an object that came back under another UID is told as gone and then seen;
+* what a list does not hold any more is told as gone, with the last record known;
+* a UID that was deleted never comes back by a late event.
+
+Changes are made while they are told; `undo` takes back those since the last `settle`, for a receiver that failed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from extender.kube.wire import newer
+
+_TOMBSTONES = 4096
+
+
+class Tracked(Protocol):
+    """What a record must have to be kept in step: both as the API server gave them."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def resource_version(self) -> str: ...
+
+
+T = TypeVar("T", bound=Tracked)
+
+
+class ChangeKind(StrEnum):
+    #: New, or different from before.
+    SEEN = "seen"
+    #: No longer there.
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One difference. With GONE, `obj` is the last that was known of it."""
+
+    kind: ChangeKind
+    obj: T
+
+
+class Store(Generic[T]):
+    """Records by key."""
+
+    def __init__(self, key: Callable[[T], str]) -> None:
+        self._key = key
+        self._records: dict[str, T] = {}
+        self._journal: list[tuple[str, T | None]] = []
+        self._buried: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def records(self) -> list[T]:
+        return list(self._records.values())
+
+    def replace(self, listed: Mapping[str, T], *, unreadable: Container[str]) -> Iterator[Change[T]]:
+        """A complete list, by key. `unreadable`: UIDs in the list whose objects could not be decoded; those are kept
+        as they were known."""
+        self._buried.clear()
+        for key, known in list(self._records.items()):
+            if key not in listed and known.uid not in unreadable:
+                yield self._bury(key, known)
+        for key, obj in listed.items():
+            known_now = self._records.get(key)
+            if known_now is not None and known_now.uid != obj.uid:
+                yield self._bury(key, known_now)
+            elif known_now is not None and known_now.resource_version == obj.resource_version:
+                continue
+            yield self._put(key, obj)
+
+    def seen(self, obj: T) -> Iterator[Change[T]]:
+        """An ADDED or MODIFIED event."""
+        key = self._key(obj)
+        known = self._records.get(key)
+        if obj.uid in self._buried:
+            return
+        if known is not None and known.uid != obj.uid:
+            yield self._bury(key, known)
+        elif known is not None and not self._advances(known, obj):
+            return
+        yield self._put(key, obj)
+
+    def gone(self, obj: T) -> Iterator[Change[T]]:
+        """A DELETED event."""
+        key = self._key(obj)
+        known = self._records.get(key)
+        if known is not None and known.uid == obj.uid:
+            yield self._bury(key, obj)
+        else:
+            self._remember(obj.uid)
+
+    def gone_unread(self, uid: str) -> Iterator[Change[T]]:
+        """A DELETED event whose object could not be decoded."""
+        for key, known in list(self._records.items()):
+            if known.uid == uid:
+                yield self._bury(key, known)
+                return
+        self._remember(uid)
+
+    def settle(self) -> None:
+        """The changes told so far have arrived."""
+        self._journal.clear()
+
+    def undo(self) -> None:
+        """The changes told since the last `settle` have not arrived: forget them."""
+        for key, before in reversed(self._journal):
+            if before is None:
+                self._records.pop(key, None)
+            else:
+                self._records[key] = before
+                self._buried.pop(before.uid, None)
+        self._journal.clear()
+
+    @staticmethod
+    def _advances(known: T, obj: T) -> bool:
+        if known.resource_version == obj.resource_version:
+            return False
+        return not newer(known.resource_version, obj.resource_version)
+
+    def _put(self, key: str, obj: T) -> Change[T]:
+        self._journal.append((key, self._records.get(key)))
+        self._records[key] = obj
+        return Change(ChangeKind.SEEN, obj)
+
+    def _bury(self, key: str, last: T) -> Change[T]:
+        self._journal.append((key, self._records.pop(key)))
+        self._remember(last.uid)
+        return Change(ChangeKind.GONE, last)
+
+    def _remember(self, uid: str) -> None:
+        if uid:
+            self._buried[uid] = None
+            if len(self._buried) > _TOMBSTONES:
+                self._buried.popitem(last=False)

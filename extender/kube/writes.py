@@ -1,0 +1,123 @@
+"""What each instruction is as a request to the API server: path, body, content type. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+
+#: What we are called in Events.
+COMPONENT = "waggle"
+#: Its change makes kube-scheduler try the pod now.
+NUDGE_ANNOTATION = "waggle.dev/nudge"
+
+_LONGEST_NOTE = 1024
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+def bind(write: WriteBinding) -> Request:
+    """The Binding. Its annotations are merged into the pod in the same write; its UID must be the pod's."""
+    metadata: dict[str, Any] = {"name": write.name, "namespace": write.namespace}
+    if write.uid:
+        metadata["uid"] = write.uid
+    if write.annotations:
+        metadata["annotations"] = dict(write.annotations)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": write.node},
+    }
+    return Request("POST", _pod_path(write.namespace, write.name) + "/binding", _encode(body))
+
+
+def read(read_pod: ReadPod) -> Request:
+    return Request("GET", _pod_path(read_pod.namespace, read_pod.name))
+
+
+def evict(eviction: Evict) -> Request:
+    """The Eviction, which PodDisruptionBudgets may refuse. Only the pod with this UID is evicted."""
+    body: dict[str, Any] = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": eviction.name, "namespace": eviction.namespace},
+    }
+    if eviction.uid:
+        body["deleteOptions"] = {"preconditions": {"uid": eviction.uid}}
+    return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", _encode(body))
+
+
+def nudge(hint: Nudge, *, value: str) -> Request:
+    """A new value of an annotation; the UID in the patch is a precondition (409 if it is another pod's)."""
+    metadata: dict[str, Any] = {"annotations": {NUDGE_ANNOTATION: value}}
+    if hint.uid:
+        metadata["uid"] = hint.uid
+    path = _pod_path(hint.namespace, hint.name)
+    return Request("PATCH", path, _encode({"metadata": metadata}), "application/merge-patch+json")
+
+
+def record(event: RecordEvent, *, now: datetime, serial: int, instance: str) -> Request:
+    """A core/v1 Event on the pod.
+
+    core/v1 and not events.k8s.io/v1: both end in the same store and in `kubectl describe`; this one needs no
+    further API group in RBAC and has the plain `count` that describe shows. `now` must be aware.
+    """
+    stamp = timestamp(now)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": _event_name(event.name, now, serial), "namespace": event.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": event.namespace,
+            "name": event.name,
+            "uid": event.uid,
+        },
+        "reason": str(event.reason.code),
+        "message": shorten(event.reason.text),
+        "type": "Warning" if event.warning else "Normal",
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": instance,
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+    return Request("POST", f"/api/v1/namespaces/{quote(event.namespace, safe='')}/events", _encode(body))
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339 in whole seconds, as metav1.Time is."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shorten(text: str) -> str:
+    """At most 1,024 characters, as the API server demands."""
+    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."
+
+
+def _event_name(pod: str, now: datetime, serial: int) -> str:
+    suffix = f".{int(now.timestamp() * 1_000_000):x}{serial % 0x1000:03x}"
+    return pod[: _LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
+
+
+def _pod_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def _encode(body: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(body)

@@ -1,0 +1,358 @@
+"""The committer against a scripted API server: every write is reported exactly once, whatever happens to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from algorithm.model import PodKey
+from algorithm.reasons import Code, reason
+from extender.core.events import (
+    BindFinished,
+    Event,
+    Evict,
+    EvictFinished,
+    Nudge,
+    Outcome,
+    OutcomeKind,
+    PodRead,
+    ReadPod,
+    RecordEvent,
+    WriteBinding,
+)
+from extender.kube.api import ApiServer
+from extender.kube.committer import Committer
+from extender.kube.connection import connect
+from extender.settings import ClusterSettings
+from tests.support.kube_objects import pod
+from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
+
+POD = "/api/v1/namespaces/default/pods/p"
+BINDING, EVICTION = POD + "/binding", POD + "/eviction"
+EVENTS = "/api/v1/namespaces/default/events"
+SUCCESS = reply(201, {"kind": "Status", "status": "Success"})
+
+
+class Reports:
+    """What was reported; lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+        self.raises = False
+
+    def __call__(self, event: Event) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+        if self.raises:
+            raise RuntimeError("report failed")
+
+    def wait(self, number: int) -> list[Event]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.events) >= number, WAIT), self.events
+            return list(self.events)
+
+
+@pytest.fixture
+def reports() -> Reports:
+    return Reports()
+
+
+@contextmanager
+def committing(api: ApiServer, reports: Reports, *, workers: int = 2) -> Iterator[Committer]:
+    committer = Committer(api, workers=workers, report=reports)
+    try:
+        yield committer
+    finally:
+        committer.stop(WAIT)
+        assert not any(thread.is_alive() for thread in committer._threads)
+
+
+def bind(token: int = 1, name: str = "p") -> WriteBinding:
+    return WriteBinding(token, "default", name, f"uid-{name}", "n1", (("a", "b"),))
+
+
+def outcome(event: Event) -> Outcome:
+    assert isinstance(event, BindFinished | PodRead | EvictFinished)
+    return event.outcome
+
+
+def say(text: str = "no room", name: str = "p") -> RecordEvent:
+    return RecordEvent("default", name, f"uid-{name}", reason(Code.OTHER, detail=text))
+
+
+def test_a_binding_that_is_made_is_done(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", BINDING, SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(bind(7))
+        assert reports.wait(1) == [BindFinished(7, Outcome(OutcomeKind.DONE))]
+    assert server.requests[0].json["target"]["name"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (status(404, 'pods "p" not found'), OutcomeKind.GONE),
+        (status(409, "pod p is already assigned to node n1", "Conflict"), OutcomeKind.LOST),
+        (status(409, "Precondition failed: UID in precondition: a, UID in object meta: b"), OutcomeKind.STALE),
+        (status(422, "invalid"), OutcomeKind.REJECTED),
+        (status(403, "forbidden"), OutcomeKind.REJECTED),
+        (status(500, "etcd"), OutcomeKind.UNKNOWN),
+        (drop(), OutcomeKind.UNKNOWN),
+        (status(429, "busy", Retry_After="9"), OutcomeKind.THROTTLED),
+        (status(503, "busy", Retry_After="9"), OutcomeKind.THROTTLED),
+    ],
+    ids=["404", "409-lost", "409-uid", "422", "403", "500", "applied-then-closed", "429", "503"],
+)
+def test_a_binding_is_sent_once_and_ends_in_its_outcome(
+    server: ScriptedServer, api: ApiServer, reports: Reports, answer: Answer, kind: OutcomeKind
+) -> None:
+    server.on("POST", BINDING, answer)
+    with committing(api, reports) as committer:
+        committer.submit(bind())
+        assert outcome(reports.wait(1)[0]).kind is kind
+    assert len(server.requests) == 1
+    assert committer.stats.outcomes == {f"WriteBinding {kind}": 1}
+
+
+def test_a_binding_that_times_out_is_unknown(server: ScriptedServer, reports: Reports) -> None:
+    api = connect(ClusterSettings(server=server.url, request_timeout_seconds=0.2))
+    server.on("POST", BINDING, hang())
+    with committing(api, reports) as committer:
+        committer.submit(bind())
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.UNKNOWN
+    api.close()
+
+
+def test_a_throttled_binding_is_tried_again_before_it_is_reported(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", BINDING, status(429, "busy", Retry_After="0"), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(bind())
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.DONE
+        assert committer.stats.retries == 1
+
+
+def test_an_unreachable_server_throttles(reports: Reports) -> None:
+    api = connect(ClusterSettings(server="http://127.0.0.1:1"))
+    ticks = iter(range(0, 1000, 5))
+    committer = Committer(api, workers=1, report=reports, clock=lambda: float(next(ticks)))
+    committer.submit(bind())
+    assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
+    committer.stop(WAIT)
+
+
+def test_a_read_brings_the_pod(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("GET", POD, reply(200, pod("p", 9, node="n1")))
+    with committing(api, reports) as committer:
+        committer.submit(ReadPod(3, "default", "p", "uid-p"))
+        (read,) = reports.wait(1)
+    assert isinstance(read, PodRead)
+    assert read.pod is not None
+    assert (read.token, read.outcome.kind, read.pod.node_name) == (3, OutcomeKind.DONE, "n1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (status(404), OutcomeKind.GONE),
+        (status(500), OutcomeKind.UNKNOWN),
+        (reply(200, b"not json"), OutcomeKind.UNKNOWN),
+        (reply(200, {}), OutcomeKind.UNKNOWN),
+    ],
+    ids=["404", "500", "garbage", "empty"],
+)
+def test_a_read_without_a_pod_says_why(
+    server: ScriptedServer, api: ApiServer, reports: Reports, answer: Answer, kind: OutcomeKind
+) -> None:
+    server.on("GET", POD, answer)
+    with committing(api, reports) as committer:
+        committer.submit(ReadPod(3, "default", "p", "uid-p"))
+        (read,) = reports.wait(1)
+    assert isinstance(read, PodRead)
+    assert (read.pod, read.outcome.kind) == (None, kind)
+
+
+def test_an_eviction_that_a_budget_refuses_is_reported_at_once(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", EVICTION, status(429, "Cannot evict pod as it would violate the pod's disruption budget."))
+    with committing(api, reports) as committer:
+        committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
+        (finished,) = reports.wait(1)
+    assert isinstance(finished, EvictFinished)
+    assert finished.outcome.kind is OutcomeKind.THROTTLED
+    assert len(server.requests) == 1
+
+
+def test_a_nudge_changes_its_value_each_time(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("PATCH", POD, reply(200, {}))
+    with committing(api, reports) as committer:
+        for _ in range(3):
+            committer.submit(Nudge("default", "p", "uid-p"))
+        server.wait_for(lambda: len(server.requests) == 3)
+    assert len({request.json["metadata"]["annotations"]["waggle.dev/nudge"] for request in server.requests}) == 3
+
+
+def test_the_same_event_is_told_once(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", EVENTS, SUCCESS)
+    with committing(api, reports) as committer:
+        for text in ("no room", "no room", "no node", "no room"):
+            committer.submit(say(text))
+        server.wait_for(lambda: committer.stats.hints_done + committer.stats.events_repeated == 4)
+    assert [request.json["message"] for request in server.requests] == ["no room", "no node"]
+
+
+def test_the_same_event_is_told_again_after_some_minutes(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    now = [0.0]
+    server.on("POST", EVENTS, SUCCESS)
+    committer = Committer(api, workers=1, report=reports, clock=lambda: now[0])
+    for handled, minute in ((1, 0), (2, 1), (3, 6)):
+        now[0] = minute * 60.0
+        committer.submit(say())
+        expected = {"done": 1 if handled < 3 else 2, "repeated": 0 if handled == 1 else 1}
+        server.wait_for(
+            lambda expected=expected: (
+                committer.stats.hints_done == expected["done"]
+                and committer.stats.events_repeated == expected["repeated"]
+            )
+        )
+    committer.stop(WAIT)
+    assert len(server.requests) == 2
+
+
+def test_an_event_that_could_not_be_told_may_be_told_later(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", EVENTS, status(500), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(say())
+        committer.submit(say())
+        server.wait_for(lambda: committer.stats.hints_done == 1)
+        assert committer.stats.hints_failed == 1
+
+
+def test_hints_never_delay_a_write(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", EVENTS, hang())
+    server.on("POST", BINDING, SUCCESS)
+    with committing(api, reports, workers=1) as committer:
+        for number in range(50):
+            committer.submit(say(str(number)))
+        server.wait_for(lambda: len(server.called("POST", EVENTS)) == 1)
+        committer.submit(bind())
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.DONE
+
+
+def test_too_many_hints_are_dropped_and_counted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", EVENTS, hang())
+    with committing(api, reports) as committer:
+        for number in range(1200):
+            committer.submit(say(str(number)))
+        assert committer.stats.hints_dropped >= 199
+
+
+def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    release = threading.Event()
+
+    def wait_and_make(peer: Peer, request: Request) -> None:
+        release.wait(WAIT)
+        SUCCESS(peer, request)
+
+    for number in range(6):
+        server.on("POST", f"/api/v1/namespaces/default/pods/p{number}/binding", wait_and_make)
+    with committing(api, reports, workers=3) as committer:
+        for number in range(6):
+            committer.submit(bind(number, f"p{number}"))
+        server.wait_for(lambda: len(server.requests) == 3)
+        assert committer.depth == 3
+        release.set()
+        events = reports.wait(6)
+    assert sorted(event.token for event in events if isinstance(event, BindFinished)) == list(range(6))
+
+
+def test_a_bug_in_a_worker_loses_no_report(
+    server: ScriptedServer, api: ApiServer, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("extender.kube.writes.bind", bug)
+    server.on("POST", EVICTION, SUCCESS)
+    with committing(api, reports, workers=1) as committer:
+        committer.submit(bind())
+        committer.submit(Evict(2, "default", "p", "uid-p", PodKey("default", "q")))
+        first, second = reports.wait(2)
+        assert committer.stats.crashes == 1
+    assert (outcome(first).kind, outcome(second).kind) == (OutcomeKind.UNKNOWN, OutcomeKind.DONE)
+
+
+def test_a_report_that_raises_kills_no_worker(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", BINDING, SUCCESS)
+    reports.raises = True
+    with committing(api, reports, workers=1) as committer:
+        committer.submit(bind(1))
+        committer.submit(bind(2))
+        assert [event.token for event in reports.wait(2) if isinstance(event, BindFinished)] == [1, 2]
+
+
+def test_stop_reports_what_was_never_sent_as_throttled_and_what_hangs_as_unknown(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", BINDING, hang())
+    committer = Committer(api, workers=1, report=reports)
+    for token in range(4):
+        committer.submit(bind(token))
+    committer.submit(say())
+    server.wait_for(lambda: len(server.called("POST", BINDING)) == 1)
+    committer.stop(timeout=0.1)
+    kinds = {event.token: event.outcome.kind for event in reports.wait(4) if isinstance(event, BindFinished)}
+    assert kinds == {0: OutcomeKind.UNKNOWN, **dict.fromkeys((1, 2, 3), OutcomeKind.THROTTLED)}
+    assert len(reports.events) == 4
+
+
+def test_stop_lets_what_is_in_flight_end(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    arrived, release = threading.Event(), threading.Event()
+
+    def slow(peer: Peer, request: Request) -> None:
+        arrived.set()
+        release.wait(WAIT)
+        SUCCESS(peer, request)
+
+    server.on("POST", BINDING, slow)
+    committer = Committer(api, workers=1, report=reports)
+    committer.submit(bind())
+    assert arrived.wait(WAIT)
+    threading.Timer(0.1, release.set).start()
+    committer.stop(WAIT)
+    assert [outcome(event).kind for event in reports.events] == [OutcomeKind.DONE]
+
+
+def test_after_stop_nothing_is_accepted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    committer = Committer(api, workers=1, report=reports)
+    committer.stop()
+    committer.submit(bind())
+    committer.submit(say())
+    assert committer.stats.refused == 2
+    assert (server.requests, reports.events) == ([], [])
+
+
+def test_a_mixture_of_faults_reports_each_token_exactly_once(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    answers: list[Callable[..., None]] = [SUCCESS, status(409), status(500), drop(), status(404), status(422)]
+    for number in range(120):
+        server.on("POST", f"/api/v1/namespaces/default/pods/p{number}/binding", answers[number % len(answers)])
+    with committing(api, reports, workers=4) as committer:
+        for number in range(120):
+            committer.submit(bind(number, f"p{number}"))
+        reports.wait(120)
+    assert sorted(event.token for event in reports.events if isinstance(event, BindFinished)) == list(range(120))

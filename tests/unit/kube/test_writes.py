@@ -1,0 +1,86 @@
+"""What each instruction is on the wire."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from algorithm.model import PodKey
+from algorithm.reasons import Code, reason
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.kube import writes
+
+NOW = datetime(2026, 11, 2, 10, 0, 0, 123456, tzinfo=UTC)
+
+
+def body_of(request: writes.Request) -> dict:
+    assert request.body is not None
+    return msgspec.json.decode(request.body)
+
+
+def record(name: str = "p", text: str = "no room", *, warning: bool = True) -> writes.Request:
+    event = RecordEvent("ns", name, "u1", reason(Code.OTHER, detail=text), warning)
+    return writes.record(event, now=NOW, serial=7, instance="waggle-host")
+
+
+def test_a_binding_names_pod_uid_annotations_and_node() -> None:
+    request = writes.bind(WriteBinding(1, "ns", "p", "u1", "n1", (("a", "b"),)))
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/pods/p/binding")
+    assert body_of(request) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u1", "annotations": {"a": "b"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+def test_what_is_not_known_is_not_sent() -> None:
+    assert body_of(writes.bind(WriteBinding(1, "ns", "p", "", "n1")))["metadata"] == {"name": "p", "namespace": "ns"}
+    assert "deleteOptions" not in body_of(writes.evict(Evict(1, "ns", "p", "", PodKey("ns", "q"))))
+
+
+def test_a_read_is_a_live_get() -> None:
+    assert writes.read(ReadPod(1, "ns", "p", "u1")) == writes.Request("GET", "/api/v1/namespaces/ns/pods/p")
+
+
+def test_an_eviction_has_the_uid_as_precondition() -> None:
+    request = writes.evict(Evict(1, "ns", "p", "u1", PodKey("ns", "q")))
+    assert request.path == "/api/v1/namespaces/ns/pods/p/eviction"
+    assert body_of(request) == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "p", "namespace": "ns"},
+        "deleteOptions": {"preconditions": {"uid": "u1"}},
+    }
+
+
+def test_a_nudge_is_a_merge_patch_of_one_annotation_with_the_uid_as_precondition() -> None:
+    request = writes.nudge(Nudge("ns", "p", "u1"), value="v1")
+    assert (request.method, request.content_type) == ("PATCH", "application/merge-patch+json")
+    assert body_of(request) == {"metadata": {"uid": "u1", "annotations": {"waggle.dev/nudge": "v1"}}}
+
+
+def test_an_event_has_the_code_as_reason_and_the_text_as_message() -> None:
+    body = body_of(record())
+    assert (body["reason"], body["message"], body["type"]) == ("Other", "no room", "Warning")
+    assert body["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "p", "uid": "u1"}
+    assert body["source"] == {"component": "waggle"}
+    assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-11-02T10:00:00Z"
+    assert body_of(record(warning=False))["type"] == "Normal"
+
+
+def test_a_long_text_is_cut_to_what_the_api_server_takes() -> None:
+    message = body_of(record(text="x" * 2000))["message"]
+    assert len(message) == 1024
+    assert message.endswith("x ...")
+
+
+def test_event_names_are_valid_for_the_longest_pod_name() -> None:
+    name = body_of(record(name="a" * 234 + "." + "b" * 18))["metadata"]["name"]
+    assert len(name) <= 253
+    assert ".." not in name
+
+
+def test_a_name_cannot_break_out_of_the_path() -> None:
+    assert writes.read(ReadPod(1, "a/b", "../x?y", "")).path == "/api/v1/namespaces/a%2Fb/pods/..%2Fx%3Fy"
