@@ -1,0 +1,17 @@
+"""An API server stand-in: enough of the Kubernetes API for schedulers and their clients, in memory, on 127.0.0.1.
+
+It promises the parts that a scheduler's correctness hangs on: one resourceVersion, watches without gaps or an honest
+410, optimistic concurrency, bindings by the real rules, the real refusals. It is not a Kubernetes: no users, no TLS, no
+server-side apply, no controllers beyond a stand-in for kubelets. What is served is a table (`resources.py`).
+
+    requests -> app / connection -> requests -> cluster, pods, lists -> store -> watch -> clients
+                     faults                          (the verbs)          |
+                                                                          +----> kubelet
+"""
+
+from extender.embedded.apiserver.errors import ApiError
+from extender.embedded.apiserver.faults import Fault, Faults
+from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
+from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
+
+__all__ = ["ApiError", "EmbeddedCluster", "Fault", "Faults", "Sidecar", "serve_in_thread", "spawn_sidecar"]

@@ -1,0 +1,42 @@
+"""Admission of pods: the priority class becomes the number that schedulers compare.
+
+Follows k8s.io/kubernetes plugin/pkg/admission/priority: the class decides, a number given by hand must agree with it.
+"""
+
+from __future__ import annotations
+
+from extender.embedded.apiserver.errors import forbidden
+from extender.embedded.apiserver.objects import Object
+from extender.embedded.apiserver.resources import PODS, PRIORITY_CLASSES
+from extender.embedded.apiserver.store import Store
+
+#: There from the start, as in every cluster.
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def admit_pod(store: Store, pod: Object) -> None:
+    """Resolve the pod's priority in place. Raises 403 if its class does not exist or its number contradicts it."""
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    chosen = _class_of(store, spec.get("priorityClassName", ""))
+    if chosen is None and spec.get("priorityClassName"):
+        raise forbidden(PODS, name, f"no PriorityClass with name {spec['priorityClassName']} was found")
+    priority = chosen["value"] if chosen else 0
+    if spec.get("priority", priority) != priority:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission "
+            f"controller computed {priority} from the given PriorityClass name"
+        )
+        raise forbidden(PODS, name, why)
+    spec["priority"] = priority
+    if chosen:
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+        spec["preemptionPolicy"] = chosen["preemptionPolicy"]
+
+
+def _class_of(store: Store, name: str) -> Object | None:
+    classes = store.collection(PRIORITY_CLASSES)
+    if name:
+        stored = classes.get(("", name))
+        return stored.fresh() if stored else None
+    defaults = [each for each in (stored.fresh() for stored in classes) if each.get("globalDefault") is True]
+    return min(defaults, key=lambda each: int(each["value"]), default=None)

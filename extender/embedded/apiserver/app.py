@@ -1,0 +1,164 @@
+"""The API server as a plain ASGI application: requests in, verbs called, bytes out.
+
+One event loop owns everything. Verbs are synchronous and take microseconds to milliseconds; only reading a body,
+sending an answer, waiting for watch events and injected delays give the loop away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from extender.embedded.apiserver import errors
+from extender.embedded.apiserver.cluster import Cluster
+from extender.embedded.apiserver.connection import Connection, Message, Receive, Send
+from extender.embedded.apiserver.discovery import discover
+from extender.embedded.apiserver.errors import ApiError
+from extender.embedded.apiserver.faults import Faults, Plan, WatchFaults
+from extender.embedded.apiserver.objects import encode
+from extender.embedded.apiserver.requests import Answer, Request, answer
+from extender.embedded.apiserver.store import Change
+from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class App:
+    """`cluster` behind HTTP. `bookmark_seconds` is how often a watch that allows bookmarks gets one."""
+
+    cluster: Cluster
+    faults: Faults = field(default_factory=Faults)
+    bookmark_seconds: float = 10.0
+    _watchers: set[Watcher] = field(default_factory=set)
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.cluster.store.listeners.append(self._notice)
+
+    def _notice(self, change: Change) -> None:
+        for watcher in tuple(self._watchers):
+            if self.cluster.store.collection(watcher.options.resource).resource is change.resource:
+                watcher.live(change)
+
+    def close(self) -> None:
+        """End all watches and delays, so that the server can stop."""
+        self._closing.set()
+        for watcher in tuple(self._watchers):
+            watcher.close()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"this application serves http only, not {scope['type']}")
+        connection = Connection(scope, receive, send)
+        try:
+            await self._serve(connection)
+        except ApiError as error:
+            await connection.reply(Answer(encode(error.body), error.code))
+        except Exception:
+            _LOG.exception("request failed: %s %s", scope["method"], scope["path"])
+            failure = ApiError(500, "InternalError", "Internal error occurred: see the log of the embedded API server")
+            await connection.reply(Answer(encode(failure.body), 500))
+
+    async def _serve(self, connection: Connection) -> None:
+        request = await connection.read()
+        if request.path.startswith("/debug/"):
+            await connection.reply(self._debug(request))
+            return
+        document = discover(self.cluster.table, request.path) if request.method == "GET" else None
+        if document is not None:
+            await connection.reply(Answer(encode(document)))
+            return
+        if request.path in ("/healthz", "/livez", "/readyz"):
+            await connection.reply(Answer(b"ok", media_type=b"text/plain"))
+            return
+        await self._serve_resource(connection, request)
+
+    async def _serve_resource(self, connection: Connection, request: Request) -> None:
+        plan = self.faults.plan(request.methods(self.cluster.table), request.full_path)
+        if plan.delay:
+            await self._sleep(plan.delay)
+        if plan.has("drop-before"):
+            await connection.abort()
+            return
+        refusal = plan.refusal()
+        if refusal is not None:
+            error, headers = refusal
+            await connection.reply(Answer(encode(error.body), error.code, headers=headers))
+            return
+        result = self._answer(request, plan)
+        if plan.has("drop-after"):
+            await connection.abort()
+        elif isinstance(result, WatchOptions):
+            await self._watch(connection, result, plan)
+        else:
+            await connection.reply(result)
+
+    def _answer(self, request: Request, plan: Plan) -> Answer | WatchOptions:
+        target = self.cluster.table.resolve(request.path)
+        if target is None:
+            raise errors.unknown_resource()
+        try:
+            return answer(self.cluster, target, request, behind=plan.behind)
+        except ApiError as error:
+            # Not raised further: the write may be the one whose answer a fault drops.
+            return Answer(encode(error.body), error.code)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _debug(self, request: Request) -> Answer:
+        if request.path == "/debug/faults":
+            if request.method == "POST":
+                self.faults.load(request.body)
+            elif request.method == "DELETE":
+                self.faults.clear()
+            return Answer(encode(self.faults.as_list()))
+        if request.path == "/debug/compact" and request.method == "POST":
+            for collection in self.cluster.store:
+                collection.forget_history()
+            return Answer(b"{}")
+        raise errors.unknown_resource()
+
+    async def _watch(self, connection: Connection, options: WatchOptions, plan: Plan) -> None:
+        watcher, store = Watcher(options), self.cluster.store
+        await connection.start_stream()
+        try:
+            watcher.start(store.collection(options.resource), store.revision)
+        except ApiError as error:
+            await connection.end_stream([error_line(error)])
+            return
+        self._watchers.add(watcher)
+        if self._closing.is_set():
+            watcher.close()
+        gone = asyncio.create_task(connection.when_gone(watcher.abandon))
+        try:
+            await self._pump(connection, watcher, plan.on_watch())
+        finally:
+            self._watchers.discard(watcher)
+            gone.cancel()
+
+    async def _pump(self, connection: Connection, watcher: Watcher, faults: WatchFaults) -> None:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + watcher.options.timeout
+        bookmark_at = clock() + self.bookmark_seconds if watcher.options.bookmarks else deadline
+        while not watcher.finished and not faults.ending:
+            lines = faults.spoil(await watcher.take(max(0.0, min(deadline, bookmark_at) - clock())))
+            if lines:
+                await connection.send_lines(lines)
+            if watcher.options.bookmarks and clock() >= min(bookmark_at, deadline):
+                watcher.bookmark(self.cluster.store.revision)
+                bookmark_at = clock() + self.bookmark_seconds
+            if clock() >= deadline:
+                watcher.close()
+        if faults.ending == "stall":
+            while not watcher.finished:
+                await watcher.take(60.0)
+        if faults.ending == "drop":
+            await connection.abort()
+        else:
+            await connection.end_stream(faults.farewell())

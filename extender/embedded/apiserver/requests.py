@@ -1,0 +1,188 @@
+"""From an HTTP request to a verb and back: methods, media types, options in query and body, status codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from extender.embedded.apiserver import errors
+from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
+from extender.embedded.apiserver.lists import list_page, number, selector_of
+from extender.embedded.apiserver.objects import encode, type_prefix
+from extender.embedded.apiserver.patches import JSON, MERGE, STRATEGIC, patch_with
+from extender.embedded.apiserver.pods import bind, evict
+from extender.embedded.apiserver.resources import ResourceTable, Target
+from extender.embedded.apiserver.store import Stored
+from extender.embedded.apiserver.views import shown
+from extender.embedded.apiserver.watch import WatchOptions
+
+#: Content types of a whole object. curl's default is taken as well: nobody means a form here.
+_OBJECT_TYPES = ("", "application/json", "application/x-www-form-urlencoded")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A whole HTTP request. `full_path` includes the query; `media_type` is without parameters."""
+
+    method: str
+    path: str
+    full_path: str
+    query: Mapping[str, str]
+    media_type: str
+    body: bytes
+
+    @property
+    def watches(self) -> bool:
+        return self.flag("watch")
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter as Go reads it: present and not false or 0."""
+        return self.query.get(name, "false").lower() not in ("false", "0")
+
+    def methods(self, table: ResourceTable) -> tuple[str, ...]:
+        """The names under which fault rules know this request: a collection's GET is also LIST or WATCH."""
+        if self.method != "GET":
+            return (self.method,)
+        target = table.resolve(self.path)
+        if target is None or target.name:
+            return ("GET",)
+        return ("GET", "WATCH" if self.watches else "LIST")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: bytes = b"application/json"
+
+
+def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 0) -> Answer | WatchOptions:
+    """Carry out a request; a watch is only described. `behind` makes reads that many revisions stale.
+
+    Raises ApiError.
+    """
+    if target.subresource in ("binding", "eviction"):
+        return _pod_subresource(cluster, target, request)
+    if not target.name:
+        return _on_collection(cluster, target, request, behind)
+    if target.resource.namespaced and not target.namespace:
+        raise errors.unknown_resource()
+    if request.method == "GET":
+        return _object(target, _read(cluster, target, behind))
+    if request.method == "PUT":
+        return _object(target, cluster.update(target, _body(request, _OBJECT_TYPES)))
+    if request.method == "PATCH":
+        return _patch(cluster, target, request)
+    if request.method == "DELETE" and not target.subresource:
+        return _delete(cluster, target, request)
+    raise errors.method_not_allowed()
+
+
+def _on_collection(cluster: Cluster, target: Target, request: Request, behind: int) -> Answer | WatchOptions:
+    if request.method == "GET" and request.watches:
+        return _watch_options(cluster, target, request)
+    if request.method == "GET":
+        return Answer(list_page(cluster.store, target, request.query, behind=behind))
+    if request.method == "POST":
+        if target.resource.namespaced and not target.namespace:
+            raise errors.method_not_allowed()
+        return _object(target, cluster.create(target, _body(request, _OBJECT_TYPES)), status=201)
+    if request.method == "DELETE":
+        return _delete_collection(cluster, target, request)
+    raise errors.method_not_allowed()
+
+
+def _read(cluster: Cluster, target: Target, behind: int) -> Stored:
+    if not behind:
+        return cluster.require(target)
+    collection = cluster.store.collection(target.resource)
+    revision = max(cluster.store.revision - behind, collection.floor)
+    key = (target.namespace, target.name)
+    for stored in collection.at(revision):
+        if stored.key == key:
+            return stored
+    raise errors.not_found(target.resource, target.name)
+
+
+def _patch(cluster: Cluster, target: Target, request: Request) -> Answer:
+    if patch_with(request.media_type) is None:
+        raise errors.unsupported_media_type((JSON, MERGE, STRATEGIC))
+    return _object(target, cluster.patch(target, _body(request, (request.media_type,)), request.media_type))
+
+
+def _delete(cluster: Cluster, target: Target, request: Request) -> Answer:
+    gone = cluster.delete(target, _delete_options(request))
+    if target.resource.kind == "Pod" or cluster.store.collection(target.resource).get(gone.key) is not None:
+        return _object(target, gone)
+    details = {"name": target.name, "kind": target.resource.plural, "uid": gone.uid}
+    if target.resource.group:
+        details["group"] = target.resource.group
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Answer(encode(status))
+
+
+def _delete_collection(cluster: Cluster, target: Target, request: Request) -> Answer:
+    options, selector = _delete_options(request), selector_of(target, request.query)
+    before = list_page(cluster.store, target, request.query)
+    for stored in list(cluster.store.collection(target.resource)):
+        if selector.matches(stored.key[0], stored.labels, stored.fields):
+            cluster.delete(Target(target.resource, *stored.key), options)
+    return Answer(before)
+
+
+def _delete_options(request: Request) -> DeleteOptions:
+    options = _convert(_body(request, _OBJECT_TYPES)) if request.body.strip() else DeleteOptions()
+    if "gracePeriodSeconds" in request.query:
+        return msgspec.structs.replace(options, grace_period_seconds=number(request.query, "gracePeriodSeconds"))
+    return options
+
+
+def _convert(value: Any) -> DeleteOptions:
+    try:
+        return msgspec.convert(value or {}, DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise errors.bad_request(f"DeleteOptions: {error}") from None
+
+
+def _pod_subresource(cluster: Cluster, target: Target, request: Request) -> Answer:
+    if request.method != "POST":
+        raise errors.method_not_allowed()
+    body = _body(request, _OBJECT_TYPES)
+    if target.subresource == "binding":
+        return Answer(encode(bind(cluster, target, body)), 201)
+    options = _convert(body.get("deleteOptions")) if isinstance(body, dict) else DeleteOptions()
+    return Answer(encode(evict(cluster, target, body, options)), 201)
+
+
+def _watch_options(cluster: Cluster, target: Target, request: Request) -> WatchOptions:
+    since = number(request.query, "resourceVersion")
+    cluster.store.require(since)
+    initial = request.flag("sendInitialEvents")
+    return WatchOptions(
+        resource=target.resource,
+        selector=selector_of(target, request.query),
+        since=since if since and not initial else None,
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial_events=initial,
+        timeout=float(number(request.query, "timeoutSeconds") or 3600),
+    )
+
+
+def _body(request: Request, media_types: tuple[str, ...]) -> Any:
+    """The decoded JSON body. Raises 400 or 415."""
+    if request.media_type not in media_types:
+        raise errors.unsupported_media_type(("application/json",))
+    if "dryRun" in request.query:
+        raise errors.bad_request("dryRun is not supported by the embedded API server")
+    try:
+        return msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.bad_request(f"the body cannot be read as JSON: {error}") from None
+
+
+def _object(target: Target, stored: Stored, *, status: int = 200) -> Answer:
+    return Answer(type_prefix(target.resource) + shown(target.resource, stored.raw)[1:], status)

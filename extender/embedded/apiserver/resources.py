@@ -1,0 +1,211 @@
+"""The resource table: what this server serves, as data. A new plain kind is one more row here.
+
+Rows are what the Kubernetes discovery documents say about a resource, plus the few switches in which kinds differ when
+they are written (generation, unconditional update) and the fields by which they can be selected. What a kind needs
+beyond that (defaults, validation) is in `defaults.py` and `validation.py`, looked up by kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+#: Field selector label -> path of the field in the object.
+FieldPaths = Mapping[str, tuple[str, ...]]
+
+_METADATA_FIELDS: FieldPaths = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """One served resource."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    #: Served below NAME/, with the kind that each takes.
+    subresources: Mapping[str, str] = field(default_factory=dict)
+    short_names: tuple[str, ...] = ()
+    #: Selectable besides metadata.name and metadata.namespace.
+    selectable: FieldPaths = field(default_factory=dict)
+    #: metadata.generation counts changes of the spec.
+    generation: bool = False
+    #: An update without a resourceVersion overwrites whatever is there.
+    unconditional_update: bool = True
+    #: Another row whose objects these are, under other field names: {stored name: name here}.
+    stored_as: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def id(self) -> str:
+        """PLURAL.GROUP, as kubectl names it; plain PLURAL in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    @property
+    def fields(self) -> FieldPaths:
+        return {**_METADATA_FIELDS, **self.selectable}
+
+
+def _paths(*names: str) -> FieldPaths:
+    return {name: tuple(name.split(".")) for name in names}
+
+
+_POD_FIELDS = _paths(
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS = {
+    **_paths(*(f"involvedObject.{part}" for part in ("kind", "namespace", "name", "uid", "apiVersion", "fieldPath"))),
+    **_paths("involvedObject.resourceVersion", "reason", "type"),
+    "source": ("source", "component"),
+    "reportingComponent": ("reportingComponent",),
+}
+_EVENTS_V1_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+
+NODES = Resource(
+    "",
+    "v1",
+    "nodes",
+    "Node",
+    namespaced=False,
+    subresources={"status": "Node"},
+    short_names=("no",),
+    selectable=_paths("spec.unschedulable"),
+)
+PODS = Resource(
+    "",
+    "v1",
+    "pods",
+    "Pod",
+    subresources={"status": "Pod", "binding": "Binding", "eviction": "Eviction"},
+    short_names=("po",),
+    selectable=_POD_FIELDS,
+    generation=True,
+)
+EVENTS = Resource("", "v1", "events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS)
+EVENTS_V1 = Resource(
+    "events.k8s.io",
+    "v1",
+    "events",
+    "Event",
+    short_names=("ev",),
+    selectable={
+        **{name.replace("involvedObject", "regarding"): path for name, path in _EVENT_FIELDS.items()},
+        "reportingController": ("reportingComponent",),
+    },
+    stored_as="events",
+    renamed=_EVENTS_V1_NAMES,
+)
+NAMESPACES = Resource(
+    "",
+    "v1",
+    "namespaces",
+    "Namespace",
+    namespaced=False,
+    subresources={"status": "Namespace"},
+    short_names=("ns",),
+    selectable=_paths("status.phase"),
+)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",))
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    subresources={"status": "PodDisruptionBudget"},
+    short_names=("pdb",),
+    generation=True,
+    unconditional_update=False,
+)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+)
+
+TABLE: tuple[Resource, ...] = (
+    NODES,
+    PODS,
+    EVENTS,
+    NAMESPACES,
+    CONFIG_MAPS,
+    EVENTS_V1,
+    LEASES,
+    POD_DISRUPTION_BUDGETS,
+    PRIORITY_CLASSES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request path names. `namespace` is "" for all namespaces; `name` is "" for the collection."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class ResourceTable:
+    """The rows, found by path, by kind or by any name that kubectl would take."""
+
+    def __init__(self, rows: tuple[Resource, ...] = TABLE) -> None:
+        self._rows = rows
+        self._by_path = {(row.group, row.version, row.plural): row for row in rows}
+        self._by_kind = {(row.api_version, row.kind): row for row in rows}
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._rows)
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        return self._by_kind.get((api_version, kind))
+
+    def named(self, name: str) -> Resource:
+        """The row called `name`: plural, PLURAL.GROUP or a short name; the first row wins. Raises KeyError."""
+        for row in self._rows:
+            if name in (row.id, row.plural, *row.short_names):
+                return row
+        raise KeyError(f"no resource is called {name!r}; there are {', '.join(row.id for row in self._rows)}")
+
+    def resolve(self, path: str) -> Target | None:
+        """What /api/v1/... or /apis/GROUP/VERSION/... names; None if there is no such resource."""
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) >= 3:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[0] == "apis" and len(parts) >= 4:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            return None
+        namespace = ""
+        # `namespaces/x/status` is the namespace's own subresource, `namespaces/x/pods` what is in it.
+        if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] != "status":
+            namespace, rest = rest[1], rest[2:]
+        resource = self._by_path.get((group, version, rest[0]))
+        if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+            return None
+        target = Target(resource, namespace, *rest[1:])
+        if target.subresource and target.subresource not in resource.subresources:
+            return None
+        return target
