@@ -137,7 +137,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         waits_for = self._waits_for_victims(pod)
         if waits_for is not None:
             return Wait(waits_for, nodes)
-        if phase is Phase.PREEMPTING and self._preemptor(pod, gang, offer, phase).only_priority_forbids([], 1):
+        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, [], 1):
             return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
         kinds = set(nodes.values())
         if len(kinds) == 1 and len(nodes) == len(offer.nodes):
@@ -186,10 +186,8 @@ class PackingAlgorithm(SchedulerAlgorithm):
         waits_for = self._waits_for_victims(pod)
         if waits_for is not None:
             return Wait(waits_for, nodes)
-        if phase is Phase.PREEMPTING:
-            preemptor = self._preemptor(pod, gang, offer, phase)
-            if preemptor.only_priority_forbids(mates, gang.minimum):
-                return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
+        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, mates, gang.minimum):
+            return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
         return Wait(reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), nodes)
 
     # -- preemption -------------------------------------------------------------------------------------------
@@ -199,9 +197,20 @@ class PackingAlgorithm(SchedulerAlgorithm):
     ) -> Preempt | None:
         if not pod.may_preempt:
             return None
-        if phase is Phase.FILTERING and self._waits_for_victims(pod) is not None:
+        if phase is Phase.PREEMPTING:
+            return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        if self._waits_for_victims(pod) is not None:
             return None
-        return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        return room if room is not None and room.victims else None
+
+    def _only_priority_forbids(
+        self, pod: Pod, gang: Gang | None, offer: Offer, mates: list[Member], needed: int
+    ) -> bool:
+        if not pod.may_preempt:
+            return False
+        preemptor = self._preemptor(pod, gang, offer, Phase.PREEMPTING)
+        return preemptor.only_priority_forbids(mates, needed)
 
     def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)

@@ -109,13 +109,17 @@ class FreeIndex:
         return None
 
     def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
-        """The choice among a few given nodes, all of them known: looks at each. cpu leads."""
-        ranked = []
-        for name in names:
-            free = free_of(name)
-            if fits(demand, free):
-                bucket = _Bucket(_shape(free))
-                ranked.append((self._preference(bucket, demand), self._entries(name, free)[0]))
+        """The choice among a few given nodes, all of them known: looks at each."""
+        frees = {name: free_of(name) for name in names}
+        cpu, memory = (
+            sum(free.get(lead, 0) >= amount for free in frees.values())
+            for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
+        )
+        ranked = [
+            (self._preference(_Bucket(_shape(free)), demand), self._entries(name, free)[cpu > memory])
+            for name, free in frees.items()
+            if fits(demand, free)
+        ]
         return min(ranked)[1][-1] if ranked else None
 
     def _entries(self, name: str, free: Mapping[str, int]) -> tuple[_Entry, _Entry]:

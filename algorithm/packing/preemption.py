@@ -94,7 +94,7 @@ class Preemptor:
         node = trial.best(demand_of(self._pod.requests), self._anywhere, own.node if own is not None else None)
         if node is not None:
             trial.take(node, demand_of(self._pod.requests))
-            if self._others_seated(trial, mates, None) + 1 >= needed:
+            if self._others_seated(trial, mates, needed - 1, None):
                 pending = [victim for one in evicting for victim in self._state.pending_victims(one)]
                 return Preempt((), reason(Code.WAITING_FOR_VICTIMS, victims=_names(pending) or "none is left"))
         trial.back_to(start)
@@ -108,7 +108,7 @@ class Preemptor:
         for victim in seat.victims:
             trial.evict(victim)
         trial.take(seat.node, demand_of(self._pod.requests))
-        if self._others_seated(trial, mates, evictor, enough=needed - 1) + 1 < needed:
+        if not self._others_seated(trial, mates, needed - 1, below):
             return None
         return self._answer(trial, seat)
 
@@ -128,19 +128,30 @@ class Preemptor:
         rooms = islice(self._rooms(self._offered, evictor), self._effort.looks)
         return evictor.cheapest(demand, rooms, enough=self._effort.enough)
 
-    def _others_seated(self, trial: Trial, mates: list[Member], evictor: Evictor | None, enough: int = 1 << 30) -> int:
-        """How many mates have or find a seat, by eviction if there is an evictor. Mates may go anywhere."""
-        seated = 0
+    def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
+        """Whether so many mates have or find a seat, anywhere; by eviction too, unless `below` is None."""
         for mate in hardest_first(mates, ""):
-            if seated >= enough:
+            if needed <= 0:
                 break
-            if mate.hold is not None or self._seat_mate(trial, mate, evictor):
-                seated += 1
-        return seated
+            if self._stands(trial, mate) or self._seat_mate(trial, mate, below):
+                needed -= 1
+        return needed <= 0
 
-    def _seat_mate(self, trial: Trial, mate: Member, evictor: Evictor | None) -> bool:
+    def _stands(self, trial: Trial, mate: Member) -> bool:
+        """Whether the room held for the mate is really there. If not, it is released in the trial."""
+        if mate.hold is None:
+            return False
+        start = trial.mark()
+        trial.release(mate.hold)
+        good = self._state.cluster.known(mate.hold.node) is not None and trial.room_on(mate.hold.node, mate.demand)
+        if good:
+            trial.back_to(start)
+        return good
+
+    def _seat_mate(self, trial: Trial, mate: Member, below: int | None) -> bool:
         node = trial.best(mate.demand, self._anywhere)
-        if node is None and evictor is not None:
+        if node is None and below is not None:
+            evictor = self._evictor(trial, below if below == ANY_PRIORITY else mate.pod.priority)
             rooms = islice(self._rooms(self._anywhere, evictor), self._effort.looks)
             eviction = evictor.cheapest(mate.demand, rooms, enough=1)
             if eviction is not None:

@@ -62,7 +62,7 @@ class Refusals:
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
-        for demand in self._remembered:
+        for demand in tuple(self._remembered):
             names = tuple(self._cluster.rooms)
             fresh = _Remembered(self._cluster)
             fresh.refresh(self._cluster, demand)

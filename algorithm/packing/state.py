@@ -116,7 +116,7 @@ class State:
     def _preemptors_seat(self, pod: Pod, victims: tuple[Victim, ...], before: Preemption | None) -> str:
         """Where the victims run. Without victims: where it was, or else the best place that is free now."""
         nodes = sorted({victim.node for victim in victims})
-        if before is not None and (before.node in nodes or not nodes):
+        if before is not None and self.cluster.known(before.node) and (before.node in nodes or not nodes):
             return before.node
         demand = demand_of(pod.requests)
         with Trial(self.cluster) as trial:
