@@ -109,7 +109,8 @@ def test_a_pod_of_higher_priority_may_take_a_seat_if_nothing_else_is_free():
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     held = set(seats(world).values())
-    assert world.run(pod("first", gpu=4, priority=1)) == "a" not in held
+    assert world.run(pod("first", gpu=4, priority=1)) == "a"
+    assert isinstance(world.ask(world.waiting["u-m2"]), Bind)
     assert world.run(pod("second", gpu=4, priority=1)) in held
     equal = pod("equal", gpu=4)
     world.submit(equal)
