@@ -1,0 +1,15 @@
+"""The default algorithm, `packing`: resource fit, gangs, bin-packing or spreading, gang-aware preemption.
+
+`algorithm.py` decides, `state.py` remembers, `nodes.py` and `index.py` know what is free, `gangs.py` and `plan.py` seat
+gangs, `preemption.py` and `victims.py` make room, `refusals.py` explains.
+"""
+
+from __future__ import annotations
+
+from algorithm.packing.algorithm import PackingAlgorithm
+from algorithm.packing.settings import PackingSettings
+from algorithm.registry import Plugin
+
+PLUGIN = Plugin(settings=PackingSettings, create=PackingAlgorithm)
+
+__all__ = ["PLUGIN", "PackingAlgorithm", "PackingSettings"]

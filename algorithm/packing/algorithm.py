@@ -1,0 +1,278 @@
+"""The default algorithm: resource fit, gangs as a whole, packing, preemption. See docs/algorithm-packing.md.
+
+    schedule(pod)
+      in a gang of which no member has a place yet?
+        no   the node where room is held for the pod, else the best offered one
+        yes  too few members exist -> Wait; else seats for all of them, on the nodes offered to this pod
+      no room? once more, as if nothing were held for pods of lower priority
+      no room? lower priority in the way -> Preempt (the cheapest victims); else Wait
+
+What is told is kept in `State`; a decision is made on the state itself inside a `Trial` that undoes all it did. So
+the promise that schedule leaves no trace is kept in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from algorithm.interface import (
+    Bind,
+    Phase,
+    Preempt,
+    SchedulerAlgorithm,
+    ScheduleResult,
+    SuggestedNodes,
+    Victim,
+    Wait,
+)
+from algorithm.model import Node, Pairs, Pod
+from algorithm.packing.demand import demand_of
+from algorithm.packing.gangs import Gang, GangKey, membership
+from algorithm.packing.offer import Offer
+from algorithm.packing.plan import Member, Seating, seat, seat_gang
+from algorithm.packing.preemption import Effort, Preemptor, release_lower
+from algorithm.packing.refusals import Refusals, some
+from algorithm.packing.settings import PackingSettings
+from algorithm.packing.state import State
+from algorithm.packing.trial import Trial
+from algorithm.reasons import Code, Reason, reason
+
+#: In Filtering a preemption is only announced; kube-scheduler asks again before anybody is evicted.
+_ANNOUNCE = Effort(enough=8, looks=32)
+
+
+class PackingAlgorithm(SchedulerAlgorithm):
+    """Implements the contract of `algorithm.interface`."""
+
+    def __init__(self, settings: PackingSettings | None = None) -> None:
+        self.settings = settings or PackingSettings()
+        self._state = State(spread=self.settings.strategy == "spread")
+        self._refusals = Refusals(self._state.cluster)
+
+    # -- the cluster ------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        self._state.put_node(node)
+
+    def update_node(self, old: Node, new: Node) -> None:  # noqa: ARG002 - the name is the same
+        self._state.put_node(new)
+
+    def delete_node(self, node: Node) -> None:
+        self._state.drop_node(node.name)
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        self._state.add_waiting(pod)
+
+    def delete_unallocated_pod(self, pod: Pod) -> None:
+        self._state.drop_waiting(pod.uid)
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        self._state.allocate(pod)
+
+    def delete_allocated_pod(self, pod: Pod) -> None:
+        self._state.free(pod.uid)
+
+    def update_allocated_pod(self, old: Pod, new: Pod) -> None:
+        self._state.free(old.uid)
+        self._state.allocate(new)
+
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+        self._state.preempt(pod, victims)
+
+    def delete_preempting_pod(self, pod: Pod) -> None:
+        self._state.stop_preempting(pod.uid)
+
+    # -- decisions --------------------------------------------------------------------------------------------
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        declared = membership(pod)
+        if not suggested_nodes:
+            return Wait(reason(Code.NOTHING_OFFERED))
+        gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
+        if gang is None or gang.minimum == 1 or gang.allocated:
+            return self._schedule_one(pod, gang, Offer(suggested_nodes), phase)
+        return self._schedule_gang(pod, gang, Offer(suggested_nodes), phase)
+
+    def _gang(self, pod: Pod, key: GangKey, minimum: int) -> Gang:
+        """The gang as it is with this record of the pod, which may be newer than the one that was told."""
+        known = self._state.gangs.gangs.get(key)
+        if known is not None and known.waiting.get(pod.uid) == pod:
+            return known
+        gang = known.copy() if known is not None else Gang(key)
+        gang.waiting[pod.uid] = pod
+        gang.minimums[pod.uid] = minimum
+        return gang
+
+    # -- one pod ----------------------------------------------------------------------------------------------
+
+    def _schedule_one(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
+        node = self._place(pod, gang, offer)
+        if node is not None:
+            return Bind(node, _annotations(gang, {pod.uid: node}))
+        hold = self._state.holds.get(pod.uid)
+        if hold is not None and gang is not None and not offer(hold.node) and self._holds_good(pod, hold.node):
+            return Wait(reason(Code.GANG_ELSEWHERE, gang=str(gang.key), node=hold.node))
+        return self._make_room(pod, gang, offer, phase, [], 1) or self._refuse(pod, gang, offer, phase)
+
+    def _place(self, pod: Pod, gang: Gang | None, offer: Offer) -> str | None:
+        member = self._member(pod)
+        with Trial(self._state.cluster) as trial:
+            node = seat(trial, member, pod.uid, offer)
+            if node is None and self._release_lower(trial, pod, gang):
+                node = trial.best(member.demand, offer)
+            return node
+
+    def _holds_good(self, pod: Pod, node: str) -> bool:
+        """Whether the seat that is held for the pod would take it."""
+        room = self._state.cluster.known(node)
+        with Trial(self._state.cluster) as trial:
+            trial.release(self._state.holds.get(pod.uid))
+            return room is not None and room.schedulable and trial.room_on(node, demand_of(pod.requests))
+
+    def _refuse(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Wait:
+        nodes = self._refusals.of(demand_of(pod.requests), offer.nodes)
+        waits_for = self._waits_for_victims(pod)
+        if waits_for is not None:
+            return Wait(waits_for, nodes)
+        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, [], 1):
+            return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
+        kinds = set(nodes.values())
+        if len(kinds) == 1 and len(nodes) == len(offer.nodes):
+            return Wait(kinds.pop())
+        return Wait(reason(Code.NO_NODE_FITS), nodes)
+
+    # -- a gang -----------------------------------------------------------------------------------------------
+
+    def _schedule_gang(self, pod: Pod, gang: Gang, offer: Offer, phase: Phase) -> ScheduleResult:
+        """All members or none: no member has a place yet."""
+        if len(gang.waiting) < gang.minimum:
+            return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
+        members = [self._member(member) for member in gang.waiting.values()]
+        seating, why = self._seat_all(pod, gang, members, offer)
+        if seating.left_out is None:
+            return Bind(seating.seats[pod.uid], _annotations(gang, seating.seats))
+        mates = [member for member in members if member.uid != pod.uid]
+        room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
+        return room or self._refuse_gang(pod, gang, offer, phase, mates, why)
+
+    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> tuple[Seating, str]:
+        """Seats for the gang, and if there are none, what is missing."""
+        with Trial(self._state.cluster) as trial:
+            seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
+            if seating.left_out is None:
+                return seating, ""
+            why = self._what_is_missing(seating.left_out, offer)
+            trial.back_to(0)
+            if self._release_lower(trial, pod, gang):
+                seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
+            return seating, why
+
+    def _what_is_missing(self, member: Member, offer: Offer) -> str:
+        kinds = self._refusals.kinds(member.demand, offer.nodes)
+        short = {name for kind in kinds for name in _resources(kind)}
+        if short:
+            return f"insufficient {', '.join(sorted(short))}"
+        if any(kind.code is Code.HELD_FOR_OTHERS for kind in kinds):
+            return "room is held for others"
+        return "no offered node is large enough for each member"
+
+    def _refuse_gang(
+        self, pod: Pod, gang: Gang, offer: Offer, phase: Phase, mates: list[Member], why: str
+    ) -> ScheduleResult:
+        nodes = self._refusals.of(demand_of(pod.requests), offer.nodes)
+        waits_for = self._waits_for_victims(pod)
+        if waits_for is not None:
+            return Wait(waits_for, nodes)
+        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, mates, gang.minimum):
+            return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
+        return Wait(reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), nodes)
+
+    # -- preemption -------------------------------------------------------------------------------------------
+
+    def _make_room(
+        self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
+    ) -> Preempt | None:
+        if not pod.may_preempt:
+            return None
+        if phase is Phase.PREEMPTING:
+            return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        if self._waits_for_victims(pod) is not None:
+            return None
+        room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        return room if room is not None and room.victims else None
+
+    def _only_priority_forbids(
+        self, pod: Pod, gang: Gang | None, offer: Offer, mates: list[Member], needed: int
+    ) -> bool:
+        if not pod.may_preempt:
+            return False
+        preemptor = self._preemptor(pod, gang, offer, Phase.PREEMPTING)
+        return preemptor.only_priority_forbids(mates, needed)
+
+    def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
+        effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)
+        return Preemptor(self._state, pod, gang, offer, effort)
+
+    def _waits_for_victims(self, pod: Pod) -> Reason | None:
+        preemption = self._state.preemptions.get(pod.uid)
+        pending = [] if preemption is None else self._state.pending_victims(preemption)
+        return reason(Code.WAITING_FOR_VICTIMS, victims=some(str(p.key) for p in pending)) if pending else None
+
+    def _release_lower(self, trial: Trial, pod: Pod, gang: Gang | None) -> bool:
+        return release_lower(trial, self._state, pod.priority, self._state.mates(pod, gang))
+
+    def _member(self, pod: Pod) -> Member:
+        return Member(pod, self._state.holds.get(pod.uid))
+
+    # -- optional ---------------------------------------------------------------------------------------------
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        """How full each known node would be with the pod on it, in tenths (to spread: how empty)."""
+        demand = demand_of(pod.requests)
+        scores = {}
+        for name in nodes:
+            room = self._state.cluster.known(name)
+            if room is not None:
+                full = _fullness(room.allocatable, room.free, dict(demand))
+                scores[name] = full if self.settings.strategy == "pack" else 10 - full
+        return scores
+
+    def inspect(self) -> Mapping[str, Any]:
+        return {"strategy": self.settings.strategy, **self._state.inspect()}
+
+    def fork(self) -> Self:
+        twin = type(self)(self.settings)
+        twin._state = self._state.copy()
+        twin._refusals = Refusals(twin._state.cluster)
+        return twin
+
+    def validate(self) -> None:
+        """Derives every invariant again. Raises AssertionError saying what differs."""
+        self._state.validate()
+        self._refusals.validate()
+
+
+def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
+    """The plan that is written with the binding; a gang of minimum 1 has none."""
+    if gang is None or gang.minimum == 1:
+        return ()
+    return gang.plan.with_seats(seats).annotations()
+
+
+def _resources(kind: Reason) -> list[str]:
+    if kind.code is Code.TOO_MANY_PODS:
+        return ["pods"]
+    return dict(kind.params)["resources"].split(", ") if kind.code is Code.INSUFFICIENT else []
+
+
+def _fullness(allocatable: Mapping[str, int], free: Mapping[str, int], demand: Mapping[str, int]) -> int:
+    """0..10: the mean share, over what the pod asks for, that would be taken on the node."""
+    shares = [
+        min(1.0, max(0.0, (allocatable[name] - free[name] + amount) / allocatable[name]))
+        for name, amount in demand.items()
+        if allocatable.get(name, 0) > 0
+    ]
+    return int(10 * sum(shares) / len(shares)) if shares else 0

@@ -1,0 +1,187 @@
+"""Finds the best node for a demand without looking at all of them.
+
+Nodes stand in buckets by what they have free of extended resources; a cluster has few such combinations. In a bucket
+they stand in order of free cpu and, a second time, of free memory. A search goes through the buckets from the one
+that wastes least, skips by bisection the nodes without enough cpu (or memory, if fewer nodes have enough of that),
+and takes the first node that fits and is allowed.
+
+    pack     smallest bucket, least free first          spread     largest bucket, most free first
+             (GPU nodes stay whole, and are left alone by pods that ask for none)
+
+Ties go to the smaller node name. The index knows free amounts only; who takes them is `nodes.py`'s business.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Self
+
+from algorithm.model import CPU, MEMORY, PODS
+from algorithm.packing.demand import Demand, fits, is_extended
+from algorithm.packing.offer import Allowed
+
+#: Up to here every amount of an extended resource has a bucket of its own; above, one per power of two.
+_EXACT = 32
+
+FreeOf = Callable[[str], Mapping[str, int]]
+#: Leading amount, the other amount, pods, node name: all negated to spread, so that the first fitting one is best.
+_Entry = tuple[int, int, int, str]
+_Shape = tuple[tuple[str, int], ...]
+
+
+class _Bucket:
+    """The nodes of one shape, in order of free cpu and in order of free memory."""
+
+    __slots__ = ("by_cpu", "by_memory", "most", "shape")
+
+    def __init__(self, shape: _Shape) -> None:
+        self.shape = shape
+        self.most = dict(shape)
+        self.by_cpu: list[_Entry] = []
+        self.by_memory: list[_Entry] = []
+
+    def copy(self) -> _Bucket:
+        twin = _Bucket(self.shape)
+        twin.by_cpu = self.by_cpu.copy()
+        twin.by_memory = self.by_memory.copy()
+        return twin
+
+
+class FreeIndex:
+    """Nodes by what they have free. `spread` turns the order round."""
+
+    def __init__(self, *, spread: bool) -> None:
+        self._sign = -1 if spread else 1
+        self._buckets: dict[_Shape, _Bucket] = {}
+
+    def copy(self) -> Self:
+        twin = type(self)(spread=self._sign < 0)
+        twin._buckets = {shape: bucket.copy() for shape, bucket in self._buckets.items()}
+        return twin
+
+    def add(self, name: str, free: Mapping[str, int]) -> None:
+        shape = _shape(free)
+        bucket = self._buckets.get(shape)
+        if bucket is None:
+            bucket = self._buckets[shape] = _Bucket(shape)
+        by_cpu, by_memory = self._entries(name, free)
+        insort(bucket.by_cpu, by_cpu)
+        insort(bucket.by_memory, by_memory)
+
+    def remove(self, name: str, free: Mapping[str, int]) -> None:
+        """Takes the node out; `free` as it was when the node was added."""
+        bucket = self._buckets[_shape(free)]
+        by_cpu, by_memory = self._entries(name, free)
+        del bucket.by_cpu[bisect_left(bucket.by_cpu, by_cpu)]
+        del bucket.by_memory[bisect_left(bucket.by_memory, by_memory)]
+        if not bucket.by_cpu:
+            del self._buckets[bucket.shape]
+
+    def contents(self) -> dict[str, set[_Entry]]:
+        """Everything that is indexed, for validation: entries by node name."""
+        found: dict[str, set[_Entry]] = {}
+        for bucket in self._buckets.values():
+            for entry in (*bucket.by_cpu, *bucket.by_memory):
+                found.setdefault(entry[-1], set()).add(entry)
+        return found
+
+    def expected(self, name: str, free: Mapping[str, int]) -> set[_Entry]:
+        """What `contents` has to say about this node."""
+        return set(self._entries(name, free))
+
+    def best(self, demand: Demand, allowed: Allowed, free_of: FreeOf) -> str | None:
+        """The first allowed node, in order of preference, that has room for `demand`."""
+        buckets = self._fitting(demand)
+        if not buckets:
+            return None
+        amounts = dict(demand)
+        lead = self._scarcer(buckets, amounts)
+        for _, group in groupby(buckets, key=lambda bucket: self._preference(bucket, demand)):
+            found = [
+                entry
+                for bucket in group
+                for entry in self._first(bucket, lead, amounts.get(lead, 0), demand, allowed, free_of)
+            ]
+            if found:
+                return min(found)[-1]
+        return None
+
+    def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
+        """The choice among a few given nodes, all of them known: looks at each."""
+        frees = {name: free_of(name) for name in names}
+        cpu, memory = (
+            sum(free.get(lead, 0) >= amount for free in frees.values())
+            for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
+        )
+        ranked = [
+            (self._preference(_Bucket(_shape(free)), demand), self._entries(name, free)[cpu > memory])
+            for name, free in frees.items()
+            if fits(demand, free)
+        ]
+        return min(ranked)[1][-1] if ranked else None
+
+    def _entries(self, name: str, free: Mapping[str, int]) -> tuple[_Entry, _Entry]:
+        sign = self._sign
+        cpu, memory, pods = sign * free.get(CPU, 0), sign * free.get(MEMORY, 0), sign * free.get(PODS, 0)
+        return (cpu, memory, pods, name), (memory, cpu, pods, name)
+
+    def _fitting(self, demand: Demand) -> list[_Bucket]:
+        extended = [(name, amount) for name, amount in demand if is_extended(name)]
+        buckets = [
+            bucket
+            for bucket in self._buckets.values()
+            if all(bucket.most.get(name, 0) >= amount for name, amount in extended)
+        ]
+        buckets.sort(key=lambda bucket: self._preference(bucket, demand))
+        return buckets
+
+    def _preference(self, bucket: _Bucket, demand: Demand) -> tuple[object, ...]:
+        asked = tuple(self._sign * bucket.most[name] for name, _ in demand if name in bucket.most)
+        if self._sign < 0:
+            return asked
+        return (len(bucket.most) - len(asked), asked, bucket.shape)
+
+    def _scarcer(self, buckets: list[_Bucket], amounts: Mapping[str, int]) -> str:
+        """cpu or memory, whichever fewer nodes have enough of: the search is shorter, and that one is packed tight."""
+        cpu, memory = amounts.get(CPU, 0), amounts.get(MEMORY, 0)
+        enough_cpu = sum(len(self._range(bucket.by_cpu, cpu)) for bucket in buckets)
+        enough_memory = sum(len(self._range(bucket.by_memory, memory)) for bucket in buckets)
+        return CPU if enough_cpu <= enough_memory else MEMORY
+
+    def _range(self, entries: list[_Entry], least: int) -> range:
+        """Positions of the entries with at least `least` free of the leading resource."""
+        if self._sign > 0:
+            # A demand of nothing is met by a node that is over-committed, too.
+            start = bisect_left(entries, least, key=_leading) if least else 0
+            return range(start, len(entries))
+        return range(bisect_right(entries, -least, key=_leading) if least else len(entries))
+
+    def _first(
+        self,
+        bucket: _Bucket,
+        lead: str,
+        least: int,
+        demand: Demand,
+        allowed: Allowed,
+        free_of: FreeOf,
+    ) -> Iterator[_Entry]:
+        entries = bucket.by_cpu if lead == CPU else bucket.by_memory
+        for position in self._range(entries, least):
+            name = entries[position][-1]
+            if fits(demand, free_of(name)) and allowed(name):
+                yield entries[position]
+                return
+
+
+def _leading(entry: _Entry) -> int:
+    return entry[0]
+
+
+def _shape(free: Mapping[str, int]) -> _Shape:
+    return tuple(sorted([(name, _at_most(amount)) for name, amount in free.items() if amount > 0 and "/" in name]))
+
+
+def _at_most(amount: int) -> int:
+    return amount if amount < _EXACT else (1 << amount.bit_length()) - 1

@@ -1,0 +1,249 @@
+"""What every node has, who takes it, and what is held for whom: kept up to date call by call.
+
+    free = allocatable - (requests of the pods on the node) - (what is held there for pods to come)
+
+`free` may be negative, and nothing breaks then: the node shrank, somebody else over-committed it, or a preemptor's
+seat is held while its victims still run. That last case is the point: a held seat counts in full from the start, so
+what the victims leave is never anybody else's.
+
+Pods and holds may name a node that is not known (yet, or any more). They are kept under its name and count as soon as
+it appears. Only known nodes are in the index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from algorithm.model import Node, Pod
+from algorithm.packing.demand import Demand, demand_of, total
+from algorithm.packing.index import FreeIndex
+from algorithm.packing.offer import Allowed
+
+_NOTHING: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Room on `node` kept for the pod `uid`; `holder` says for people who that is."""
+
+    uid: str
+    node: str
+    demand: Demand
+    priority: int
+    holder: str
+
+
+class NodeRoom:
+    """One node name: the node, if it is known, and all that counts on it."""
+
+    __slots__ = ("allocatable", "free", "holds", "lowest", "name", "node", "pods")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.allocatable: dict[str, int] = {}
+        self.free: dict[str, int] = {}
+        self.pods: dict[str, Pod] = {}
+        self.holds: dict[str, Hold] = {}
+        #: The lowest priority among the pods; None without pods.
+        self.lowest: int | None = None
+
+    @property
+    def schedulable(self) -> bool:
+        """Known, ready and not cordoned: what may be looked at beyond what kube-scheduler offered."""
+        return self.node is not None and self.node.ready and not self.node.unschedulable
+
+    @property
+    def empty(self) -> bool:
+        return self.node is None and not self.pods and not self.holds
+
+    def used(self) -> dict[str, int]:
+        return total(demand_of(pod.requests) for pod in self.pods.values())
+
+    def held(self) -> dict[str, int]:
+        return total(hold.demand for hold in self.holds.values())
+
+    def derived_free(self) -> dict[str, int]:
+        """`free`, computed from nothing but the records."""
+        free = dict(self.allocatable)
+        for taken in (self.used(), self.held()):
+            for name, amount in taken.items():
+                free[name] = free.get(name, 0) - amount
+        return free
+
+    def copy(self) -> NodeRoom:
+        twin = NodeRoom(self.name)
+        twin.node, twin.lowest = self.node, self.lowest
+        twin.allocatable = self.allocatable
+        twin.free = self.free.copy()
+        twin.pods, twin.holds = self.pods.copy(), self.holds.copy()
+        return twin
+
+
+class Schedulable:
+    """Every node that is known, ready and not cordoned: where gang mates may go beyond what was offered."""
+
+    few = None
+
+    def __init__(self, rooms: Mapping[str, NodeRoom]) -> None:
+        self._rooms = rooms
+
+    def __call__(self, name: str) -> bool:
+        return self._rooms[name].schedulable
+
+
+class Cluster:
+    """All nodes. Every change keeps `free`, the index and the order by priority in step."""
+
+    def __init__(self, *, spread: bool) -> None:
+        self.spread = spread
+        self.rooms: dict[str, NodeRoom] = {}
+        self.index = FreeIndex(spread=spread)
+        #: (lowest priority on the node, node name) of every known node with pods, sorted.
+        self.by_priority: list[tuple[int, str]] = []
+        #: Everybody who remembers something about nodes gets the names of those that changed into a set of his own.
+        self.watchers: list[set[str]] = []
+
+    def copy(self) -> Self:
+        twin = type(self)(spread=self.spread)
+        twin.rooms = {name: room.copy() for name, room in self.rooms.items()}
+        twin.index = self.index.copy()
+        twin.by_priority = self.by_priority.copy()
+        return twin
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        """A node that is new, or changed."""
+        room = self._room(node.name)
+        self._out(room)
+        room.node = node
+        room.allocatable = dict(node.allocatable)
+        room.free = room.derived_free()
+        self._in(room)
+
+    def drop_node(self, name: str) -> None:
+        """The node is gone; its pods and holds stay under its name."""
+        room = self._room(name)
+        self._out(room)
+        room.node = None
+        room.allocatable = {}
+        room.free = room.derived_free()
+        self._in(room)
+
+    def known(self, name: str) -> NodeRoom | None:
+        room = self.rooms.get(name)
+        return room if room is not None and room.node is not None else None
+
+    # -- pods and holds ---------------------------------------------------------------------------------------
+
+    def place(self, pod: Pod) -> None:
+        """The pod takes room on its node."""
+        room = self._room(pod.node_name)
+        self._out(room)
+        room.pods[pod.uid] = pod
+        room.lowest = pod.priority if room.lowest is None else min(room.lowest, pod.priority)
+        _shift(room, demand_of(pod.requests), -1)
+        self._in(room)
+
+    def displace(self, pod: Pod) -> None:
+        """The pod, as it was placed, takes room no more."""
+        room = self._room(pod.node_name)
+        self._out(room)
+        del room.pods[pod.uid]
+        if pod.priority == room.lowest:
+            room.lowest = min((other.priority for other in room.pods.values()), default=None)
+        _shift(room, demand_of(pod.requests), 1)
+        self._in(room)
+
+    def hold(self, hold: Hold) -> None:
+        room = self._room(hold.node)
+        self._out(room)
+        room.holds[hold.uid] = hold
+        _shift(room, hold.demand, -1)
+        self._in(room)
+
+    def unhold(self, hold: Hold) -> None:
+        room = self._room(hold.node)
+        self._out(room)
+        del room.holds[hold.uid]
+        _shift(room, hold.demand, 1)
+        self._in(room)
+
+    def shift(self, name: str, demand: Demand, sign: int) -> None:
+        """Only `free` changes, and the index with it: for trials, which undo it."""
+        room = self._room(name)
+        self._out(room)
+        _shift(room, demand, sign)
+        self._in(room)
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def free_of(self, name: str) -> Mapping[str, int]:
+        room = self.rooms.get(name)
+        return room.free if room is not None else _NOTHING
+
+    def best(self, demand: Demand, allowed: Allowed) -> str | None:
+        """The known node to prefer for `demand` among those allowed."""
+        if allowed.few is not None:
+            return self.index.best_of((name for name in allowed.few if self.known(name)), demand, self.free_of)
+        return self.index.best(demand, allowed, self.free_of)
+
+    def with_lower_pods(self, priority: int) -> Iterator[NodeRoom]:
+        """Known nodes that run a pod of lower priority, the lowest first, then by name."""
+        for lowest, name in self.by_priority:
+            if lowest >= priority:
+                return
+            yield self.rooms[name]
+
+    # -- bookkeeping ------------------------------------------------------------------------------------------
+
+    def _room(self, name: str) -> NodeRoom:
+        room = self.rooms.get(name)
+        if room is None:
+            room = self.rooms[name] = NodeRoom(name)
+        return room
+
+    def _out(self, room: NodeRoom) -> None:
+        if room.node is None:
+            return
+        self.index.remove(room.name, room.free)
+        if room.lowest is not None:
+            del self.by_priority[bisect_left(self.by_priority, (room.lowest, room.name))]
+
+    def _in(self, room: NodeRoom) -> None:
+        for changed in self.watchers:
+            changed.add(room.name)
+        if room.node is not None:
+            self.index.add(room.name, room.free)
+            if room.lowest is not None:
+                insort(self.by_priority, (room.lowest, room.name))
+        elif room.empty:
+            del self.rooms[room.name]
+
+    def validate(self) -> None:
+        """Derives everything again from the records. Raises AssertionError naming the node that differs."""
+        known = {name: room for name, room in self.rooms.items() if room.node is not None}
+        for name, room in self.rooms.items():
+            assert not room.empty, f"{name}: an empty room was kept"
+            assert room.free == {k: v for k, v in room.derived_free().items() if v or k in room.allocatable}, name
+            assert room.lowest == min((pod.priority for pod in room.pods.values()), default=None), name
+            assert all(pod.node_name == name for pod in room.pods.values()), name
+            assert all(hold.node == name for hold in room.holds.values()), name
+        expected = {name: self.index.expected(name, room.free) for name, room in known.items()}
+        assert self.index.contents() == expected, "index differs from the nodes"
+        order = sorted((room.lowest, name) for name, room in known.items() if room.lowest is not None)
+        assert self.by_priority == order, "order by priority differs from the nodes"
+
+
+def _shift(room: NodeRoom, demand: Demand, sign: int) -> None:
+    free = room.free
+    for name, amount in demand:
+        left = free.get(name, 0) + sign * amount
+        if left or name in room.allocatable:
+            free[name] = left
+        else:
+            del free[name]

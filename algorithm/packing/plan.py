@@ -1,0 +1,110 @@
+"""Seats a gang as a whole: every member its own node, or, if too few find one, nobody.
+
+Members are seated one after the other, each where it packs best: first those for which room is held, then the
+hardest to place. If that is not enough and members differ in size, a second try seats the asking pod first and then
+the easiest. This is a heuristic for members of different sizes (the exact problem is bin packing, NP-hard); for
+members of one size it is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from algorithm.model import Pod
+from algorithm.packing.demand import Demand, demand_of, size
+from algorithm.packing.nodes import Hold
+from algorithm.packing.offer import Allowed
+from algorithm.packing.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod to be seated, and what is held for it."""
+
+    pod: Pod
+    hold: Hold | None = None
+
+    @property
+    def uid(self) -> str:
+        return self.pod.uid
+
+    @property
+    def demand(self) -> Demand:
+        return demand_of(self.pod.requests)
+
+
+@dataclass(slots=True)
+class Seating:
+    """Nodes by UID; `left_out` is the first member that found none."""
+
+    seats: dict[str, str] = field(default_factory=dict)
+    left_out: Member | None = None
+
+
+def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
+    """Those with a hold, then by size, the asking one first of its size, then by age."""
+    return sorted(members, key=lambda m: (m.hold is None, [-part for part in size(m.demand)], *_rank(m, asking)))
+
+
+def _easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
+    return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, size(m.demand), *_rank(m, asking)))
+
+
+def _rank(member: Member, asking: str) -> tuple[bool, str, str, str]:
+    return (member.uid != asking, member.pod.created, member.pod.name, member.uid)
+
+
+def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:
+    """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all.
+
+    The asking pod is seated on offered nodes only, its mates there or where room is held for them. If it fails,
+    `left_out` is set and nothing but that is to be used; the trial is left as far as it came, to see why.
+    """
+    start = trial.mark()
+    seating = _seat_in_order(trial, hardest_first(members, asking), asking, offered, needed)
+    if seating.left_out is not None and len({member.demand for member in members}) > 1:
+        trial.back_to(start)
+        seating = _seat_in_order(trial, _easiest_first(members, asking), asking, offered, needed)
+    return seating
+
+
+def _seat_in_order(trial: Trial, members: Sequence[Member], asking: str, offered: Allowed, needed: int) -> Seating:
+    seating = Seating()
+    spare = len(members) - needed
+    hopeless: set[Demand] = set()
+    first_out: Member | None = None
+    for member in members:
+        node = None if member.demand in hopeless and member.hold is None else seat(trial, member, asking, offered)
+        if node is not None:
+            seating.seats[member.uid] = node
+            continue
+        hopeless.add(member.demand)
+        first_out = first_out or member
+        spare -= 1
+        if spare < 0 or member.uid == asking:
+            seating.left_out = first_out
+            return seating
+    return seating
+
+
+def seat(trial: Trial, member: Member, asking: str, offered: Allowed) -> str | None:
+    """Takes a node for one member in the trial: where room is held for it, else the best offered one."""
+    hold = member.hold
+    demand = member.demand
+    trial.release(hold)
+    node = None
+    if hold is not None and trial.room_on(hold.node, demand) and _may_use(trial, hold.node, member, asking, offered):
+        node = hold.node
+    else:
+        node = trial.cluster.best(demand, offered)
+    if node is not None:
+        trial.take(node, demand)
+    return node
+
+
+def _may_use(trial: Trial, node: str, member: Member, asking: str, offered: Allowed) -> bool:
+    room = trial.cluster.known(node)
+    if room is None:
+        return False
+    return offered(node) if member.uid == asking else room.schedulable

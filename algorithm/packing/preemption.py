@@ -1,0 +1,185 @@
+"""Preemption: whether evicting pods of lower priority makes room for a pod, or for its whole gang, and whom.
+
+kube-scheduler evicts on one node per pod, so every member of a gang asks by itself, and is told only the victims on
+its own seat's node, and those only if the whole gang can be made to fit. What other pods' preemptions wait for
+already is taken for gone, and their seats for taken. So the members of a gang come to different seats one by one:
+
+    member 1 asks   the gang can be made to fit: victims on seat 1     -> add_preempting_pod holds seat 1
+    member 2 asks   seat 1 is held for member 1: victims on seat 2     -> ...
+    member 3 asks   what is free elsewhere is enough for the rest      -> no victims: wait for those of the others
+
+Member 3's free seat need not be among its suggested nodes (kube-scheduler suggests only where eviction helps), and
+perhaps its in-tree plug-ins refuse that node. That does no harm: once a member of the gang has its place, the others
+are placed, and preempt, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from algorithm.interface import Preempt, Victim
+from algorithm.model import Pod
+from algorithm.packing.demand import demand_of
+from algorithm.packing.gangs import Gang
+from algorithm.packing.nodes import NodeRoom, Schedulable
+from algorithm.packing.offer import Allowed
+from algorithm.packing.plan import Member, hardest_first
+from algorithm.packing.refusals import some
+from algorithm.packing.state import State
+from algorithm.packing.trial import Trial
+from algorithm.packing.victims import ANY_PRIORITY, Eviction, Evictor
+from algorithm.reasons import Code, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to look: `enough` nodes where eviction helps, and at most `looks` nodes (None: all)."""
+
+    enough: int
+    looks: int | None = None
+
+
+class Preemptor:
+    """One pod's question, on the state as it is. Every method leaves the state as it found it."""
+
+    def __init__(self, state: State, pod: Pod, gang: Gang | None, offered: Allowed, effort: Effort) -> None:
+        self._state = state
+        self._pod = pod
+        self._gang = gang
+        self._offered = offered
+        self._effort = effort
+        self._mates = state.mates(pod, gang)
+        self._anywhere = Schedulable(state.cluster.rooms)
+
+    def make_room(self, mates: list[Member], needed: int) -> Preempt | None:
+        """Room for this pod, such that `needed` members in all, itself included, have a place."""
+        with Trial(self._state.cluster) as trial:
+            self._prepare(trial, self._pod.priority)
+            waiting_for = self._enough_is_on_its_way(trial, mates, needed)
+            if waiting_for is not None:
+                return waiting_for
+            return self._one_more(trial, mates, needed, self._pod.priority)
+
+    def only_priority_forbids(self, mates: list[Member], needed: int) -> bool:
+        """Whether there would be a way if priorities did not count."""
+        with Trial(self._state.cluster) as trial:
+            self._prepare(trial, ANY_PRIORITY)
+            return self._one_more(trial, mates, needed, ANY_PRIORITY) is not None
+
+    def _prepare(self, trial: Trial, below: int) -> None:
+        """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted."""
+        for uid, preemption in sorted(self._state.preemptions.items()):
+            if uid != self._pod.uid:
+                for victim in self._state.pending_victims(preemption):
+                    trial.evict(victim)
+        trial.release(self._state.holds.get(self._pod.uid))
+        release_lower(trial, self._state, below, self._mates)
+
+    def _evictor(self, trial: Trial, below: int) -> Evictor:
+        return Evictor(trial, self._state.gangs, below=below, spared=self._mates)
+
+    def _enough_is_on_its_way(self, trial: Trial, mates: list[Member], needed: int) -> Preempt | None:
+        """No victims, if mates that evict already leave enough for all."""
+        evicting = [
+            self._state.preemptions[mate.uid]
+            for mate in mates
+            if mate.uid in self._state.preemptions and self._state.preemptions[mate.uid].evicts
+        ]
+        if not evicting:
+            return None
+        start = trial.mark()
+        own = self._state.holds.get(self._pod.uid)
+        node = trial.best(demand_of(self._pod.requests), self._anywhere, own.node if own is not None else None)
+        if node is not None:
+            trial.take(node, demand_of(self._pod.requests))
+            if self._others_seated(trial, mates, needed - 1, None):
+                pending = [victim for one in evicting for victim in self._state.pending_victims(one)]
+                return Preempt((), reason(Code.WAITING_FOR_VICTIMS, victims=_names(pending) or "none is left"))
+        trial.back_to(start)
+        return None
+
+    def _one_more(self, trial: Trial, mates: list[Member], needed: int, below: int) -> Preempt | None:
+        evictor = self._evictor(trial, below)
+        seat = self._own_seat(trial, evictor)
+        if seat is None:
+            return None
+        for victim in seat.victims:
+            trial.evict(victim)
+        trial.take(seat.node, demand_of(self._pod.requests))
+        if not self._others_seated(trial, mates, needed - 1, below):
+            return None
+        return self._answer(trial, seat)
+
+    def _own_seat(self, trial: Trial, evictor: Evictor) -> Eviction | None:
+        """A suggested node for the pod: the one it has, if that still works, else a free one, else the cheapest."""
+        demand = demand_of(self._pod.requests)
+        own = self._state.holds.get(self._pod.uid)
+        if own is not None and self._state.cluster.known(own.node) and self._offered(own.node):
+            if trial.room_on(own.node, demand):
+                return Eviction.none_needed(own.node)
+            kept = evictor.on(self._state.cluster.rooms[own.node], demand)
+            if kept is not None:
+                return kept
+        node = trial.best(demand, self._offered)
+        if node is not None:
+            return Eviction.none_needed(node)
+        rooms = islice(self._rooms(self._offered, evictor), self._effort.looks)
+        return evictor.cheapest(demand, rooms, enough=self._effort.enough)
+
+    def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
+        """Whether so many mates have or find a seat, anywhere; by eviction too, unless `below` is None."""
+        for mate in hardest_first(mates, ""):
+            if needed <= 0:
+                break
+            if self._stands(trial, mate) or self._seat_mate(trial, mate, below):
+                needed -= 1
+        return needed <= 0
+
+    def _stands(self, trial: Trial, mate: Member) -> bool:
+        """Whether the room held for the mate is really there. If not, it is released in the trial."""
+        if mate.hold is None:
+            return False
+        start = trial.mark()
+        trial.release(mate.hold)
+        good = self._state.cluster.known(mate.hold.node) is not None and trial.room_on(mate.hold.node, mate.demand)
+        if good:
+            trial.back_to(start)
+        return good
+
+    def _seat_mate(self, trial: Trial, mate: Member, below: int | None) -> bool:
+        node = trial.best(mate.demand, self._anywhere)
+        if node is None and below is not None:
+            evictor = self._evictor(trial, below if below == ANY_PRIORITY else mate.pod.priority)
+            rooms = islice(self._rooms(self._anywhere, evictor), self._effort.looks)
+            eviction = evictor.cheapest(mate.demand, rooms, enough=1)
+            if eviction is not None:
+                node = eviction.node
+                for victim in eviction.victims:
+                    trial.evict(victim)
+        if node is None:
+            return False
+        trial.take(node, mate.demand)
+        return True
+
+    def _rooms(self, allowed: Allowed, evictor: Evictor) -> Iterator[NodeRoom]:
+        return (room for room in self._state.cluster.with_lower_pods(evictor.below) if allowed(room.name))
+
+    def _answer(self, trial: Trial, seat: Eviction) -> Preempt:
+        """The seat's victims; the text names all that have to go if it has none."""
+        going = seat.victims or [self._state.allocated[uid] for uid in sorted(trial.gone)]
+        victims = tuple(sorted(Victim(pod.node_name, pod.uid) for pod in seat.victims))
+        return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"))
+
+
+def _names(pods: Iterable[Pod]) -> str:
+    return some(str(pod.key) for pod in pods)
+
+
+def release_lower(trial: Trial, state: State, below: int, mates: frozenset[str]) -> bool:
+    """Takes holds for pods of a priority below `below` for released, but no mates'. Says whether there were any."""
+    lower = [hold for uid, hold in sorted(state.holds.items()) if hold.priority < below and uid not in mates]
+    for hold in lower:
+        trial.release(hold)
+    return bool(lower)

@@ -1,0 +1,217 @@
+"""Everything the algorithm knows: nodes, pods, gangs, who preempts, and the holds that follow from these.
+
+One rule decides what is held. For each pod that is not allocated there is at most one hold:
+
+1. where it preempts, if its preemption was accepted after its gang had got its places;
+2. else its seat in the plan of its gang, if a member of that is allocated;
+3. else where it preempts.
+
+Holds are derived: `_settle` compares what has to be held with what is, after each event, for the pods it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from algorithm.interface import Victim
+from algorithm.model import Node, Pod, Resources
+from algorithm.packing.demand import demand_of
+from algorithm.packing.gangs import Gang, GangBook
+from algorithm.packing.nodes import Cluster, Hold, NodeRoom, Schedulable
+from algorithm.packing.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """An accepted preemption: `pod` waits for `victims` to go and has its seat on `node` ("" if it has none)."""
+
+    pod: Pod
+    node: str
+    victims: tuple[Victim, ...]
+    #: It has had victims, perhaps gone by now: so kube-scheduler offers it the node on which they were.
+    evicts: bool
+    #: Its gang had places already: this seat is newer than the plan's.
+    overrides_plan: bool
+
+
+class State:
+    """What was told, and what follows from it. Events come in through the methods, decisions read the attributes."""
+
+    def __init__(self, *, spread: bool) -> None:
+        self.cluster = Cluster(spread=spread)
+        self.gangs = GangBook()
+        self.waiting: dict[str, Pod] = {}
+        self.allocated: dict[str, Pod] = {}
+        self.preemptions: dict[str, Preemption] = {}
+        self.holds: dict[str, Hold] = {}
+
+    def copy(self) -> Self:
+        twin = type(self)(spread=self.cluster.spread)
+        twin.cluster = self.cluster.copy()
+        twin.gangs = self.gangs.copy()
+        twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
+        twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
+        return twin
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        self.cluster.put_node(node)
+
+    def drop_node(self, name: str) -> None:
+        self.cluster.drop_node(name)
+
+    def add_waiting(self, pod: Pod) -> None:
+        self.waiting[pod.uid] = pod
+        self._settle(self.gangs.add(pod), pod.uid)
+
+    def drop_waiting(self, uid: str) -> None:
+        """The pod waits no more. One that was not told of is no error."""
+        pod = self.waiting.pop(uid, None)
+        if pod is not None:
+            self._settle(self.gangs.remove(pod), uid)
+
+    def allocate(self, pod: Pod) -> None:
+        self.preemptions.pop(pod.uid, None)
+        self.drop_waiting(pod.uid)
+        self.allocated[pod.uid] = pod
+        self.cluster.place(pod)
+        self._settle(self.gangs.add(pod), pod.uid)
+
+    def free(self, uid: str) -> None:
+        pod = self.allocated.pop(uid)
+        self.cluster.displace(pod)
+        self._settle(self.gangs.remove(pod), uid)
+
+    def preempt(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+        before = self.preemptions.get(pod.uid)
+        gang = self.gangs.of(pod.uid)
+        self.preemptions[pod.uid] = Preemption(
+            pod=pod,
+            node=self._preemptors_seat(pod, victims, before),
+            victims=victims,
+            evicts=bool(victims) or (before is not None and before.evicts),
+            overrides_plan=gang is not None and bool(gang.allocated),
+        )
+        self._settle(gang, pod.uid)
+
+    def stop_preempting(self, uid: str) -> None:
+        if self.preemptions.pop(uid, None) is not None:
+            self._settle(self.gangs.of(uid), uid)
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def pending_victims(self, preemption: Preemption) -> list[Pod]:
+        """The victims that are still there."""
+        return [self.allocated[victim.uid] for victim in preemption.victims if victim.uid in self.allocated]
+
+    def mates(self, pod: Pod, gang: Gang | None) -> frozenset[str]:
+        """UIDs of all members of the pod's gang, and its own."""
+        return frozenset([pod.uid, *gang.minimums]) if gang is not None else frozenset([pod.uid])
+
+    # -- holds ------------------------------------------------------------------------------------------------
+
+    def _preemptors_seat(self, pod: Pod, victims: tuple[Victim, ...], before: Preemption | None) -> str:
+        """Where the victims run. Without victims: where it was, or else the best place that is free now."""
+        nodes = sorted({victim.node for victim in victims})
+        if before is not None and self.cluster.known(before.node) and (before.node in nodes or not nodes):
+            return before.node
+        demand = demand_of(pod.requests)
+        with Trial(self.cluster) as trial:
+            trial.release(self.holds.get(pod.uid))
+            for victim in victims:
+                if victim.uid in self.allocated:
+                    trial.evict(self.allocated[victim.uid])
+            for node in nodes:
+                if trial.room_on(node, demand):
+                    return node
+            if nodes:
+                return nodes[0]
+            return trial.best(demand, Schedulable(self.cluster.rooms)) or ""
+
+    def _settle(self, gang: Gang | None, uid: str) -> None:
+        """Makes the holds of this pod and of its gang's waiting members what they have to be."""
+        seats = gang.seats() if gang is not None else {}
+        for member in {uid: None, **(gang.waiting if gang is not None else {})}:
+            wanted = self._wanted(member, gang, seats.get(member))
+            present = self.holds.get(member)
+            if wanted == present:
+                continue
+            if present is not None:
+                self.cluster.unhold(self.holds.pop(member))
+            if wanted is not None:
+                self.holds[member] = wanted
+                self.cluster.hold(wanted)
+
+    def _wanted(self, uid: str, gang: Gang | None, seat: str | None) -> Hold | None:
+        preemption = self.preemptions.get(uid)
+        if preemption is not None and preemption.node and (seat is None or preemption.overrides_plan):
+            pod, node = preemption.pod, preemption.node
+        elif seat is not None and uid in self.waiting:
+            pod, node = self.waiting[uid], seat
+        else:
+            return None
+        of_gang = gang is not None and uid in gang.minimums
+        holder = f"gang {gang.key}" if gang is not None and of_gang else f"pod {pod.key}"
+        return Hold(uid, node, demand_of(pod.requests), pod.priority, holder)
+
+    # -- showing and checking ---------------------------------------------------------------------------------
+
+    def inspect(self) -> dict[str, Any]:
+        return {
+            "nodes": {name: _shown(room) for name, room in sorted(self.cluster.rooms.items())},
+            "gangs": {str(key): self._shown_gang(gang) for key, gang in sorted(self.gangs.gangs.items())},
+            "preempting": {
+                str(one.pod.key): {"node": one.node, "waitsFor": sorted(str(p.key) for p in self.pending_victims(one))}
+                for one in sorted(self.preemptions.values(), key=lambda one: (one.pod.key, one.pod.uid))
+            },
+        }
+
+    def _shown_gang(self, gang: Gang) -> dict[str, Any]:
+        return {
+            "minimum": gang.minimum,
+            "allocated": dict(sorted((pod.name, pod.node_name) for pod in gang.allocated.values())),
+            "seats": dict(sorted((gang.waiting[uid].name, node) for uid, node in gang.seats().items())),
+            "waiting": sorted(pod.name for pod in gang.waiting.values()),
+        }
+
+    def validate(self) -> None:
+        """Derives every invariant again. Raises AssertionError saying what differs."""
+        self.cluster.validate()
+        self.gangs.validate(self.waiting.values(), self.allocated.values())
+        assert not self.waiting.keys() & self.allocated.keys(), "a pod is waiting and allocated"
+        assert not self.preemptions.keys() & self.allocated.keys(), "an allocated pod preempts"
+        placed = {uid: pod for room in self.cluster.rooms.values() for uid, pod in room.pods.items()}
+        assert placed == self.allocated, "pods on nodes differ from the allocated pods"
+        held = {uid: hold for room in self.cluster.rooms.values() for uid, hold in room.holds.items()}
+        assert held == self.holds, "holds on nodes differ from the holds"
+        assert self.holds == self._derived_holds(), "holds differ from what gangs and preemptions call for"
+
+    def _derived_holds(self) -> dict[str, Hold]:
+        derived = {}
+        for uid in self.waiting.keys() | self.preemptions.keys():
+            gang = self.gangs.of(uid)
+            hold = self._wanted(uid, gang, gang.seats().get(uid) if gang is not None else None)
+            if hold is not None:
+                derived[uid] = hold
+        return derived
+
+
+def _shown(room: NodeRoom) -> dict[str, Any]:
+    return {
+        "known": room.node is not None,
+        "schedulable": room.schedulable,
+        "allocatable": room.allocatable,
+        "used": _sorted(room.used().items()),
+        "held": _sorted(room.held().items()),
+        "free": _sorted(room.free.items()),
+        "pods": sorted(str(pod.key) for pod in room.pods.values()),
+        "heldFor": sorted({hold.holder for hold in room.holds.values()}),
+    }
+
+
+def _sorted(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    made: Resources = tuple(sorted(amounts))
+    return dict(made)
