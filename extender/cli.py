@@ -1,0 +1,161 @@
+"""The command line: `waggle serve` in front of a cluster, `waggle demo` to see it work, and helpers around them.
+
+Exit status: 0 all well, 1 the demo did not end as it should, 2 the configuration or the command line cannot be used.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from algorithm.registry import AlgorithmError, available, create
+from extender.settings import Settings, SettingsError, load
+
+app = typer.Typer(
+    name="waggle",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""
+**Waggle** schedules pods: kube-scheduler asks it over HTTP, as a *scheduler extender*, which nodes a pod may go to
+(filter, prioritize), whom to evict for it (preempt), and to bind it; a pluggable algorithm decides.
+
+**See it work** on this machine, without a cluster:
+
+    waggle demo
+
+**Put it in front of a cluster**: write a configuration (docs/configuration.md has every field; an empty file works),
+check it, serve it, and name it in the `extenders:` of your KubeSchedulerConfiguration (docs/quickstart.md):
+
+    waggle check --config waggle.yaml
+    waggle serve --config waggle.yaml
+
+**Look into it** while it runs:
+
+    curl localhost:9096/readyz                          is it ready, and if not, why
+    curl localhost:9096/v1/inspect/pods?state=Waiting   who waits, and why
+    curl localhost:9096/v1/explain/NAMESPACE/POD        everything about one pod
+    curl localhost:9096/metrics                         for Prometheus
+""",
+)
+_errors = Console(stderr=True, highlight=False)
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration file (YAML). Without it: all defaults."),
+]
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Log every event to FILE, from which all decisions can be made again."),
+    ] = None,
+) -> None:
+    """Serve kube-scheduler's calls, against the API server that the configuration names.
+
+    Runs until SIGTERM or Ctrl-C, then finishes the bindings that are being written. Ready (see /readyz) as soon as all
+    nodes and pods are known. Logs go to standard error.
+    """
+    from extender.kube.connection import ConnectionSettingsError
+    from extender.logs import configure
+    from extender.service import Service
+    from extender.web.app import create_app
+    from extender.web.server import serve as serve_http
+
+    settings = _settings(config)
+    configure(settings.log)
+    try:
+        service = Service(settings, record=record)
+    except (AlgorithmError, ConnectionSettingsError, OSError) as error:
+        raise _refuse(error) from error
+    service.start()
+    try:
+        serve_http(create_app(service.runtime, settings), settings, on_started=_announce)
+    except SettingsError as error:
+        raise _refuse(error) from error
+    finally:
+        service.stop()
+
+
+def _announce(url: str) -> None:
+    _errors.print(f"waggle serves at {url}", soft_wrap=True)
+
+
+@app.command()
+def check(config: ConfigOption = None) -> None:
+    """Read a configuration and say what is wrong with it, without serving anything."""
+    settings = _settings(config)
+    try:
+        create(settings.algorithm.name, settings.algorithm.settings)
+    except AlgorithmError as error:
+        raise _refuse(error) from error
+    typer.echo(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
+
+
+@app.command()
+def algorithms() -> None:
+    """List the installed scheduling algorithms. The configuration names the one to use."""
+    for name, point in available().items():
+        typer.echo(f"{name:<16} {point.value}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"waggle {installed_version('waggle')}")
+
+
+@app.command()
+def demo(
+    stay: Annotated[bool, typer.Option("--stay", help="Keep everything running at the end, to look at it.")] = False,
+    port: Annotated[int, typer.Option(help="Where Waggle serves. 0: 9096 if it is free, else any.")] = 0,
+    workloads: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The workloads, instead of manifests/demo.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
+) -> None:
+    """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
+
+    Three processes: an API server stand-in with 32 GPU nodes, Waggle itself, and a kube-scheduler stand-in that makes
+    the calls a real one makes. Nothing but loopback is used, nothing is left behind. Takes some 15 seconds.
+    """
+    from extender.demo.run import Demo, DemoError
+
+    try:
+        ended_well = Demo(port=port, workloads=workloads, verbose=verbose).run(stay=stay)
+    except DemoError as error:
+        _errors.print(f"[red]demo:[/red] {escape(str(error))}")
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    raise typer.Exit(0 if ended_well else 1)
+
+
+def _settings(config: Path | None) -> Settings:
+    try:
+        return load(config) if config else Settings()
+    except SettingsError as error:
+        raise _refuse(error) from error
+
+
+def _refuse(error: Exception) -> typer.Exit:
+    _errors.print(f"[red]waggle:[/red] {escape(str(error))}", soft_wrap=True)
+    return typer.Exit(2)
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""`waggle demo`: a cluster on this machine, workloads that show what Waggle does, and a check that it did.
+
+cast.py        the three processes: API server stand-in, Waggle, kube-scheduler stand-in
+workloads.py   the nodes, the workloads, and what is expected of each
+run.py         the play: one act after the other, with live progress
+report.py      the tables at the end
+"""

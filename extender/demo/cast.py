@@ -1,0 +1,226 @@
+"""The demo's three processes, each as in real life: an API server, Waggle, a kube-scheduler. All on loopback.
+
+Promises: what was started is stopped, also if the demo is interrupted; a process that ends by itself is noticed, and
+its last words are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extender.demo.workloads import GPU, Object
+from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
+from extender.kube.api import ApiError, ApiServer
+from extender.kube.connection import connect
+from extender.settings import ClusterSettings
+
+USUAL_PORT = 9096
+_PATIENCE = 30.0
+
+
+class CastError(RuntimeError):
+    """A process did not do what it should; the message ends with what it said last."""
+
+
+class Process:
+    """One child process. What it prints goes to a file, of which the end is shown if it fails."""
+
+    def __init__(self, name: str, command: list[str], folder: Path, *, verbose: bool) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        self._file = None if verbose else self._log.open("ab")
+        self._child = subprocess.Popen(  # noqa: S603 - our own modules
+            command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=self._file, start_new_session=True
+        )
+
+    def check(self) -> None:
+        """Raises CastError if it has ended."""
+        code = self._child.poll()
+        if code is not None:
+            raise CastError(f"{self.name} ended with status {code}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
+
+    def kill(self) -> None:
+        """As a machine that loses power."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._child.poll() is None:
+            os.kill(self._child.pid, how)
+            try:
+                self._child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+        if self._file is not None:
+            self._file.close()
+
+
+class Cast:
+    """The three processes and the connections to them. A context manager that ends them all."""
+
+    def __init__(self, *, port: int, verbose: bool) -> None:
+        self._verbose = verbose
+        self._folder = tempfile.TemporaryDirectory(prefix="waggle-demo-")
+        self.folder = Path(self._folder.name)
+        self._sidecar: Sidecar | None = None
+        self._waggle: Process | None = None
+        self._scheduler: Process | None = None
+        self.port = port or _usual_or_free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.cluster_url = ""
+        self._api: ApiServer | None = None
+        self._face = connect(ClusterSettings(server=self.url))
+
+    # -- entrances and exits ----------------------------------------------------------------------------------------
+
+    def start_cluster(self, nodes: list[Object]) -> None:
+        self._sidecar = spawn_sidecar()
+        self.cluster_url = self._sidecar.url
+        self._api = connect(ClusterSettings(server=self.cluster_url))
+        for node in nodes:
+            self.create(node)
+
+    def start_waggle(self) -> None:
+        config = self.folder / "waggle.yaml"
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "server": {"port": self.port},
+                    "cluster": {"server": self.cluster_url, "request_timeout_seconds": 5},
+                    "holds": {"lease_seconds": 20, "verify_seconds": 1},
+                }
+            )
+        )
+        self._waggle = self._spawn("waggle", ["extender.cli", "serve", "--config", str(config)])
+
+    def kill_waggle(self) -> None:
+        assert self._waggle is not None
+        self._waggle.kill()
+
+    def start_scheduler(self) -> None:
+        config = self.folder / "kube-scheduler.yaml"
+        config.write_text(yaml.safe_dump(scheduler_configuration(self.url)))
+        arguments = ["extender.embedded.kubescheduler", "--server", self.cluster_url, "--config", str(config)]
+        self._scheduler = self._spawn("kube-scheduler", arguments)
+
+    def _spawn(self, name: str, arguments: list[str]) -> Process:
+        return Process(name, [sys.executable, "-m", *arguments], self.folder, verbose=self._verbose)
+
+    def wait_ready(self) -> None:
+        """Until Waggle says that it is ready. Raises CastError."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            self.check()
+            try:
+                if self._face.request("GET", "/readyz").status == 200:
+                    return
+            except ApiError:
+                pass
+            time.sleep(0.05)
+        said = self._waggle.last_words() if self._waggle else ""
+        raise CastError(f"Waggle was not ready within {_PATIENCE:g} s: {said}")
+
+    def check(self) -> None:
+        for process in (self._waggle, self._scheduler):
+            if process is not None:
+                process.check()
+
+    def close(self) -> None:
+        for process in (self._scheduler, self._waggle):
+            if process is not None:
+                process.stop()
+        for connection in (self._face, self._api):
+            if connection is not None:
+                connection.close()
+        if self._sidecar is not None:
+            self._sidecar.stop()
+        self._folder.cleanup()
+
+    # -- conversation -----------------------------------------------------------------------------------------------
+
+    def create(self, item: Object) -> None:
+        """Creates an object in the cluster. Raises CastError with the API server's words."""
+        kind = item["kind"]
+        namespace = item["metadata"].get("namespace", "default")
+        path = {
+            "Node": "/api/v1/nodes",
+            "Pod": f"/api/v1/namespaces/{namespace}/pods",
+            "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+        }.get(kind)
+        if path is None:
+            raise CastError(f"{kind} {item['metadata'].get('name')}: the demo creates Node, Pod and PriorityClass only")
+        self._ask("POST", path, item)
+
+    def set_faults(self, faults: list[Any]) -> None:
+        self._ask("POST", "/debug/faults", faults)
+
+    def pods(self) -> dict[str, Object]:
+        """The cluster's pods by name."""
+        return {pod["metadata"]["name"]: pod for pod in self._ask("GET", "/api/v1/pods")["items"]}
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        assert self._api is not None
+        raw = None if body is None else json.dumps(body).encode()
+        answer = self._api.request(method, path, body=raw)
+        if not answer.ok:
+            raise CastError(f"{method} {path}: {answer.status} {answer.message}")
+        return json.loads(answer.body or b"null")
+
+    def waggle(self, path: str) -> Any:
+        """One of Waggle's own pages. Raises CastError."""
+        answer = self._face.request("GET", path)
+        if not answer.ok:
+            raise CastError(f"GET {self.url}{path}: {answer.status} {answer.body[:200]!r}")
+        return json.loads(answer.body)
+
+
+def scheduler_configuration(url: str) -> Object:
+    """The KubeSchedulerConfiguration of the demo; docs/quickstart.md explains each line."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "extenders": [
+            {
+                "urlPrefix": url,
+                "filterVerb": "filter",
+                "preemptVerb": "preempt",
+                "bindVerb": "bind",
+                "weight": 1,
+                "nodeCacheCapable": True,
+                "httpTimeout": "10s",
+                "managedResources": [],
+            }
+        ],
+    }
+
+
+def _usual_or_free_port() -> int:
+    for port in (USUAL_PORT, 0):
+        try:
+            with socket.create_server(("127.0.0.1", port)) as probe:
+                free: int = probe.getsockname()[1]
+                return free
+        except OSError:
+            continue
+    raise CastError("no port of 127.0.0.1 is free")
+
+
+__all__ = ["GPU", "Cast", "CastError", "scheduler_configuration"]

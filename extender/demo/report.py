@@ -1,0 +1,142 @@
+"""What the demo shows at its end: who runs where, who waits and exactly why, and whether the books agree.
+
+The claims are checked against the API server, not against what Waggle says of itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from algorithm.quantity import parse_quantity
+from extender.demo.cast import Cast
+from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
+
+
+class Outlook:
+    """The state of the cluster at the end, as the API server and as Waggle see it; `wrong` is what does not agree."""
+
+    def __init__(self, cast: Cast, play: list[Act]) -> None:
+        self.play = play
+        self.pods = cast.pods()
+        self.waiting: list[Any] = cast.waggle("/v1/inspect/pods?state=Waiting")["items"]
+        known: list[Any] = cast.waggle("/v1/inspect/pods")["items"]
+        self.wrong = [*self._overcommitted(), *self._disagreements(known)]
+
+    def gpus_by_node(self) -> Counter[str]:
+        used: Counter[str] = Counter()
+        for pod in self.pods.values():
+            used[pod["spec"].get("nodeName", "")] += _gpus(pod)
+        del used[""]
+        return used
+
+    def _overcommitted(self) -> list[str]:
+        return [
+            f"node {name} has {used} of {GPUS_PER_NODE} GPUs in use"
+            for name, used in sorted(self.gpus_by_node().items())
+            if used > GPUS_PER_NODE
+        ]
+
+    def _disagreements(self, known: list[Any]) -> list[str]:
+        seen = {item["name"]: item.get("node") or "" for item in known}
+        real = {name: pod["spec"].get("nodeName", "") for name, pod in self.pods.items()}
+        return [
+            f"pod {name}: the cluster has it on {real.get(name)!r}, Waggle on {seen.get(name)!r}"
+            for name in sorted(seen.keys() | real.keys())
+            if seen.get(name) != real.get(name)
+        ]
+
+
+def show_report(console: Console, outlook: Outlook) -> None:
+    console.print()
+    console.print(_who_runs_where(outlook))
+    if outlook.waiting:
+        console.print(_who_waits_and_why(outlook))
+
+
+def _who_runs_where(outlook: Outlook) -> Table:
+    table = Table(title="Who runs where", title_justify="left", title_style="bold", pad_edge=False)
+    for column, justify in (("workload", "left"), ("pods", "right"), ("run", "right"), ("wait", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table.add_column("gone", justify="right")
+    table.add_column("nodes (pods on each)")
+    for act in outlook.play:
+        if not act.pods:
+            continue
+        mine = [outlook.pods[name] for name in act.pods if name in outlook.pods]
+        nodes = Counter(pod["spec"].get("nodeName", "") for pod in mine)
+        waiting = nodes.pop("", 0)
+        run, gone = len(mine) - waiting, len(act.pods) - len(mine)
+        cells = [str(len(act.pods)), str(run), str(waiting or ""), str(gone or "")]
+        table.add_row(act.title.split(":")[0].split(",")[0], *cells, _node_list(nodes))
+    used = sum(outlook.gpus_by_node().values())
+    table.caption = f"{used} GPUs in use; gone: evicted for pods of higher priority"
+    table.caption_justify = "left"
+    return table
+
+
+def _node_list(nodes: Counter[str], most: int = 6) -> str:
+    shown = [f"{name} ({count})" for name, count in sorted(nodes.items())]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+
+
+def _who_waits_and_why(outlook: Outlook) -> Table:
+    table = Table(title="Who waits, and exactly why", title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("pods", justify="right")
+    table.add_column("such as")
+    table.add_column("code")
+    table.add_column("reason", overflow="fold")
+    groups: dict[tuple[str, str], list[str]] = {}
+    for item in outlook.waiting:
+        why = item.get("reason") or {}
+        groups.setdefault((why.get("code", "?"), why.get("text", "not tried yet")), []).append(item["name"])
+    for (code, text), names in sorted(groups.items()):
+        table.add_row(str(len(names)), min(names), code, text)
+    return table
+
+
+def show_farewell(console: Console, well: bool, wrong: list[str], seconds: float) -> None:
+    console.print()
+    for text in wrong:
+        console.print(f"[red]✗[/red] {text}")
+    if well:
+        console.print(
+            f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, no gang split, "
+            "every pod where Waggle says it is."
+        )
+    else:
+        console.print(f"[red]✗ Not all ended as it should[/red] ({seconds:.1f} s).")
+
+
+def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
+    """Lines that work while the demo stays up."""
+    waiting = outlook.waiting[0]["name"] if outlook.waiting else min(outlook.pods)
+    lines = (
+        ("is it ready", f"curl {cast.url}/readyz"),
+        ("who waits, and why", f"curl '{cast.url}/v1/inspect/pods?state=Waiting'"),
+        ("everything about one pod", f"curl {cast.url}/v1/explain/default/{waiting}"),
+        ("the nodes as Waggle counts them", f"curl {cast.url}/v1/inspect/nodes"),
+        ("what the algorithm holds", f"curl {cast.url}/v1/inspect/algorithm"),
+        ("metrics", f"curl {cast.url}/metrics"),
+        ("the cluster itself", f"curl {cast.cluster_url}/api/v1/pods"),
+        ("end a pod, and see who takes its place", _delete_line(cast, outlook)),
+    )
+    console.print("\nEverything stays up until Ctrl-C. Try in another terminal:\n")
+    for what, line in lines:
+        console.print(f"  [dim]# {what}[/dim]")
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _delete_line(cast: Cast, outlook: Outlook) -> str:
+    running = sorted(name for name, pod in outlook.pods.items() if pod["spec"].get("nodeName") and _gpus(pod) >= 4)
+    return f"curl -X DELETE {cast.cluster_url}/api/v1/namespaces/default/pods/{running[0] if running else 'NAME'}"
+
+
+def _gpus(pod: Object) -> int:
+    return sum(
+        parse_quantity(container.get("resources", {}).get("requests", {}).get(GPU, "0"))
+        for container in pod["spec"]["containers"]
+    )

@@ -1,0 +1,179 @@
+"""Everything but the HTTP face, put together: algorithm, heart, informers, committer.
+
+    settings --> algorithm --> heart --> runtime <-- informers (nodes first, then pods)
+                                            |
+                                            +------> committer
+
+Start-up keeps what the algorithm is promised: all nodes, then all bound pods, then the rest, and only then is anything
+answered. `start` returns at once; readiness says when it is done.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from algorithm.model import Node, Pod, decode_node, decode_pod
+from algorithm.registry import create
+from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.core.lifecycle import Lifecycle
+from extender.core.policy import Policy
+from extender.kube.api import ApiServer
+from extender.kube.committer import Committer
+from extender.kube.connection import connect
+from extender.kube.reflector import Change, ChangeKind, Reflector, Resource
+from extender.recording import Recorder
+from extender.runtime import Runtime
+from extender.settings import Settings
+from extender.views import Metric
+
+log = structlog.get_logger(__name__)
+
+NODES: Resource[Node] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
+PODS: Resource[Pod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: f"{pod.namespace}/{pod.name}")
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The operator's configuration as the heart's policy."""
+    return Policy(
+        scheduler_names=frozenset(settings.pods.scheduler_names),
+        resource=settings.pods.resource,
+        annotation=settings.pods.annotation,
+        lease=settings.holds.lease_seconds,
+        verify=settings.holds.verify_seconds,
+        write_timeout=6 * settings.cluster.request_timeout_seconds,
+        force_bind_after=settings.force_bind.after_filters,
+        force_bind_unoffered=settings.force_bind.when_not_offered,
+        evict_directly=settings.preemption.mode == "direct",
+    )
+
+
+class Service:
+    """One scheduling server without its HTTP face. `record` is a file that every event is logged to."""
+
+    def __init__(self, settings: Settings, *, api: ApiServer | None = None, record: Path | None = None) -> None:
+        policy = policy_of(settings)
+        algorithm = create(settings.algorithm.name, settings.algorithm.settings)
+        self.api = api or connect(settings.cluster)
+        self._recorder = (
+            Recorder(record, settings.algorithm.name, settings.algorithm.settings, policy) if record else None
+        )
+        self._committer = Committer(self.api, workers=settings.cluster.concurrent_writes, report=self._report)
+        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder)
+        self._nodes = Reflector(self.api, NODES, self._nodes_changed)
+        self._pods_buffer = _UntilSynced(self.runtime.handle)
+        self._pods = Reflector(self.api, PODS, self._pods_changed)
+        self._stopped = threading.Event()
+        self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
+        self.runtime.add_gauges(self._metrics)
+
+    def start(self) -> None:
+        # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
+        sys.setswitchinterval(0.0005)
+        self.runtime.start()
+        self._starter.start()
+
+    def stop(self) -> None:
+        """Lets writes in flight finish, and ends every thread. Idempotent."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        for reflector in (self._nodes, self._pods):
+            reflector.stop()
+        self._starter.join(timeout=5)
+        self._committer.stop()
+        self.runtime.stop()
+        self.api.close()
+        if self._recorder is not None:
+            self._recorder.close()
+
+    # -- informers ------------------------------------------------------------------------------------------------
+
+    def _synchronise(self) -> None:
+        for reflector in (self._nodes, self._pods):
+            reflector.start()
+            while not reflector.wait_synced(0.1):
+                if self._stopped.is_set():
+                    return
+        self._pods_buffer.release()
+        self.runtime.handle(Synced())
+        # What was just built lives as long as the process: the garbage collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info("ready", nodes=len(self.runtime.nodes()), pods=len(self.runtime.pods()))
+
+    def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        self.runtime.handle(*(NodeSeen(c.obj) if c.kind is ChangeKind.SEEN else NodeGone(c.obj.name) for c in changes))
+
+    def _pods_changed(self, changes: list[Change[Pod]]) -> None:
+        self._pods_buffer(
+            *(
+                PodSeen(c.obj) if c.kind is ChangeKind.SEEN else PodGone(c.obj.namespace, c.obj.name, c.obj.uid)
+                for c in changes
+            )
+        )
+
+    def _report(self, event: Event) -> None:
+        self.runtime.handle(event)
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+
+    def _metrics(self) -> list[Metric]:
+        reflectors: dict[str, Reflector[Any]] = {"nodes": self._nodes, "pods": self._pods}
+        return [
+            Metric(
+                "waggle_watch_staleness_seconds",
+                "gauge",
+                "Seconds since the API server was last heard of this resource (events and bookmarks).",
+                [({"resource": name}, r.last_contact_age()) for name, r in reflectors.items()],
+            ),
+            Metric(
+                "waggle_informer_relists_total",
+                "counter",
+                "Complete lists that an informer has read.",
+                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors.items()],
+            ),
+            Metric(
+                "waggle_informer_undecodable_total",
+                "counter",
+                "Objects that could not be read, and were left out.",
+                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors.items()],
+            ),
+            Metric(
+                "waggle_hints_dropped_total",
+                "counter",
+                "Events and nudges not written because too many waited.",
+                [({}, float(self._committer.stats.hints_dropped))],
+            ),
+        ]
+
+
+class _UntilSynced:
+    """Keeps the first list back until it is complete, then tells bound pods before those that wait."""
+
+    def __init__(self, handle: Callable[..., None]) -> None:
+        self._handle = handle
+        self._kept: list[Event] | None = []
+        self._lock = threading.Lock()
+
+    def __call__(self, *events: Event) -> None:
+        with self._lock:
+            if self._kept is not None:
+                self._kept += events
+                return
+        self._handle(*events)
+
+    def release(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept or [], None
+            self._handle(*sorted(kept, key=_waits))
+
+
+def _waits(event: Event) -> bool:
+    return isinstance(event, PodSeen) and not event.pod.node_name
