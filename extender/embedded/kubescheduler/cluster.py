@@ -158,12 +158,17 @@ class Cluster:
 
     def nominate(self, pod: SchedPod, node: str) -> None:
         """Keep room for the pod on the node; an empty name ends its nomination."""
-        before = self._nomination.pop(pod.uid, "")
-        if before:
-            del self._nominated[before][pod.uid]
+        self.end_nomination(pod.uid)
         if node:
             self._nomination[pod.uid] = node
             self._nominated.setdefault(node, {})[pod.uid] = pod
+
+    def end_nomination(self, uid: str) -> bool:
+        """Whether there was one."""
+        before = self._nomination.pop(uid, "")
+        if before:
+            del self._nominated[before][uid]
+        return bool(before)
 
     def nominated(self, node: str) -> list[SchedPod]:
         return list(self._nominated.get(node, {}).values())

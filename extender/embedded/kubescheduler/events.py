@@ -34,6 +34,8 @@ class ClusterEvent(StrEnum):
     POD_SCALE_DOWN = "PodScaleDown"
     POD_TOLERATION = "PodToleration"
     POD_LABEL = "PodLabel"
+    #: A node was nominated for it: seen to cause one more attempt, whatever rejected the pod.
+    POD_NOMINATED = "PodNominated"
     POD_OTHER = "PodOther"
     #: PVCs, StorageClasses, CSINodes, DeviceClasses, ResourceClaims.
     OTHER_OBJECT = "OtherObject"
@@ -55,7 +57,7 @@ _INTERESTS: dict[str, frozenset[ClusterEvent]] = {
 
 def wakes(event: ClusterEvent, rejecters: Iterable[str]) -> bool:
     """Whether one of the plugins that rejected a pod thinks that the event may help it."""
-    return any(event in _INTERESTS[plugin] for plugin in rejecters)
+    return event is _E.POD_NOMINATED or any(event in _INTERESTS[plugin] for plugin in rejecters)
 
 
 def node_events(old: SchedNode, new: SchedNode) -> list[ClusterEvent]:
@@ -80,5 +82,6 @@ def own_events(old: SchedPod, new: SchedPod) -> list[ClusterEvent]:
         (_E.POD_LABEL, old.pod.labels != new.pod.labels),
         (_E.POD_SCALE_DOWN, shrunk),
         (_E.POD_TOLERATION, old.tolerations != new.tolerations),
+        (_E.POD_NOMINATED, new.pod.nominated_node_name not in ("", old.pod.nominated_node_name)),
     )
     return [event for event, happened in changes if happened] or [_E.POD_OTHER]

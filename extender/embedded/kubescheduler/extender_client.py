@@ -17,7 +17,7 @@ import msgspec
 import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
-from algorithm.model import DecodeError
+from algorithm.model import DecodeError, Node
 from extender.embedded.kubescheduler import gojson
 from extender.embedded.kubescheduler.config import ExtenderConfig
 from extender.embedded.kubescheduler.extenders import (
@@ -222,8 +222,11 @@ def _node(value: Any, path: str) -> SchedNode:
         raise gojson.GoJsonError(f"json: cannot unmarshal into Go struct field {path}: {error}") from error
 
 
+_ZERO_NODE = SchedNode(node=Node(name=""), raw=b"{}")
+
+
 def _node_items(value: Any, path: str) -> list[SchedNode]:
-    items: list[SchedNode] = gojson.struct(value, path, {"items": gojson.list_of(_node, None)}).get("items", [])
+    items: list[SchedNode] = gojson.struct(value, path, {"items": gojson.list_of(_node, _ZERO_NODE)}).get("items", [])
     return items
 
 

@@ -93,12 +93,6 @@ def map_of(read: Reader, zero: Any) -> Reader:
 
 
 def _wrong(value: Any, path: str, wanted: str) -> NoReturn:
-    kinds = {
-        bool: "bool",
-        str: "string",
-        dict: "object",
-        list: "array",
-        int: f"number {value}",
-        float: f"number {value}",
-    }
-    raise GoJsonError(f"json: cannot unmarshal {kinds[type(value)]} into Go struct field {path} of type {wanted}")
+    kinds = {bool: "bool", str: "string", dict: "object", list: "array"}
+    kind = kinds.get(type(value), f"number {value}")
+    raise GoJsonError(f"json: cannot unmarshal {kind} into Go struct field {path} of type {wanted}")
