@@ -29,7 +29,7 @@ from extender.embedded.kubescheduler.cycle import (
 )
 from extender.embedded.kubescheduler.events import ClusterEvent, node_events, own_events
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError
-from extender.embedded.kubescheduler.model import ScheduledCondition, SchedNode, SchedPod
+from extender.embedded.kubescheduler.model import SchedNode, SchedPod, ScheduledCondition
 from extender.embedded.kubescheduler.preemption import NotPreempted, Preempted, Preemption
 from extender.embedded.kubescheduler.queue import Place, QueuedPod, SchedulingQueue
 
