@@ -317,6 +317,9 @@ class Core:
             note = f"Successfully assigned {pod.key} to {node}"
             return [EmitEvent(pod, "Scheduled", "Binding", note, warning=False)]
         self.cluster.forget(pod.uid)
+        latest = self._pods.get(pod.uid, pod)
+        if pod.uid in self.queue:
+            self.queue.update(latest, (), now)
         self.queue.failed(pod.uid, now)
         self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now)
-        return self._failure(self._pods.get(pod.uid, pod), SCHEDULER_ERROR, error)
+        return self._failure(latest, SCHEDULER_ERROR, error)

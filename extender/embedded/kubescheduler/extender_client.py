@@ -42,7 +42,8 @@ class Call:
     """One request as it was made, for demos and tests."""
 
     url: str
-    verb: str
+    #: filter, prioritize, preempt or bind, whatever the configuration calls it.
+    kind: str
     pod: str
     #: The nodes that were sent, in their order.
     nodes: tuple[str, ...]
@@ -75,7 +76,7 @@ class HttpExtender(Extender):
     # -- verbs --------------------------------------------------------------------------------------------
 
     def filter(self, pod: SchedPod, nodes: Sequence[SchedNode]) -> FilterResult:
-        answer = self._call(self.config.filter_verb, pod, _names(nodes), self._node_args(pod, nodes), _filter_answer)
+        answer = self._call("filter", pod, _names(nodes), self._node_args(pod, nodes), _filter_answer)
         if answer.get("Error"):
             raise ExtenderError(answer["Error"])
         failed, unresolvable = answer.get("FailedNodes", {}), answer.get("FailedAndUnresolvableNodes", {})
@@ -87,9 +88,7 @@ class HttpExtender(Extender):
 
     def prioritize(self, pod: SchedPod, nodes: Sequence[SchedNode]) -> list[tuple[str, int]]:
         args = self._node_args(pod, nodes)
-        scores: list[tuple[str, int]] = self._call(
-            self.config.prioritize_verb, pod, _names(nodes), args, _prioritize_answer
-        )
+        scores: list[tuple[str, int]] = self._call("prioritize", pod, _names(nodes), args, _prioritize_answer)
         return scores
 
     def preempt(self, pod: SchedPod, candidates: Mapping[str, Victims]) -> dict[str, MetaVictims]:
@@ -101,12 +100,12 @@ class HttpExtender(Extender):
             "NodeNameToVictims": victims if whole else None,
             "NodeNameToMetaVictims": None if whole else victims,
         }
-        answer: dict[str, MetaVictims] = self._call(self.config.preempt_verb, pod, names, args, _preempt_answer)
+        answer: dict[str, MetaVictims] = self._call("preempt", pod, names, args, _preempt_answer)
         return answer
 
     def bind(self, pod: SchedPod, node: str) -> None:
         args = {"PodName": pod.key.name, "PodNamespace": pod.key.namespace, "PodUID": pod.uid, "Node": node}
-        error = self._call(self.config.bind_verb, pod, (node,), args, _bind_answer)
+        error = self._call("bind", pod, (node,), args, _bind_answer)
         if error:
             raise ExtenderError(error)
 
@@ -129,8 +128,9 @@ class HttpExtender(Extender):
     # -- HTTP ---------------------------------------------------------------------------------------------
 
     def _call(
-        self, verb: str, pod: SchedPod, nodes: tuple[str, ...], args: object, read: Callable[[Any, str], Any]
+        self, kind: str, pod: SchedPod, nodes: tuple[str, ...], args: object, read: Callable[[Any, str], Any]
     ) -> Any:
+        verb: str = getattr(self.config, f"{kind}_verb")
         url, started, error = f"{self.config.url}/{verb}", monotonic(), ""
         try:
             return read(gojson.first_value(self._post(verb, url, _encode(args))), self.config.url)
@@ -141,7 +141,7 @@ class HttpExtender(Extender):
             raise
         finally:
             if self._on_call is not None:
-                self._on_call(Call(url, verb, str(pod.key), nodes, monotonic() - started, error))
+                self._on_call(Call(url, kind, str(pod.key), nodes, monotonic() - started, error))
 
     def _post(self, verb: str, url: str, body: bytes) -> bytes:
         method, target, content = "POST", url, body
