@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin
 
 import msgspec
 import urllib3
@@ -62,7 +62,7 @@ class HttpExtender(Extender):
         self._headers = dict(_HEADERS)
         auth = parse_url(config.url).auth
         if auth:
-            self._headers |= make_headers(basic_auth=auth)
+            self._headers["Authorization"] = make_headers(basic_auth=unquote(auth))["authorization"]
         self._pool = urllib3.PoolManager(
             maxsize=_IDLE_PER_HOST,
             block=False,
