@@ -1,0 +1,229 @@
+"""PostFilter: whom to evict for a pod that no node took. In-tree dry run, then the extenders, then one node.
+
+    eligible? --> nodes refused as resolvable --> dry run: without all lower-priority pods, would it fit in-tree?
+                                                     | yes: put back as many as fit, the rest are victims
+                                                     v
+       candidates --> extenders with preemptVerb, one after the other --> the best one: its victims are to be deleted
+
+What extenders answer is hardly checked, as in the real one: victims of higher priority and nodes that were not asked
+for are accepted. Nodes that fit in-tree without any eviction are errors ("expected at least one victim pod"), so
+shortage that exists only in an extender's books never leads to a preempt call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from extender.embedded.kubescheduler.cluster import Cluster, NodeInfo
+from extender.embedded.kubescheduler.config import SchedulerConfig
+from extender.embedded.kubescheduler.cycle import Diagnosis, fit_error
+from extender.embedded.kubescheduler.extenders import Extender, ExtenderError, MetaVictims, Victims
+from extender.embedded.kubescheduler.filters import Refusal, in_tree_refusal
+from extender.embedded.kubescheduler.model import SchedPod
+
+_MIN_CANDIDATES = 100
+_MIN_CANDIDATES_PERCENTAGE = 10
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_NO_VICTIMS = "No preemption victims found for incoming pod"
+#: Makes every priority positive, so that more victims weigh more.
+_PRIORITY_OFFSET = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """Delete `victims` on `node`, nominate it, and take the nominations of `demoted` away."""
+
+    node: str
+    victims: tuple[SchedPod, ...]
+    demoted: tuple[SchedPod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotPreempted:
+    """Nobody is evicted. `text` ends the pod's message."""
+
+    text: str
+    clear_nomination: bool = False
+
+
+class _Failed(Exception):  # noqa: N818 - carries a status, as an error code does in Go
+    """Preemption ended with an error of its own, whose text alone is shown."""
+
+
+class Preemption:
+    """The DefaultPreemption plugin."""
+
+    def __init__(
+        self, config: SchedulerConfig, cluster: Cluster, extenders: Sequence[Extender], *, random: Random
+    ) -> None:
+        self._cluster = cluster
+        self._extenders = extenders
+        self._random = random
+        self._ignored_resources = config.ignored_resources
+
+    def post_filter(self, pod: SchedPod, diagnosis: Diagnosis) -> Preempted | NotPreempted:
+        """What to do for a rejected pod. Raises SchedulerPanic."""
+        ineligible = self._ineligible(pod, diagnosis)
+        if ineligible:
+            return _unschedulable(ineligible)
+        try:
+            return self._preempt(pod, diagnosis)
+        except _Failed as failure:
+            return NotPreempted(f"preemption: {failure}")
+
+    def _ineligible(self, pod: SchedPod, diagnosis: Diagnosis) -> str:
+        if not pod.pod.may_preempt:
+            return "not eligible due to preemptionPolicy=Never."
+        info = self._cluster.node(pod.pod.nominated_node_name)
+        refusal = diagnosis.refusals.get(pod.pod.nominated_node_name)
+        if info is None or refusal is None or not refusal.resolvable:
+            return ""
+        if any(other.priority < pod.priority and _being_preempted(other) for other in info.pods.values()):
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _preempt(self, pod: SchedPod, diagnosis: Diagnosis) -> Preempted | NotPreempted:
+        candidates, refusals = self._dry_run(pod, diagnosis)
+        if not candidates:
+            text = fit_error(diagnosis.nodes, refusals.values(), _NOT_HELPFUL)
+            return _unschedulable(text, clear_nomination=True)
+        candidates = self._ask_extenders(pod, candidates)
+        if not candidates:
+            return _unschedulable("no candidate node for preemption")
+        node = pick_one_node(candidates, self._random)
+        demoted = [other for other in self._cluster.nominated(node) if other.priority < pod.priority]
+        return Preempted(node, candidates[node].pods, tuple(demoted))
+
+    # -- dry run ------------------------------------------------------------------------------------------
+
+    def _dry_run(self, pod: SchedPod, diagnosis: Diagnosis) -> tuple[dict[str, Victims], dict[str, Refusal]]:
+        """Nodes with their victims, and why preemption would not help on others. Raises _Failed if only errors came."""
+        potential = [
+            info
+            for info in self._cluster.nodes()
+            if info.name in diagnosis.refusals and diagnosis.refusals[info.name].resolvable
+        ]
+        start = self._random.randrange(len(potential)) if potential else 0
+        wanted = max(len(potential) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES)
+        candidates: dict[str, Victims] = {}
+        refusals: dict[str, Refusal] = {}
+        errors: list[str] = []
+        for info in potential[start:] + potential[:start]:
+            if len(candidates) >= wanted:
+                break
+            found = self._victims_on(pod, info)
+            if isinstance(found, Refusal):
+                refusals[info.name] = found
+            elif found.pods:
+                candidates[info.name] = found
+            else:
+                errors.append(f'expected at least one victim pod on node "{info.name}"')
+        if errors and not candidates:
+            raise _Failed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        return candidates, refusals
+
+    def _victims_on(self, pod: SchedPod, info: NodeInfo) -> Victims | Refusal:
+        """The fewest and least important pods whose going makes the pod fit in-tree."""
+        trial = info.copy()
+        lower = sorted((p for p in info.pods.values() if p.priority < pod.priority), key=_importance)
+        if not lower:
+            return Refusal("DefaultPreemption", (_NO_VICTIMS,))
+        for victim in lower:
+            trial.remove(victim)
+        refusal = self._refusal(pod, trial)
+        if refusal is not None:
+            return refusal
+        victims = []
+        for victim in lower:
+            trial.add(victim)
+            if self._refusal(pod, trial) is not None:
+                trial.remove(victim)
+                victims.append(victim)
+        return Victims(tuple(victims))
+
+    def _refusal(self, pod: SchedPod, info: NodeInfo) -> Refusal | None:
+        nominated = self._cluster.nominated(info.name)
+        return in_tree_refusal(pod, info, nominated=nominated, ignored_resources=self._ignored_resources)
+
+    # -- extenders ----------------------------------------------------------------------------------------
+
+    def _ask_extenders(self, pod: SchedPod, candidates: dict[str, Victims]) -> dict[str, Victims]:
+        for extender in self._extenders:
+            if not candidates:
+                break
+            if not extender.config.preempt_verb or not extender.is_interested(pod):
+                continue
+            try:
+                answer = self._looked_up(extender, extender.preempt(pod, candidates))
+            except ExtenderError as error:
+                if extender.config.ignorable:
+                    continue
+                raise _Failed(str(error)) from error
+            candidates = _with_victims(extender, answer)
+        return candidates
+
+    def _looked_up(self, extender: Extender, answer: Mapping[str, MetaVictims]) -> dict[str, Victims]:
+        """The pods behind the UIDs. Raises ExtenderError for what is not there."""
+        return {node: self._victims(extender, node, meta) for node, meta in sorted(answer.items())}
+
+    def _victims(self, extender: Extender, node: str, meta: MetaVictims) -> Victims:
+        info = self._cluster.node(node)
+        if info is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{node}"')
+        for uid in meta.uids:
+            if uid not in info.pods:
+                raise ExtenderError(
+                    f"extender: {extender.config.url} claims to preempt pod (UID: &{{{uid}}}) on node: {node}, "
+                    "but the pod is not found on that node"
+                )
+        return Victims(tuple(info.pods[uid] for uid in meta.uids), meta.pdb_violations)
+
+
+def _with_victims(extender: Extender, answer: Mapping[str, Victims]) -> dict[str, Victims]:
+    empty = [node for node, victims in answer.items() if not victims.pods]
+    if empty and not extender.config.ignorable:
+        raise _Failed(f'expected at least one victim pod on node "{empty[0]}"')
+    return {node: victims for node, victims in answer.items() if victims.pods}
+
+
+def _unschedulable(text: str, *, clear_nomination: bool = False) -> NotPreempted:
+    """As DynamicResources, which every profile runs too, adds its word."""
+    return NotPreempted(f"no new claims to deallocate, preemption: {text}", clear_nomination)
+
+
+def _being_preempted(pod: SchedPod) -> bool:
+    return pod.pod.terminating and pod.disrupted
+
+
+def _started(pod: SchedPod) -> str:
+    """RFC 3339 in UTC, which sorts by time; a pod that has not started counts as the youngest."""
+    return pod.started or "~"
+
+
+def _importance(pod: SchedPod) -> tuple[int, str]:
+    """More important pods first: higher priority, then longer running."""
+    return (-pod.priority, _started(pod))
+
+
+def pick_one_node(candidates: Mapping[str, Victims], random: Random) -> str:
+    """Fewest PDB violations, then lowest highest priority, lowest sum of priorities, fewest pods, latest start."""
+
+    def cost(node: str) -> tuple[int, int, int, int]:
+        victims = candidates[node]
+        highest = victims.pods[0].priority
+        total = sum(pod.priority + _PRIORITY_OFFSET for pod in victims.pods)
+        return (victims.pdb_violations, highest, total, len(victims.pods))
+
+    cheapest = min(map(cost, candidates))
+    equal = sorted(node for node in candidates if cost(node) == cheapest)
+    latest = max(_earliest_start(candidates[node].pods) for node in equal)
+    return random.choice([node for node in equal if _earliest_start(candidates[node].pods) == latest])
+
+
+def _earliest_start(victims: Iterable[SchedPod]) -> str:
+    """When the longest running of the most important victims started."""
+    pods = list(victims)
+    highest = max(pod.priority for pod in pods)
+    return min(_started(pod) for pod in pods if pod.priority == highest)

@@ -1,0 +1,260 @@
+"""The scheduling queue: which pod is tried next, and when a pod that failed is tried again.
+
+                        event, backoff over;  or pop from backoffQ while activeQ is empty
+                   +------------------------------------------------------------------------+
+                   v                                                                        |
+    add --> [ activeQ ] -- pop --> (in flight) -- rejected --> [ unschedulable ] -- event --+--> [ backoffQ ]
+                   ^                |   |                                                   |
+                   |                |   +-- rejected, but an event came meanwhile ----------+
+                   |                +------ error --> [ error backoffQ ] --+
+                   +-------------------- whole second after its backoff ---+
+    delete: out of the queue, from any state. A pod that is held stays unschedulable until it is released.
+
+Rules (measured on 1.36.2): activeQ is ordered by priority, then by the time of the last failure. Backoff is 1, 2, 4, 8,
+10, 10.. s. A backoffQ pod is popped at once when activeQ is empty (SchedulerPopFromBackoffQ), so a quiet scheduler
+has no backoff for rejections. The error backoffQ is neither hastened by events nor popped early, and is looked at
+once a second. A pod without a rejecter counts as an error. Who is unschedulable for over five minutes is tried
+anyway, looked at every 30 s.
+
+No clock inside: `now` is a parameter, in seconds, and never goes back.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.embedded.kubescheduler.events import ClusterEvent, wakes
+from extender.embedded.kubescheduler.model import SchedPod
+
+#: Seconds.
+UNSCHEDULABLE_FLUSH_INTERVAL = 30.0
+#: Seconds.
+UNSCHEDULABLE_TIMEOUT = 300.0
+#: Seconds.
+ERROR_FLUSH_INTERVAL = 1.0
+
+
+class Place(StrEnum):
+    """Where a queued pod is."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error backoff"
+    UNSCHEDULABLE = "unschedulable"
+    IN_FLIGHT = "in flight"
+
+
+@dataclass(slots=True)
+class QueuedPod:
+    """A pod with what the queue remembers of it."""
+
+    pod: SchedPod
+    place: Place
+    #: When it was added or last failed.
+    timestamp: float
+    #: The order of arrival, which decides between equals.
+    order: int
+    attempts: int = 0
+    rejections: int = 0
+    errors: int = 0
+    rejecters: frozenset[str] = frozenset()
+    #: Its preemption is being carried out; `wanted` tells that it would have been moved meanwhile.
+    held: bool = False
+    wanted: bool = False
+    #: Events since it was popped.
+    missed: list[ClusterEvent] = field(default_factory=list)
+
+
+_Entry = tuple[float, float, float, int, str]
+
+
+class SchedulingQueue:
+    """All pods that wait for a node, by UID. Not thread-safe: one owner."""
+
+    def __init__(self, *, now: float, initial_backoff: float = 1.0, max_backoff: float = 10.0) -> None:
+        self._initial = initial_backoff
+        self._max = max_backoff
+        self._pods: dict[str, QueuedPod] = {}
+        self._in: dict[Place, dict[str, QueuedPod]] = {place: {} for place in Place}
+        # Entries of pods that have moved on since stay in the heaps until they come to the top.
+        self._heaps: dict[Place, list[_Entry]] = {Place.ACTIVE: [], Place.BACKOFF: []}
+        self._arrivals = 0
+        self._error_flush = now + ERROR_FLUSH_INTERVAL
+        self._unschedulable_flush = now + UNSCHEDULABLE_FLUSH_INTERVAL
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    def count(self, place: Place) -> int:
+        return len(self._in[place])
+
+    def _move(self, queued: QueuedPod, place: Place) -> None:
+        uid = queued.pod.uid
+        self._in[queued.place].pop(uid, None)
+        queued.place = place
+        self._in[place][uid] = queued
+        if place in self._heaps:
+            heapq.heappush(self._heaps[place], self._entry(queued))
+
+    def _entry(self, queued: QueuedPod) -> _Entry:
+        """The order within activeQ, and within backoffQ: there whole seconds of expiry come first."""
+        second = math.floor(self._expiry(queued)) if queued.place is Place.BACKOFF else 0
+        return (second, -queued.pod.priority, queued.timestamp, queued.order, queued.pod.uid)
+
+    def _take(self, place: Place) -> QueuedPod | None:
+        heap = self._heaps[place]
+        while heap:
+            entry = heapq.heappop(heap)
+            queued = self._in[place].get(entry[-1])
+            if queued is not None and self._entry(queued) == entry:
+                return queued
+        return None
+
+    # -- pods come, change and go -------------------------------------------------------------------------
+
+    def add(self, pod: SchedPod, now: float) -> None:
+        """A new pod, to be tried as soon as its turn comes."""
+        self.delete(pod.uid)
+        self._arrivals += 1
+        queued = QueuedPod(pod, Place.ACTIVE, now, self._arrivals)
+        self._pods[pod.uid] = queued
+        self._move(queued, Place.ACTIVE)
+
+    def update(self, pod: SchedPod, events: Iterable[ClusterEvent], now: float) -> None:
+        """The pod itself changed; `events` is what the change means to it."""
+        queued = self._pods[pod.uid]
+        queued.pod = pod
+        for event in events:
+            self._tell(queued, event, now)
+
+    def delete(self, uid: str) -> None:
+        """The pod went away, was bound, or is not ours any more. An attempt under way ends with nothing to do."""
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            del self._in[queued.place][uid]
+
+    # -- attempts -----------------------------------------------------------------------------------------
+
+    def pop(self) -> QueuedPod | None:
+        """The next pod to try, now in flight; None if nothing is to be tried."""
+        chosen = self._take(Place.ACTIVE) or self._take(Place.BACKOFF)
+        if chosen is None:
+            return None
+        chosen.missed = []
+        chosen.attempts += 1
+        self._move(chosen, Place.IN_FLIGHT)
+        return chosen
+
+    def rejected(self, uid: str, rejecters: frozenset[str], now: float) -> None:
+        """The attempt ended with no node. Without any rejecter nobody could say which event helps: an error."""
+        if not rejecters:
+            self.failed(uid, now)
+            return
+        queued = self._pods.get(uid)
+        if queued is None:
+            return
+        queued.rejections += 1
+        queued.errors = 0
+        queued.timestamp, queued.rejecters = now, rejecters
+        self._move(queued, Place.UNSCHEDULABLE)
+        missed, queued.missed = queued.missed, []
+        for event in missed:
+            self._tell(queued, event, now)
+
+    def failed(self, uid: str, now: float) -> None:
+        """The attempt ended with an error: only time helps."""
+        queued = self._pods.get(uid)
+        if queued is None:
+            return
+        queued.errors += 1
+        queued.timestamp, queued.rejecters, queued.missed = now, frozenset(), []
+        self._move(queued, Place.ERROR_BACKOFF)
+
+    # -- events and time ----------------------------------------------------------------------------------
+
+    def happened(self, event: ClusterEvent, now: float) -> None:
+        """Something in the cluster changed: wake those whose rejecters care."""
+        for place in (Place.IN_FLIGHT, Place.UNSCHEDULABLE):
+            for queued in list(self._in[place].values()):
+                self._tell(queued, event, now)
+
+    def _tell(self, queued: QueuedPod, event: ClusterEvent, now: float) -> None:
+        if queued.place is Place.IN_FLIGHT:
+            queued.missed.append(event)
+        elif queued.place is Place.UNSCHEDULABLE and wakes(event, queued.rejecters):
+            self._requeue(queued, now)
+
+    def _requeue(self, queued: QueuedPod, now: float) -> None:
+        if queued.held:
+            queued.wanted = True
+        else:
+            self._move(queued, Place.BACKOFF if self._expiry(queued) > now else Place.ACTIVE)
+
+    def hold(self, uid: str) -> None:
+        """Keep the pod back while its preemption is being carried out: what would wake it is remembered."""
+        queued = self._pods.get(uid)
+        if queued is not None:
+            queued.held, queued.wanted = True, False
+
+    def release(self, uid: str, now: float) -> None:
+        """The preemption was carried out: the pod may be tried again, and is if something happened meanwhile."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.held:
+            queued.held = False
+            if queued.wanted and queued.place is Place.UNSCHEDULABLE:
+                self._requeue(queued, now)
+
+    def activate(self, uid: str) -> None:
+        """Try the pod now, whatever it waits for (errors excepted)."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.place in (Place.UNSCHEDULABLE, Place.BACKOFF):
+            queued.held = False
+            self._move(queued, Place.ACTIVE)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: move what is due."""
+        backoff = self._heaps[Place.BACKOFF]
+        if backoff and backoff[0][0] <= now:
+            self._flush(Place.BACKOFF, now)
+        if now >= self._error_flush:
+            self._error_flush = _next_tick(self._error_flush, ERROR_FLUSH_INTERVAL, now)
+            self._flush(Place.ERROR_BACKOFF, math.floor(now))
+        if now >= self._unschedulable_flush:
+            self._unschedulable_flush = _next_tick(self._unschedulable_flush, UNSCHEDULABLE_FLUSH_INTERVAL, now)
+            for queued in list(self._in[Place.UNSCHEDULABLE].values()):
+                if now - queued.timestamp > UNSCHEDULABLE_TIMEOUT:
+                    self._requeue(queued, now)
+
+    def _flush(self, place: Place, until: float) -> None:
+        for queued in list(self._in[place].values()):
+            if self._expiry(queued) <= until:
+                self._move(queued, Place.ACTIVE)
+
+    def next_tick(self) -> float:
+        """When `tick` has to be called next; infinity if nothing waits for time."""
+        times = [self._expiry(queued) for queued in self._in[Place.BACKOFF].values()]
+        if self.count(Place.ERROR_BACKOFF):
+            times.append(self._error_flush)
+        if self.count(Place.UNSCHEDULABLE):
+            times.append(self._unschedulable_flush)
+        return min(times, default=math.inf)
+
+    def _expiry(self, queued: QueuedPod) -> float:
+        tries = queued.errors or queued.rejections
+        if tries == 0:
+            return queued.timestamp
+        return queued.timestamp + min(self._initial * 2.0 ** min(tries - 1, 60), self._max)
+
+
+def _next_tick(last: float, interval: float, now: float) -> float:
+    return last + interval * (math.floor((now - last) / interval) + 1)
