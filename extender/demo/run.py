@@ -106,7 +106,7 @@ def _as_expected(act: Act, pods: dict[str, Object]) -> bool:
         case Expect.NONE_RUNS:
             return running == 0 and refused == len(act.pods)
         case _:
-            return running > 0 and running + refused == len(act.pods)
+            return bool(running) and running + refused == len(act.pods)
 
 
 def _progress(act: Act, pods: dict[str, Object]) -> str:
