@@ -59,6 +59,7 @@ class Code(StrEnum):
     NEVER_PROPOSED = "NeverProposed", "pod was never proposed for {node}; it has to pass filter first"
     PROPOSED_OTHER_NODE = "ProposedOtherNode", "pod was proposed for {proposed}, not for {node}"
     UID_MISMATCH = "UidMismatch", "a different pod of this name exists; its UID is {uid}"
+    NOT_ASKED = "NotAsked", "kube-scheduler has not asked about it yet: see the pod's PodScheduled condition"
     NOTHING_OFFERED = "NothingOffered", "kube-scheduler offered no node"
     POD_TERMINATING = "PodTerminating", "pod is being deleted"
     POD_FINISHED = "PodFinished", "pod has run to its end"

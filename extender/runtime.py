@@ -47,7 +47,7 @@ from extender.core.events import (
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
-from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view
+from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
 log = structlog.get_logger(__name__)
 
@@ -246,7 +246,7 @@ class Runtime:
         waits = entry.state in (State.WAITING, State.PREEMPTING)
         return Explanation(
             pod=pod_view(entry, now),
-            reason=entry.reason,
+            reason=reason_of(entry),
             nodes=nodes,
             nearest=nearest(pod, self.nodes()) if waits else [],
             story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
-from algorithm.reasons import Reason
+from algorithm.reasons import Code, Reason, reason
 from extender.core.cache import Snapshot
-from extender.core.entry import Entry
+from extender.core.entry import Entry, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ GANG_ANNOTATION = "waggle.dev/gang"
 
 
 def pod_view(entry: Entry, now: float) -> PodView:
+    """A pod that waits always has a reason, if only that nobody has asked for it (its own filters accept no node)."""
     pod = entry.pod
     return PodView(
         namespace=pod.namespace,
@@ -81,12 +82,19 @@ def pod_view(entry: Entry, now: float) -> PodView:
         uid=pod.uid,
         state=entry.state.value,
         node=entry.node,
-        reason=entry.reason,
+        reason=reason_of(entry),
         attempts=entry.attempts,
         gang=pod.annotation(GANG_ANNOTATION) or pod.group,
         since_seconds=max(0.0, now - entry.since),
         priority=pod.priority,
     )
+
+
+def reason_of(entry: Entry) -> Reason | None:
+    """Why it waits. A waiting pod without a reason is one that kube-scheduler has not come to us with."""
+    if entry.reason is None and entry.state is State.WAITING:
+        return reason(Code.NOT_ASKED)
+    return entry.reason
 
 
 def node_views(snapshot: Snapshot) -> list[NodeView]:

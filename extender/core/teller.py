@@ -152,9 +152,13 @@ class Teller:
         return result
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
-        """Scores by node name, 0..10; empty if the algorithm fails, since a wrong score is worse than none."""
+        """Scores by node name, 0..10; empty if the algorithm fails.
+
+        kube-scheduler multiplies whatever it gets, and drops the whole list if one score is not an integer.
+        """
         try:
-            return self.algorithm.prioritize(pod, nodes)
+            scores = self.algorithm.prioritize(pod, nodes)
+            return {name: max(0, min(10, int(score))) for name, score in scores.items()}
         except Exception as error:
             self._failed(error)
             return {}

@@ -171,6 +171,10 @@ class Cast:
     def set_faults(self, faults: list[Any]) -> None:
         self._ask("POST", "/debug/faults", faults)
 
+    def faults_fired(self) -> int:
+        """How many injected faults have struck so far."""
+        return sum(rule["fired"] for rule in self._ask("GET", "/debug/faults"))
+
     def pods(self) -> dict[str, Object]:
         """The cluster's pods by name."""
         return {pod["metadata"]["name"]: pod for pod in self._ask("GET", "/api/v1/pods")["items"]}

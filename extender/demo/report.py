@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from algorithm.quantity import parse_quantity
+from algorithm.reasons import Code
 from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
+from extender.views import GANG_ANNOTATION
 
 
 class Outlook:
@@ -22,9 +24,10 @@ class Outlook:
     def __init__(self, cast: Cast, play: list[Act]) -> None:
         self.play = play
         self.pods = cast.pods()
+        self.faults = cast.faults_fired()
         self.waiting: list[Any] = cast.waggle("/v1/inspect/pods?state=Waiting")["items"]
         known: list[Any] = cast.waggle("/v1/inspect/pods")["items"]
-        self.wrong = [*self._overcommitted(), *self._disagreements(known)]
+        self.wrong = [*self._overcommitted(), *self._split_gangs(), *self._disagreements(known)]
 
     def gpus_by_node(self) -> Counter[str]:
         used: Counter[str] = Counter()
@@ -38,6 +41,21 @@ class Outlook:
             f"node {name} has {used} of {GPUS_PER_NODE} GPUs in use"
             for name, used in sorted(self.gpus_by_node().items())
             if used > GPUS_PER_NODE
+        ]
+
+    def _split_gangs(self) -> list[str]:
+        placed: Counter[str] = Counter()
+        minimum: dict[str, int] = {}
+        for pod in self.pods.values():
+            annotations = pod["metadata"].get("annotations") or {}
+            gang = annotations.get(GANG_ANNOTATION)
+            if gang:
+                placed[gang] += bool(pod["spec"].get("nodeName"))
+                minimum[gang] = int(annotations.get(f"{GANG_ANNOTATION}-min", "1"))
+        return [
+            f"gang {gang} is split: {placed[gang]} of its pods run, it needs {wanted}"
+            for gang, wanted in sorted(minimum.items())
+            if 0 < placed[gang] < wanted
         ]
 
     def _disagreements(self, known: list[Any]) -> list[str]:
@@ -91,21 +109,32 @@ def _who_waits_and_why(outlook: Outlook) -> Table:
     table.add_column("reason", overflow="fold")
     groups: dict[tuple[str, str], list[str]] = {}
     for item in outlook.waiting:
-        why = item.get("reason") or {}
-        groups.setdefault((why.get("code", "?"), why.get("text", "not tried yet")), []).append(item["name"])
+        why = item["reason"]
+        text = why["text"]
+        if why["code"] == Code.NOT_ASKED:
+            text = _said_by_kube_scheduler(outlook.pods[item["name"]]) or text
+        groups.setdefault((why["code"], text), []).append(item["name"])
     for (code, text), names in sorted(groups.items()):
         table.add_row(str(len(names)), min(names), code, text)
     return table
 
 
-def show_farewell(console: Console, well: bool, wrong: list[str], seconds: float) -> None:
+def _said_by_kube_scheduler(pod: Object) -> str:
+    """What kube-scheduler's own plug-ins found, where Waggle was never asked."""
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"kube-scheduler: {condition['message']}"
+    return ""
+
+
+def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float) -> None:
     console.print()
-    for text in wrong:
+    for text in outlook.wrong:
         console.print(f"[red]✗[/red] {text}")
     if well:
         console.print(
             f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, no gang split, "
-            "every pod where Waggle says it is."
+            f"every pod where Waggle says it is, {outlook.faults} faults survived."
         )
     else:
         console.print(f"[red]✗ Not all ended as it should[/red] ({seconds:.1f} s).")

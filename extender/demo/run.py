@@ -58,7 +58,7 @@ class Demo:
         outlook = Outlook(cast, [act for act, _ in ended])
         show_report(self._console, outlook)
         well = all(good for _, good in ended) and not outlook.wrong
-        show_farewell(self._console, well, outlook.wrong, time.monotonic() - begun)
+        show_farewell(self._console, well, outlook, time.monotonic() - begun)
         if stay:
             show_stay(self._console, cast, outlook)
             _until_interrupted(cast)
@@ -116,7 +116,7 @@ def _progress(act: Act, pods: dict[str, Object]) -> str:
 
 
 def _runs(pod: Object) -> bool:
-    return pod.get("status", {}).get("phase") == "Running"
+    return bool(pod.get("status", {}).get("phase") == "Running")
 
 
 def _is_refused(pod: Object) -> bool:
