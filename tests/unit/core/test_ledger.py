@@ -106,8 +106,7 @@ def test_an_aborted_write_leaves_the_hold_as_it_was_with_a_new_deadline(ledger):
 
 
 STEPS = {
-    "renew": {HoldState.HELD},
-    "postpone": {HoldState.HELD, HoldState.COMMITTED},
+    "renew": {HoldState.HELD, HoldState.COMMITTED},
     "commit": {HoldState.HELD},
     "committed": {HoldState.COMMITTING},
     "abort": {HoldState.COMMITTING},
@@ -212,11 +211,11 @@ def test_those_that_are_alone_are_no_group(ledger):
     assert ledger.group(0) == ()
 
 
-def test_postponing_a_committed_member_leaves_the_others_alone(ledger):
+def test_renewing_a_committed_member_leaves_the_others_alone(ledger):
     first, second = take_group(ledger, "a", "b")
     ledger.commit(first.token, now=0.0)
     ledger.committed(first.token, now=0.0, lease=10.0)
-    assert ledger.postpone(first.token, now=10.0, lease=5.0)
+    assert ledger.renew(first.token, now=10.0, lease=5.0)
     assert [ledger.get(hold.token).deadline for hold in (first, second)] == [15.0, 10.0]
 
 
@@ -263,7 +262,7 @@ def test_a_hold_that_returns_to_an_old_deadline_is_due_once(ledger):
 def test_a_committed_hold_under_verification_is_not_due_meanwhile(ledger):
     token = in_state(ledger, HoldState.COMMITTED, lease=10.0)
     assert due(ledger, 10.0) == [token]
-    assert ledger.postpone(token, now=10.0, lease=5.0)
+    assert ledger.renew(token, now=10.0, lease=5.0)
     assert due(ledger, 14.0) == []
     assert due(ledger, 15.0) == [token]
 

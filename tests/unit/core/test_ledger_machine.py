@@ -95,17 +95,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), lease=leases)
     def renew(self, data, lease):
         token = self.any_token(data)
-        hold = self.find(token, HoldState.HELD)
-        assert self.ledger.renew(token, now=self.now, lease=lease) == (hold is not None)
-        if hold:
-            self.extend(hold, lease)
-
-    @precondition(lambda self: self.holds)
-    @rule(data=st.data(), lease=leases)
-    def postpone(self, data, lease):
-        token = self.any_token(data)
         hold = self.find(token, *TIMED)
-        assert self.ledger.postpone(token, now=self.now, lease=lease) == (hold is not None)
+        assert self.ledger.renew(token, now=self.now, lease=lease) == (hold is not None)
         if hold and hold["state"] is HoldState.HELD:
             self.extend(hold, lease)
         elif hold:
