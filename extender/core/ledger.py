@@ -9,6 +9,7 @@
                             +----- expire (after verification) -------+------------> EXPIRED
 
     HELD, COMMITTING, COMMITTED -> RELEASED      release: it came to nothing
+    COMMITTED                   -> COMMITTED     renew: it is being verified
     HELD, COMMITTING            -> CONFIRMED     confirm: its effect was seen before the write's own answer
 
 Every decision of this server takes a hold, a committer writes it, an informer's event confirms it. The rules:
@@ -17,7 +18,7 @@ Every decision of this server takes a hold, a committer writes it, an informer's
 * tokens grow and are never used again: whoever comes late with an old token is told False and changes nothing, so a
   late release never frees what somebody else holds by now;
 * **time frees nothing**: `due` only tells whose deadline has come. The caller verifies against the API server and
-  then says `expire` (or `postpone`, or `confirm`). An overdue hold is still a hold;
+  then says `expire` (or `renew`, or `confirm`). An overdue hold is still a hold;
 * while a write is in flight there is no deadline at all, and `expire` is refused;
 * a group is acquired all or nothing, and those of it that are HELD share one deadline.
 
@@ -141,16 +142,6 @@ class Ledger:
             self._set(replace(hold, deadline=_deadline(now, lease)))
         else:
             self._extend(hold, _deadline(now, lease))
-        return True
-
-    def postpone(self, token: int, *, now: float, lease: float) -> bool:
-        """A timed hold is being verified: it is due again in `lease` seconds. HELD as `renew`, COMMITTED alone."""
-        if self._in_state(token, HoldState.HELD) is not None:
-            return self.renew(token, now=now, lease=lease)
-        hold = self._in_state(token, HoldState.COMMITTED)
-        if hold is None:
-            return False
-        self._set(replace(hold, deadline=_deadline(now, lease)))
         return True
 
     def commit(self, token: int, *, now: float) -> bool:
