@@ -189,7 +189,7 @@ class Reflector(Generic[T]):
         unreadable: set[str] = set()
         version = self._read_pages(listed, unreadable)
         self._refuse_stale(version)
-        self._deliver(self._store.replace(listed, unreadable=unreadable))
+        self._deliver(self._store.replace(listed, version=version, unreadable=unreadable))
         self._version = version
         self._stats.relists += self.synced.is_set()
         self.synced.set()

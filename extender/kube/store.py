@@ -5,7 +5,7 @@ The store turns lists and events into changes such that whoever applies the chan
 * a duplicate, or an event older than what is known, changes nothing;
 * an object that came back under another UID is told as gone and then seen;
 * what a list does not hold any more is told as gone, with the last record known;
-* a UID that was deleted never comes back by a late event.
+* a UID that was deleted never comes back by a late event, and nothing does that is older than the last list.
 
 Changes are made while they are told; `undo` takes back those since the last `settle`, for a receiver that failed.
 """
@@ -59,6 +59,8 @@ class Store(Generic[T]):
         self._records: dict[str, T] = {}
         self._journal: list[tuple[str, T | None]] = []
         self._buried: OrderedDict[str, None] = OrderedDict()
+        #: The version of the last complete list: what is as old is in there, or was gone by then.
+        self._floor = ""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -66,10 +68,12 @@ class Store(Generic[T]):
     def records(self) -> list[T]:
         return list(self._records.values())
 
-    def replace(self, listed: Mapping[str, T], *, unreadable: Container[str]) -> Iterator[Change[T]]:
-        """A complete list, by key. `unreadable`: UIDs in the list whose objects could not be decoded; those are kept
-        as they were known."""
-        self._buried.clear()
+    def replace(self, listed: Mapping[str, T], *, version: str, unreadable: Container[str]) -> Iterator[Change[T]]:
+        """A complete list as of `version`, by key. `unreadable`: UIDs in the list whose objects could not be decoded;
+        those are kept as they were known."""
+        self._floor = version
+        for obj in listed.values():
+            self._buried.pop(obj.uid, None)
         for key, known in list(self._records.items()):
             if key not in listed and known.uid not in unreadable:
                 yield self._bury(key, known)
@@ -85,7 +89,7 @@ class Store(Generic[T]):
         """An ADDED or MODIFIED event."""
         key = self._key(obj)
         known = self._records.get(key)
-        if obj.uid in self._buried:
+        if obj.uid in self._buried or obj.resource_version == self._floor or newer(self._floor, obj.resource_version):
             return
         if known is not None and known.uid != obj.uid:
             yield self._bury(key, known)

@@ -26,6 +26,7 @@ from extender.core.events import (
 from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
+from extender.kube.transport import Endpoint
 from extender.settings import ClusterSettings
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
@@ -356,3 +357,28 @@ def test_a_mixture_of_faults_reports_each_token_exactly_once(
             committer.submit(bind(number, f"p{number}"))
         reports.wait(120)
     assert sorted(event.token for event in reports.events if isinstance(event, BindFinished)) == list(range(120))
+
+
+def test_a_worker_that_cannot_be_interrupted_is_reported_by_stop_and_only_once(
+    server: ScriptedServer, api: ApiServer, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.kube.committer._GRACE", 0.05)
+    asked, release = threading.Event(), threading.Event()
+
+    def hanging_plugin() -> str:
+        asked.set()
+        release.wait(WAIT)
+        return "Bearer late"
+
+    stuck = ApiServer(Endpoint(api.endpoint.host, api.endpoint.port, authorization=hanging_plugin))
+    committer = Committer(stuck, workers=1, report=reports)
+    committer.submit(bind())
+    assert asked.wait(WAIT)
+    committer.stop(timeout=0.05)
+    assert [outcome(event).kind for event in reports.events] == [OutcomeKind.UNKNOWN]
+    release.set()
+    for thread in committer._threads:
+        thread.join(WAIT)
+    stuck.close()
+    assert len(reports.events) == 1
+    assert server.requests == []

@@ -135,6 +135,14 @@ def test_a_dropped_stream_is_resumed_without_a_list(server: ScriptedServer) -> N
         assert reflector.stats.lists == 1
 
 
+def test_a_late_event_does_not_turn_the_watch_back(server: ScriptedServer) -> None:
+    server.on("GET", LIST, reply(200, pod_list()))
+    server.on("GET", WATCH, lines(bookmark(20), event("ADDED", pod("a", 15)), bookmark(12)), hang())
+    with reflecting(server, Follower()):
+        server.wait_for(lambda: len(server.requests) == 3)
+    assert server.requests[-1].query["resourceVersion"] == "20"
+
+
 def test_a_half_open_watch_is_noticed_and_resumed(server: ScriptedServer) -> None:
     follower = Follower()
     server.on("GET", LIST, reply(200, pod_list()))
