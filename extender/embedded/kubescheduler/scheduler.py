@@ -91,9 +91,14 @@ class _Evicted:
 
 @dataclass(slots=True)
 class _Probe:
-    """Is everything done that follows from these objects (UID to resourceVersion)?"""
+    """Is everything done that follows from these objects (UID to resourceVersion)?
+
+    `activity` is the loop's counter from before they were read: if it has moved since, they may be older than our own
+    writes.
+    """
 
     objects: dict[str, str]
+    activity: int
     answered: threading.Event = field(default_factory=threading.Event)
     answer: bool = False
 
@@ -117,6 +122,7 @@ class KubeSchedulerStandIn:
         self._prioritizers = ThreadPoolExecutor(max(len(config.extenders), 1), "scheduler-prioritize")
         self._core = Core(config, self._extenders, now=time.monotonic(), run_all=self._at_the_same_time)
         self._seen: dict[str, str] = {}
+        self._activity = 0
         self._writer = ApiWriter(api)
         self._recorder = EventRecorder(self._writer)
         self._reflectors = (Reflector(api, NODES, self._inbox.put), Reflector(api, PODS, self._inbox.put))
@@ -186,6 +192,7 @@ class KubeSchedulerStandIn:
 
     def _probe(self) -> _Probe | None:
         objects: dict[str, str] = {}
+        activity = self._activity
         try:
             for resource in (NODES.path, PODS.path):
                 response = self._api.request("GET", resource)
@@ -195,7 +202,7 @@ class KubeSchedulerStandIn:
                 objects |= {identity.uid: identity.resource_version for identity in identities}
         except (ApiError, msgspec.DecodeError):
             return None
-        return _Probe(objects)
+        return _Probe(objects, activity)
 
     # -- the loop -----------------------------------------------------------------------------------------
 
@@ -247,8 +254,10 @@ class KubeSchedulerStandIn:
                 self._carry_out(self._core.bind_done(write.pod, write.node, error, now))
             case _Evicted(pod, deleted):
                 self._core.preemption_done(pod.uid, deleted, now)
+                self._activity += 1
             case _Probe():
-                message.answer = self._idle() and message.objects == self._seen
+                quiet = self._idle() and message.activity == self._activity
+                message.answer = quiet and message.objects == self._seen
                 message.answered.set()
 
     def _changed(self, change: Change[SchedPod] | Change[SchedNode], now: float) -> None:
@@ -329,6 +338,7 @@ class KubeSchedulerStandIn:
                     self._spawn(self._bind, write)
                 case Evict():
                     self._spawn(self._evict, write)
+        self._activity += 1
 
     def _spawn(self, task: Callable[..., None], write: BindPod | Evict) -> None:
         self._tasks = {task for task in self._tasks if task.is_alive()}

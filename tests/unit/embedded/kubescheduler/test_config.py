@@ -73,7 +73,7 @@ def test_the_timeout_is_a_go_duration(text: str, seconds: float):
         ("extenders: [{urlPrefix: x, managedResources: [{name: cpu}]}]", "cpu"),
         ("extenders: [{urlPrefix: x, managedResources: [{name: a/b}, {name: a/b}]}]", "a/b"),
         (
-            "extenders: [{urlPrefix: x, managedResources: [{name: a/b}]}, {urlPrefix: y, managedResources: [{name: a/b}]}]",
+            "extenders: [{urlPrefix: x, managedResources: &m [{name: a/b}]}, {urlPrefix: y, managedResources: *m}]",
             "a/b",
         ),
         ("extenders: [{urlPrefix: x, tlsConfig: {insecure: true, caFile: /ca}}]", "insecure"),

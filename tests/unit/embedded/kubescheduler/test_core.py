@@ -312,9 +312,10 @@ def test_lower_priority_pods_leave_room_for_the_nominated_one():
     world, _ = preempting()
     world.core.pod_gone("uid-low", world.now)
     world.see(a_pod("later", cpu="4", priority=5))
-    assert world.core.next_pod().pod.key.name == "hi"  # type: ignore[union-attr]
-    found = world.core.decide(a_pod("later", cpu="4", priority=5))
-    assert found.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    message = one(world.attempt(), PatchStatus).condition.message
+    assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    one(world.attempt(), BindPod)
+    assert world.tried == ["hi", "later", "hi"]
 
 
 def test_a_preemption_that_fails_lets_the_pod_try_again():

@@ -1,4 +1,4 @@
-"""Which changes of nodes and pods are events at all (protocol facts: what was seen to trigger a retry, and what not)."""
+"""Which changes of nodes and pods are events at all: what was seen to trigger a retry, and what was not."""
 
 from typing import Any
 

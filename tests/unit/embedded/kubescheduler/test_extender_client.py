@@ -17,7 +17,7 @@ from extender.embedded.kubescheduler.extenders import ExtenderError, FilterResul
 from extender.embedded.kubescheduler.model import SchedNode, decode_node, decode_pod
 from tests.support.kubescheduler import ScriptedServer, a_node, a_pod
 
-CAPTURES = Path(__file__).parent / "captures"
+CAPTURES = Path(__file__).parents[3] / "fixtures" / "captures"
 Reply = tuple[int, bytes, Mapping[str, str]] | None
 
 NODES = [a_node("a"), a_node("b")]
@@ -33,7 +33,10 @@ class Server(ScriptedServer):
     def __init__(self) -> None:
         self.answer: Reply = ok({})
         self.answers: Callable[[str, bytes], Reply] = lambda path, body: self.answer
-        super().__init__(lambda path, body: self.answers(path, body))
+        super().__init__(self._reply)
+
+    def _reply(self, path: str, body: bytes) -> Reply:
+        return self.answers(path, body)
 
 
 @pytest.fixture
@@ -207,14 +210,14 @@ def test_good_answers_to_filter(answer: object, expected: FilterResult, server: 
         (ok(b"hello"), "^invalid character 'h' looking for beginning of value"),
         (ok(b""), "^EOF$"),
         (ok(b'{"NodeNames": ["a"'), "^unexpected EOF$"),
-        (ok(b'{"NodeNames": "a"}'), "^json: cannot unmarshal string into Go struct field ExtenderFilterResult.NodeNames"),
+        (ok(b'{"NodeNames": "a"}'), "cannot unmarshal string into Go struct field ExtenderFilterResult.NodeNames"),
         (ok(b'{"NodeNames": [1]}'), "cannot unmarshal number 1 into"),
         (ok(b'{"FailedNodes": {"a": true}}'), "cannot unmarshal bool into"),
         (ok(b'{"FailedNodes": []}'), "cannot unmarshal array into"),
         (ok(b'[]'), "cannot unmarshal array into"),
         (ok(b'{"Error": NaN}'), "invalid character 'N'"),
         (ok(b"[" * 100_000), "."),
-        (ok({"NodeNames": ["zzz"]}), 'extender "http://127.0.0.1:[0-9]+" claims a filtered node "zzz" which is not found'),
+        (ok({"NodeNames": ["zzz"]}), 'extender "http://127.0.0.1:[0-9]+" claims a filtered node "zzz" which'),
         (None, '^Post "http://127.0.0.1:[0-9]+/filter": EOF$'),
     ],
 )  # fmt: skip
@@ -225,7 +228,7 @@ def test_bad_answers_to_filter(reply: Reply, text: str, server: Server, connect:
 
 
 def test_an_answer_of_nodes_is_taken_as_it_is(server: Server, connect: Any):
-    """In Nodes mode nothing is checked: a node that was never offered passes. With NodeNames null also the other way."""
+    """Nothing is checked: a node that was never offered passes. Nodes are used in both modes."""
     server.answer = ok({"Nodes": {"items": [{"metadata": {"name": "zzz"}}]}})
     for capable in (False, True):
         result = connect(node_cache_capable=capable).filter(a_pod("p"), NODES)
@@ -257,7 +260,7 @@ def test_a_slow_extender_times_out(server: Server, connect: Any):
 
     server.answers = slow
     try:
-        with pytest.raises(ExtenderError, match="context deadline exceeded .Client.Timeout exceeded while awaiting"):
+        with pytest.raises(ExtenderError, match=r"context deadline exceeded \(Client.Timeout exceeded while awaiting"):
             connect(http_timeout="100ms").filter(a_pod("p"), NODES)
     finally:
         release.set()

@@ -9,6 +9,7 @@ from extender.embedded.kubescheduler.filters import in_tree_refusal, named_nodes
 from tests.support.kubescheduler import a_node, a_pod
 
 CORDON = {"unschedulable": True}
+TAINTED = ("TaintToleration", "node(s) had untolerated taint(s)", False)
 TAINT = {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
 AFFINITY_TEXT = "node(s) didn't match Pod's node affinity/selector"
 
@@ -38,10 +39,10 @@ def refusal(pod: dict[str, Any], node: dict[str, Any], *there: dict[str, Any], *
         ({}, {}, None),
         ({}, {"spec": CORDON}, ("NodeUnschedulable", "node(s) were unschedulable", False)),
         ({"spec": tolerating(key="node.kubernetes.io/unschedulable", operator="Exists")}, {"spec": CORDON}, None),
-        ({}, {"spec": TAINT}, ("TaintToleration", "node(s) had untolerated taint(s)", False)),
+        ({}, {"spec": TAINT}, TAINTED),
         ({"spec": tolerating(key="k", value="v")}, {"spec": TAINT}, None),
-        ({"spec": tolerating(key="k", value="w")}, {"spec": TAINT}, ("TaintToleration", "node(s) had untolerated taint(s)", False)),
-        ({"spec": tolerating(key="k", operator="Exists", effect="NoExecute")}, {"spec": TAINT}, ("TaintToleration", "node(s) had untolerated taint(s)", False)),
+        ({"spec": tolerating(key="k", value="w")}, {"spec": TAINT}, TAINTED),
+        ({"spec": tolerating(key="k", operator="Exists", effect="NoExecute")}, {"spec": TAINT}, TAINTED),
         ({"spec": tolerating(operator="Exists")}, {"spec": TAINT}, None),
         ({}, {"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}, None),
         ({"spec": {"nodeSelector": {"a": "b"}}}, {}, ("NodeAffinity", AFFINITY_TEXT, False)),
@@ -53,10 +54,17 @@ def refusal(pod: dict[str, Any], node: dict[str, Any], *there: dict[str, Any], *
         (
             {"cpu": "5", "requests": {"a.b/c": "1", "memory": "9Gi"}},
             {"pods": "0"},
-            ("NodeResourcesFit", "Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient a.b/c", False),
+            (
+                "NodeResourcesFit",
+                "Too many pods",
+                "Insufficient cpu",
+                "Insufficient memory",
+                "Insufficient a.b/c",
+                False,
+            ),
         ),
     ],
-)  # fmt: skip
+)
 def test_one_empty_node(pod: dict[str, Any], node: dict[str, Any], expected: object):
     assert refusal(pod, node) == expected
 

@@ -70,7 +70,8 @@ def test_nodes_that_are_refused_for_good_are_not_examined():
     nodes = [a_node("small", cpu="1"), a_node("cordoned", spec={"unschedulable": True}), a_node("a")]
     pods = [low("x", "cordoned", "4"), low("y", "a", "4", priority=2000)]
     result = tried(preemptor(), nodes, pods)
-    text = "0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
+    reasons = "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
+    text = f"0/3 nodes are available: {reasons}"
     assert result == NotPreempted(NO_CLAIMS + text, clear_nomination=True)
 
 
