@@ -19,14 +19,18 @@ def configure(settings: LogSettings) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if machine else _keep,
-            structlog.processors.JSONRenderer()
-            if machine
-            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            structlog.processors.JSONRenderer() if machine else _for_people(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _for_people() -> structlog.dev.ConsoleRenderer:
+    """Plain tracebacks: the default ones show local variables, which may be whole pods, or secrets."""
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
 def _keep(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
