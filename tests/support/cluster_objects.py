@@ -13,7 +13,7 @@ def node(name: str, **more: Any) -> dict[str, Any]:
 
 
 def pod(name: str, namespace: str = "default", **more: Any) -> dict[str, Any]:
-    """A pod with one container; `requests` and `limits` are its own, `labels` and `annotations` metadata, the rest spec."""
+    """A pod with one container; `requests` and `limits` are the container's, the rest is metadata or spec."""
     metadata: dict[str, Any] = {"name": name, "namespace": namespace}
     metadata |= {key: more.pop(key) for key in ("labels", "annotations", "finalizers") if key in more}
     resources = {key: more.pop(key) for key in ("requests", "limits") if key in more}

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from algorithm.quantity import QuantityError, parse_quantity
 from extender.embedded.apiserver.quantities import canonical
 
-_NUMBERS = st.from_regex(r"[+-]?(?:[0-9]{1,9}(?:\.[0-9]{0,4})?|\.[0-9]{1,4})", fullmatch=True)
+_WHOLE, _FRACTIONS = st.integers(-(10**9), 10**9).map(str), st.integers(0, 9999).map(lambda digits: f".{digits}")
+_NUMBERS = st.builds("".join, st.tuples(_WHOLE, st.sampled_from(["", "."]) | _FRACTIONS)) | _FRACTIONS
 _SUFFIXES = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "e3", "E2", "e-2"])
 
 
