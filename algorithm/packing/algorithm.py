@@ -200,7 +200,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return None
         if phase is Phase.PREEMPTING:
             return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        if self._waits_for_victims(pod) is not None:
+        if self._waits_for_victims(pod) is not None or not self._state.cluster.has_lower_pods(pod.priority):
             return None
         room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
         return room if room is not None and room.victims else None
