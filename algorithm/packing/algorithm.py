@@ -32,7 +32,7 @@ from algorithm.packing.gangs import Gang, GangKey, membership
 from algorithm.packing.offer import Offer
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
-from algorithm.packing.refusals import Refusals, some
+from algorithm.packing.refusals import Refusals, Told, some
 from algorithm.packing.settings import PackingSettings
 from algorithm.packing.state import State
 from algorithm.packing.trial import Trial
@@ -133,16 +133,21 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return room is not None and room.schedulable and trial.room_on(node, demand_of(pod.requests))
 
     def _refuse(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Wait:
-        nodes = self._refusals.of(demand_of(pod.requests), offer.nodes)
+        told = self._refusals.of(demand_of(pod.requests), offer.nodes)
+        dominant = self._dominant(pod, gang, offer, phase, [], 1) or told.shared or reason(Code.NO_NODE_FITS)
+        return _wait(dominant, told)
+
+    def _dominant(
+        self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
+    ) -> Reason | None:
+        """What says more than which resources are short."""
         waits_for = self._waits_for_victims(pod)
         if waits_for is not None:
-            return Wait(waits_for, nodes)
-        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, [], 1):
-            return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
-        kinds = set(nodes.values())
-        if len(kinds) == 1 and len(nodes) == len(offer.nodes):
-            return Wait(kinds.pop())
-        return Wait(reason(Code.NO_NODE_FITS), nodes)
+            return waits_for
+        if phase is not Phase.PREEMPTING or not pod.may_preempt:
+            return None
+        preemptor = self._preemptor(pod, gang, offer, phase)
+        return reason(Code.PRIORITY_TOO_LOW) if preemptor.only_priority_forbids(mates, needed) else None
 
     # -- a gang -----------------------------------------------------------------------------------------------
 
@@ -182,13 +187,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _refuse_gang(
         self, pod: Pod, gang: Gang, offer: Offer, phase: Phase, mates: list[Member], why: str
     ) -> ScheduleResult:
-        nodes = self._refusals.of(demand_of(pod.requests), offer.nodes)
-        waits_for = self._waits_for_victims(pod)
-        if waits_for is not None:
-            return Wait(waits_for, nodes)
-        if phase is Phase.PREEMPTING and self._only_priority_forbids(pod, gang, offer, mates, gang.minimum):
-            return Wait(reason(Code.PRIORITY_TOO_LOW), nodes)
-        return Wait(reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), nodes)
+        told = self._refusals.of(demand_of(pod.requests), offer.nodes)
+        dominant = self._dominant(pod, gang, offer, phase, mates, gang.minimum)
+        return _wait(dominant or reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), told)
 
     # -- preemption -------------------------------------------------------------------------------------------
 
@@ -199,18 +200,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return None
         if phase is Phase.PREEMPTING:
             return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        if self._waits_for_victims(pod) is not None:
+        if self._waits_for_victims(pod) is not None or not self._state.cluster.has_lower_pods(pod.priority):
             return None
         room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
         return room if room is not None and room.victims else None
-
-    def _only_priority_forbids(
-        self, pod: Pod, gang: Gang | None, offer: Offer, mates: list[Member], needed: int
-    ) -> bool:
-        if not pod.may_preempt:
-            return False
-        preemptor = self._preemptor(pod, gang, offer, Phase.PREEMPTING)
-        return preemptor.only_priority_forbids(mates, needed)
 
     def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)
@@ -253,6 +246,11 @@ class PackingAlgorithm(SchedulerAlgorithm):
         """Derives every invariant again. Raises AssertionError saying what differs."""
         self._state.validate()
         self._refusals.validate()
+
+
+def _wait(dominant: Reason, told: Told) -> Wait:
+    """Nodes need no word of their own if the dominant reason is that of all of them."""
+    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.nodes)
 
 
 def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:

@@ -199,6 +199,9 @@ class Cluster:
                 return
             yield self.rooms[name]
 
+    def has_lower_pods(self, priority: int) -> bool:
+        return bool(self.by_priority) and self.by_priority[0][0] < priority
+
     # -- bookkeeping ------------------------------------------------------------------------------------------
 
     def _room(self, name: str) -> NodeRoom:

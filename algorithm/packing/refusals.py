@@ -7,6 +7,7 @@ again. What is remembered cannot be observed: the answers are those of a fresh l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand, short_of
@@ -41,6 +42,13 @@ def refusal(room: NodeRoom, demand: Demand) -> Reason | None:
     return _TOO_MANY if short.keys() == {PODS} else reason(Code.INSUFFICIENT, resources=short)
 
 
+class Told(NamedTuple):
+    """The reasons of some nodes by name; `shared` is the one that all nodes asked about have, if there is such."""
+
+    shared: Reason | None
+    nodes: dict[str, Reason]
+
+
 class Refusals:
     """The reasons of all nodes, by demand."""
 
@@ -48,26 +56,31 @@ class Refusals:
         self._cluster = cluster
         self._remembered: dict[Demand, _Remembered] = {}
 
-    def of(self, demand: Demand, names: Sequence[str]) -> dict[str, Reason]:
-        """The reason of each of these nodes that has no room for `demand` now."""
+    def of(self, demand: Demand, names: Sequence[str]) -> Told:
+        """Why these nodes have no room for `demand` now; those that have room are left out."""
         refused = self._current(demand)
+        given = dict(zip(names, map(refused.get, names), strict=True))
+        # By identity: equal reasons are one object here, and hashing thousands of them would take longest of all.
+        kinds = {id(why) for why in given.values()}
+        if id(None) not in kinds:
+            nodes = cast("dict[str, Reason]", given)
+            return Told(next(iter(nodes.values())) if len(kinds) == 1 else None, nodes)
         rooms = self._cluster.rooms
-        given = {name: refused.get(name) for name in names}
-        return {name: why or UNKNOWN for name, why in given.items() if why is not None or name not in rooms}
+        return Told(None, {name: why or UNKNOWN for name, why in given.items() if why or name not in rooms})
 
-    def kinds(self, demand: Demand, names: Sequence[str]) -> set[Reason]:
-        """The different reasons among them."""
+    def kinds(self, demand: Demand, names: Sequence[str]) -> list[Reason]:
+        """The different reasons among these nodes, in no order that means anything."""
         refused = self._current(demand)
-        return {why for why in set(map(refused.get, names)) if why is not None}
+        found = {id(why): why for why in map(refused.get, names) if why is not None}
+        return list(found.values())
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
         for demand in tuple(self._remembered):
-            names = tuple(self._cluster.rooms)
             fresh = _Remembered(self._cluster)
             fresh.refresh(self._cluster, demand)
             self._cluster.watchers = [w for w in self._cluster.watchers if w is not fresh.changed]
-            assert self.of(demand, names) == fresh.refused, f"remembered refusals of {demand} are stale"
+            assert self._current(demand) == fresh.refused, f"remembered refusals of {demand} are stale"
 
     def _current(self, demand: Demand) -> Mapping[str, Reason]:
         found = self._remembered.pop(demand, None)
@@ -87,22 +100,24 @@ class Refusals:
 class _Remembered:
     """The refusing nodes for one demand; `changed` are those to look at again."""
 
-    __slots__ = ("changed", "refused")
+    __slots__ = ("_kinds", "changed", "refused")
 
     def __init__(self, cluster: Cluster) -> None:
         self.refused: dict[str, Reason] = {}
         self.changed = set(cluster.rooms)
+        self._kinds: dict[Reason, Reason] = {}
         cluster.watchers.append(self.changed)
 
     def refresh(self, cluster: Cluster, demand: Demand) -> None:
         for name in self.changed:
-            room = cluster.rooms.get(name)
-            if room is None:
-                self.refused.pop(name, None)
-                continue
-            why = UNKNOWN if room.node is None else refusal(room, demand)
+            why = self._look(cluster.rooms.get(name), demand)
             if why is None:
                 self.refused.pop(name, None)
             else:
-                self.refused[name] = why
+                self.refused[name] = self._kinds.setdefault(why, why)
         self.changed.clear()
+
+    def _look(self, room: NodeRoom | None, demand: Demand) -> Reason | None:
+        if room is None:
+            return None
+        return UNKNOWN if room.node is None else refusal(room, demand)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from algorithm.interface import Bind, Preempt, Wait
-from tests.support.packing_world import FILTERING, GPU, PREEMPTING, World, member, node, pod
+from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod
 
 MINIMUMS = {"g": 2, "h": 3}
 picks = st.integers(0, 1 << 16)
@@ -94,11 +94,16 @@ class TrackedWorld(World):
 
 
 class PackingMachine(RuleBasedStateMachine):
-    @initialize(strategy=st.sampled_from(["pack", "spread"]))
-    def start(self, strategy):
-        self.world = TrackedWorld(node("n0", gpu=4, cpu=4), node("n1", gpu=2, cpu=8), strategy=strategy)
+    @initialize(strategy=st.sampled_from(["pack", "spread"]), crowd=st.booleans())
+    def start(self, strategy, crowd):
+        """With a crowd of nodes that take nothing, so many are offered that the index searches."""
+        nodes = [node(f"n{i}", gpu=4, cpu=6) for i in range(3)]
+        nodes += [node(f"crowd{i:02}", gpu=i % 3, pods=0) for i in range(17 * crowd)]
+        self.world = TrackedWorld(*nodes, strategy=strategy)
         self.oracle = Oracle(self.world)
         self.made = 0
+        for i in range(3):
+            self.world.bound(pod(self.name(), gpu=i + 1, cpu=2, priority=i % 2), f"n{i}")
 
     # -- nodes ------------------------------------------------------------------------------------------------
 
@@ -113,6 +118,7 @@ class PackingMachine(RuleBasedStateMachine):
         if record is not None:
             self.world.update_node(msgspec.structs.replace(record, unschedulable=not record.unschedulable))
 
+    @precondition(lambda self: len(self.world.nodes) > 2)
     @rule(pick=picks)
     def node_goes(self, pick):
         record = self.one_of(self.world.nodes, pick)
@@ -130,7 +136,7 @@ class PackingMachine(RuleBasedStateMachine):
     )
     def members_come(self, gang, sizes, high):
         for gpu in sizes:
-            self.world.submit(member(self.name(), gang, MINIMUMS[gang], gpu=gpu, priority=int(high)))
+            self.world.submit(member(self.name(), gang, MINIMUMS[gang], gpu=gpu, priority=2 * int(high)))
 
     @rule(gpu=st.integers(0, 2), name=st.sampled_from(["n0", "n1", "n2", "n3"]), priority=st.integers(0, 1))
     def pod_is_found_bound(self, gpu, name, priority):
@@ -168,7 +174,7 @@ class PackingMachine(RuleBasedStateMachine):
     @rule(pick=picks, leave_out=picks, take=st.booleans())
     def filter(self, pick, leave_out, take):
         record = self.one_of(self.world.waiting, pick)
-        if record is None:
+        if record is None or not self.world.nodes:
             return
         offered = self.offered(leave_out)
         answer = self.world.ask(record, offered)
@@ -179,7 +185,7 @@ class PackingMachine(RuleBasedStateMachine):
     @rule(pick=picks, leave_out=picks)
     def preempt(self, pick, leave_out):
         record = self.one_of(self.world.waiting, pick)
-        if record is None:
+        if record is None or not self.world.nodes:
             return
         offered = self.offered(leave_out)
         answer = self.world.ask(record, offered, PREEMPTING)
@@ -288,11 +294,15 @@ class PackingMachine(RuleBasedStateMachine):
 
     def offered(self, leave_out):
         """Every node, or all but some."""
-        return [name for i, name in enumerate(sorted(self.world.nodes)) if not (leave_out >> 4) & leave_out & (1 << i)]
+        return [
+            name
+            for i, name in enumerate(sorted(self.world.nodes, reverse=True))
+            if not leave_out >> 8 & leave_out & 1 << i
+        ]
 
 
 PackingMachine.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
@@ -300,4 +310,3 @@ PackingMachine.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 TestPackingMachine = PackingMachine.TestCase
-assert GPU
