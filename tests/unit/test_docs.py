@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from algorithm.packing import PackingSettings
 from extender.settings import Settings
 from extender.web.app import create_app
 from tests.support.face import FixedRuntime
@@ -50,13 +51,15 @@ def shown(default: Any) -> str:
 def test_the_configuration_page_has_every_field_with_its_default() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     told = {name: default for name, default, _ in ROW.findall(page)}
-    assert told == {name: shown(default) for name, default in fields(Settings)}
+    known = [*fields(Settings), *fields(PackingSettings, "algorithm.settings.")]
+    assert told == {name: shown(default) for name, default in known}
 
 
 def test_the_configuration_page_names_every_choice() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     meaning = {name: text for name, _, text in ROW.findall(page)}
     for name, choices in {
+        "algorithm.settings.strategy": ["pack", "spread"],
         "preemption.mode": ["kube-scheduler", "direct"],
         "log.level": ["debug", "info", "warning", "error"],
         "log.format": ["console", "json"],
