@@ -14,7 +14,10 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from algorithm.packing import PackingSettings
 from extender.settings import Settings
+from extender.web.app import create_app
+from tests.support.face import FixedRuntime
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -48,13 +51,15 @@ def shown(default: Any) -> str:
 def test_the_configuration_page_has_every_field_with_its_default() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     told = {name: default for name, default, _ in ROW.findall(page)}
-    assert told == {name: shown(default) for name, default in fields(Settings)}
+    known = [*fields(Settings), *fields(PackingSettings, "algorithm.settings.")]
+    assert told == {name: shown(default) for name, default in known}
 
 
 def test_the_configuration_page_names_every_choice() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     meaning = {name: text for name, _, text in ROW.findall(page)}
     for name, choices in {
+        "algorithm.settings.strategy": ["pack", "spread"],
         "preemption.mode": ["kube-scheduler", "direct"],
         "log.level": ["debug", "info", "warning", "error"],
         "log.format": ["console", "json"],
@@ -68,6 +73,25 @@ def test_the_dependencies_page_has_every_dependency_and_no_other() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     runtime = page.split("\n## ")[1]
     assert set(re.findall(r"^\| ([a-z0-9-]+) \|", runtime, re.MULTILINE)) - {"package"} == declared
+
+
+def test_the_http_page_has_every_route_and_no_other() -> None:
+    paths = create_app(FixedRuntime(), Settings()).openapi()["paths"]
+    page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `GET (/[^`]+)` \|", page, re.MULTILINE))
+    assert told == {path for path, methods in paths.items() if "get" in methods} - {"/"}
+    verbs = {path for path, methods in paths.items() if "post" in methods}
+    for verb in verbs - {path for path in verbs if path.startswith("/v1/extender/")}:
+        assert f"`{verb}`" in page or f"`POST {verb}`" in page
+        assert f"/v1/extender{verb}" in verbs
+
+
+def test_the_http_page_names_every_parameter() -> None:
+    paths = create_app(FixedRuntime(), Settings()).openapi()["paths"]
+    page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    for methods in paths.values():
+        for parameter in methods.get("get", {}).get("parameters", []):
+            assert parameter["in"] == "path" or f"`{parameter['name']}`" in page
 
 
 def test_the_quick_start_configures_kube_scheduler_as_the_manifest_does() -> None:

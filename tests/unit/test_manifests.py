@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from algorithm.model import Pod, decode_pod
+from algorithm.packing import PackingSettings
+from algorithm.packing.gangs import membership
 from extender.settings import Settings, load
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -38,7 +40,8 @@ def test_every_manifest_is_yaml(path: Path) -> None:
 
 def test_the_example_configuration_is_one() -> None:
     settings = load(MANIFESTS / "waggle-config.yaml")
-    assert settings.algorithm.name == Settings().algorithm.name
+    assert settings.algorithm.name == "packing"
+    assert PackingSettings.model_validate(settings.algorithm.settings)
     assert settings.server.tls is not None
     assert settings.server.tls.client_ca_file is not None
 
@@ -85,9 +88,7 @@ def test_every_demo_pod_can_be_read_and_names_a_priority_that_exists() -> None:
 def test_every_pod_of_a_gang_declares_the_gang_and_its_size(file: str, gang: str, size: int) -> None:
     pods = workload(file)
     assert len(pods) == size
-    assert {(pod.annotation("waggle.dev/gang"), pod.annotation("waggle.dev/gang-min")) for pod in pods} == {
-        (gang, str(size))
-    }
+    assert {membership(pod) for pod in pods} == {((pods[0].namespace, gang), size)}
 
 
 def test_the_gang_that_is_too_big_could_not_fit_on_an_empty_cluster() -> None:
