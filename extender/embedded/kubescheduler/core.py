@@ -1,6 +1,6 @@
 """The stand-in without its sockets: what is heard from the API server comes in, what is to be written comes out.
 
-    informers --- node_seen, node_gone, pod_seen, pod_gone, other_object -->  +------+
+    informers --- node_seen, node_gone, pod_seen, pod_gone ------------->  +------+
     binds ------- bind_done ---------------------------------------------->  | Core | --> PatchStatus, EmitEvent,
     preemptions - preemption_done ---------------------------------------->  +------+     BindPod, Evict
     the loop ---- tick, next_pod, decide, conclude ------------------------>
@@ -146,10 +146,6 @@ class Core:
     def node_gone(self, name: str, now: float) -> None:
         if self.cluster.remove_node(name):
             self.queue.happened(ClusterEvent.NODE_DELETE, now)
-
-    def other_object(self, now: float) -> None:
-        """A PVC, StorageClass, CSINode, DeviceClass or ResourceClaim was created."""
-        self.queue.happened(ClusterEvent.OTHER_OBJECT, now)
 
     # -- pods ---------------------------------------------------------------------------------------------
 

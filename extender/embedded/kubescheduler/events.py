@@ -37,8 +37,6 @@ class ClusterEvent(StrEnum):
     #: A node was nominated for it: seen to cause one more attempt, whatever rejected the pod.
     POD_NOMINATED = "PodNominated"
     POD_OTHER = "PodOther"
-    #: PVCs, StorageClasses, CSINodes, DeviceClasses, ResourceClaims.
-    OTHER_OBJECT = "OtherObject"
 
 
 _E = ClusterEvent

@@ -7,6 +7,7 @@ threads of their own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -35,6 +36,14 @@ _IDLE_PER_HOST = 2
 _MAX_REDIRECTS = 10
 
 _encode = msgspec.json.Encoder().encode
+
+
+def _worth_logging(record: logging.LogRecord) -> bool:
+    """More connections than are kept idle are no fault here: every bind under way has one."""
+    return not record.getMessage().startswith("Connection pool is full")
+
+
+logging.getLogger("urllib3.connectionpool").addFilter(_worth_logging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,8 @@ class HttpExtender(Extender):
         raise ExtenderError(f'Post "{url}": stopped after {_MAX_REDIRECTS} redirects')
 
     def _request(self, method: str, url: str, body: bytes, seconds: float) -> urllib3.BaseHTTPResponse:
+        if "://" not in url:
+            raise ExtenderError(f'parse "{url}": first path segment in URL cannot contain colon')
         if seconds <= 0:
             raise ExtenderError(_timed_out(url))
         try:

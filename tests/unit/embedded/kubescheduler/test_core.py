@@ -204,7 +204,6 @@ def test_a_cluster_without_nodes_is_unschedulable_but_retried_as_an_error():
         lambda world: world.see(a_pod("bound", node="n0", status={"phase": "Succeeded"})),
         lambda world: world.core.pod_gone("uid-bound", world.now),
         lambda world: world.see(a_pod("p", metadata={"annotations": {"a": "b"}})),
-        lambda world: world.core.other_object(world.now),
     ],
 )
 def test_what_wakes_a_pod_that_an_extender_rejected(happen: Any):

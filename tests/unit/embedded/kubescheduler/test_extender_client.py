@@ -147,6 +147,33 @@ def test_a_verb_with_a_slash_doubles_it(server: Server, connect: Any):
     assert server.requests[0][1] == "/x//filter?a=b"
 
 
+def test_a_prefix_without_a_scheme_fails_each_call(server: Server, connect: Any):
+    with pytest.raises(ExtenderError, match="first path segment in URL cannot contain colon"):
+        connect(url_prefix=server.url.removeprefix("http://")).filter(a_pod("p"), NODES)
+    assert server.requests == []
+
+
+def test_connections_beyond_the_two_idle_ones_are_opened_and_closed_again(
+    server: Server, connect: Any, caplog: pytest.LogCaptureFixture
+):
+    together = threading.Barrier(4, timeout=30)
+
+    def wait(path: str, body: bytes) -> Reply:
+        together.wait()
+        return ok({})
+
+    server.answers = wait
+    extender = connect()
+    for _ in range(2):
+        binds = [threading.Thread(target=extender.bind, args=(a_pod(f"p{i}"), "a")) for i in range(4)]
+        for bind in binds:
+            bind.start()
+        for bind in binds:
+            bind.join()
+    assert server.connections == 6
+    assert caplog.records == []
+
+
 def test_307_is_followed_with_method_and_body_302_becomes_a_get(server: Server, connect: Any):
     for status, method in ((307, "POST"), (302, "GET")):
         server.requests.clear()
