@@ -120,7 +120,7 @@ class Verbs:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             more = self._evict(entry, result, now)
         elif entry.state is State.PREEMPTING:
-            self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
+            self._reconsider(entry, result, now)
         self._remember_reason(entry, result, now)
         if entry.state is State.WAITING:
             self.t.wake.park(entry.uid, ticket)
@@ -213,7 +213,7 @@ class Verbs:
         if isinstance(result, Bind):
             return PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))
         if entry.state is State.PREEMPTING:
-            self.t.move(entry, State.WAITING, now, Facts("no preemption helps"))
+            self._reconsider(entry, result, now)
         self._remember_reason(entry, result, now)
         return PreemptAnswer(reason=result.reason)
 
@@ -234,6 +234,13 @@ class Verbs:
             ),
             reason=result.reason,
         )
+
+    def _reconsider(self, entry: Entry, result: Wait, now: float) -> None:
+        """It preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
+        if result.reason.code is Code.WAITING_FOR_VICTIMS:
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        else:
+            self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
 
     def _checked_victims(self, pod: Pod, victims: Sequence[Victim]) -> tuple[Victim, ...]:
         """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.interface import Preempt, Victim
+from algorithm.interface import Preempt, Victim, Wait
 from algorithm.reasons import Code, reason
 from extender.core.events import Evict, EvictFinished, FilterAnswer, Outcome, OutcomeKind, PodGone
 from tests.support.heart import Heart, only
@@ -126,6 +126,17 @@ def test_when_nothing_helps_any_more_it_waits_again(heart: Heart) -> None:
     assert heart.preempt(p, "never-seen").candidates == ()
     assert heart.state(p) == "Waiting"
     assert not heart.algorithm.preempting
+
+
+def test_waiting_for_its_victims_it_goes_on_preempting(heart: Heart) -> None:
+    p = high()
+    heart.preempt(p, "a")
+    heart.algorithm.schedule = lambda *_: Wait(reason(Code.WAITING_FOR_VICTIMS, victims="default/low-a"))
+    heart.now += 50
+    assert heart.filter(p, "b").node is None
+    assert heart.preempt(p, "b").candidates == ()
+    assert heart.state(p) == "Preempting"
+    assert not heart.tick(50), "it was asked about, so it goes on"
 
 
 def test_a_trial_does_not_cost_the_preemption(heart: Heart) -> None:
