@@ -41,6 +41,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     grace_period_seconds: int | None = None
     preconditions: dict[str, str | None] | None = None
+    dry_run: list[str] | None = None
 
 
 class Cluster:

@@ -33,19 +33,7 @@ from extender.embedded.apiserver.errors import ApiError, bad_request, expired
 from extender.embedded.apiserver.watch import error_line
 
 WatchAction = Literal["watch-close", "watch-drop", "watch-stall", "watch-expire", "watch-duplicate", "watch-swallow"]
-Action = Literal[
-    "status",
-    "delay",
-    "drop-before",
-    "drop-after",
-    "stale",
-    "watch-close",
-    "watch-drop",
-    "watch-stall",
-    "watch-expire",
-    "watch-duplicate",
-    "watch-swallow",
-]
+Action = Literal["status", "delay", "drop-before", "drop-after", "stale", WatchAction]
 _BOOKMARK = b'{"type":"BOOKMARK"'
 _ENDINGS: dict[str, str] = {
     "watch-close": "close",

@@ -21,6 +21,8 @@ from extender.embedded.apiserver.watch import WatchOptions
 
 #: Content types of a whole object. curl's default is taken as well: nobody means a form here.
 _OBJECT_TYPES = ("", "application/json", "application/x-www-form-urlencoded")
+#: Said rather than done for real: a dry run that writes would be the worst of answers.
+_NO_DRY_RUN = "dryRun is not supported by the embedded API server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 
 
     Raises ApiError.
     """
+    if request.method != "GET" and "dryRun" in request.query:
+        raise errors.bad_request(_NO_DRY_RUN)
     if target.subresource in ("binding", "eviction"):
         return _pod_subresource(cluster, target, request)
     if not target.name:
@@ -143,9 +147,12 @@ def _delete_options(request: Request) -> DeleteOptions:
 
 def _convert(value: Any) -> DeleteOptions:
     try:
-        return msgspec.convert(value or {}, DeleteOptions)
+        options = msgspec.convert(value or {}, DeleteOptions)
     except msgspec.ValidationError as error:
         raise errors.bad_request(f"DeleteOptions: {error}") from None
+    if options.dry_run:
+        raise errors.bad_request(_NO_DRY_RUN)
+    return options
 
 
 def _pod_subresource(cluster: Cluster, target: Target, request: Request) -> Answer:
@@ -176,8 +183,6 @@ def _body(request: Request, media_types: tuple[str, ...]) -> Any:
     """The decoded JSON body. Raises 400 or 415."""
     if request.media_type not in media_types:
         raise errors.unsupported_media_type(("application/json",))
-    if "dryRun" in request.query:
-        raise errors.bad_request("dryRun is not supported by the embedded API server")
     try:
         return msgspec.json.decode(request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

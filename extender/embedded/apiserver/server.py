@@ -177,7 +177,7 @@ class EmbeddedCluster:
         return self._run(lambda cluster: self._show(*_create(cluster, obj)))
 
     def apply(self, obj: Object) -> Object:
-        """Create an object, or merge it into the one that exists (its status, too)."""
+        """Create an object, or merge it into the one that exists; either way with the status that it is given."""
         return self._run(lambda cluster: self._show(*_apply(cluster, obj)))
 
     def patch(
@@ -274,9 +274,10 @@ def _create(cluster: Cluster, obj: Object) -> tuple[Resource, Object]:
 def _apply(cluster: Cluster, obj: Object) -> tuple[Resource, Object]:
     target = _target_of(cluster, obj)
     if cluster.store.collection(target.resource).get((target.namespace, target.name)) is None:
-        return _create(cluster, obj)
-    merged = cluster.patch(target, {key: value for key, value in obj.items() if key != "status"}, MERGE)
+        merged = cluster.create(Target(target.resource, target.namespace), obj)
+    else:
+        merged = cluster.patch(target, {key: value for key, value in obj.items() if key != "status"}, MERGE)
     if "status" in obj and "status" in target.resource.subresources:
-        status = Target(target.resource, target.namespace, target.name, "status")
+        status = Target(target.resource, target.namespace, merged.key[1], "status")
         merged = cluster.patch(status, {"status": obj["status"]}, MERGE)
     return target.resource, merged.fresh()

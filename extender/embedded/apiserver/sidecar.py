@@ -113,7 +113,12 @@ def spawn_sidecar(*arguments: str, port: int = 0, quiet: bool = True) -> Sidecar
         str(os.getpid()),
     ]
     process = subprocess.Popen(  # noqa: S603 - our own module
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True
+        [*command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if quiet else None,
+        text=True,
+        # Ctrl-C in a terminal is for the parent, which still needs the cluster while it tidies up.
+        start_new_session=True,
     )
     sidecar = Sidecar("", process)
     line = process.stdout.readline() if process.stdout is not None else ""

@@ -182,6 +182,10 @@ def test_protobuf_is_refused(api: Api) -> None:
 def test_dry_runs_are_refused_rather_than_done(api: Api) -> None:
     assert reason(api.post("pods?dryRun=All", pod("a", api.namespace))) == (400, "BadRequest")
     assert api.names("pods") == []
+    api.create_pod("b")
+    assert reason(api.delete("pods/b", dryRun="All")) == (400, "BadRequest")
+    assert reason(api.delete("pods/b", {"dryRun": ["All"]})) == (400, "BadRequest")
+    assert api.names("pods") == ["b"]
 
 
 def test_nulls_are_dropped(api: Api) -> None:

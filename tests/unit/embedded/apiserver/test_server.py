@@ -16,7 +16,7 @@ from tests.support.cluster_objects import node, pod
 
 def test_the_handle_applies_reads_patches_and_deletes() -> None:
     with serve_in_thread(kubelet=False) as cluster:
-        assert cluster.apply(pod("a"))["kind"] == "Pod"
+        assert cluster.apply({**pod("a"), "status": {"phase": "Unknown"}})["status"]["phase"] == "Unknown"
         changed = cluster.apply({**pod("a", labels={"x": "1"}), "status": {"phase": "Running"}})
         assert (changed["metadata"]["labels"], changed["status"]["phase"]) == ({"x": "1"}, "Running")
         assert cluster.revision == int(changed["metadata"]["resourceVersion"])

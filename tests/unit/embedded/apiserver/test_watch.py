@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 
 from extender.embedded.apiserver import EmbeddedCluster
+from extender.embedded.apiserver.cluster import Cluster
+from extender.embedded.apiserver.resources import CONFIG_MAPS, Target
+from extender.embedded.apiserver.selectors import Selector
+from extender.embedded.apiserver.watch import LIMIT, Watcher, WatchOptions
 from tests.support.api import Api, brief, reason
 
 
@@ -112,3 +117,15 @@ def test_events_of_both_groups_are_watched_under_their_names(api: Api) -> None:
         event = next(events)
     assert event["object"]["note"] == "hello"
     assert event["object"]["apiVersion"] == "events.k8s.io/v1"
+
+
+def test_a_client_that_reads_too_slowly_loses_its_watch() -> None:
+    cluster = Cluster()
+    cluster.create(Target(CONFIG_MAPS, "default"), {"metadata": {"name": "a"}})
+    (change,) = cluster.store.collection(CONFIG_MAPS).history
+    watcher = Watcher(WatchOptions(CONFIG_MAPS, Selector(), since=cluster.store.revision))
+    for _ in range(LIMIT + 1):
+        assert not watcher.finished
+        watcher.live(change)
+    assert watcher.finished
+    assert asyncio.run(watcher.take(0)) == []
