@@ -63,8 +63,11 @@ def serve(
     """Serve kube-scheduler's calls, against the API server that the configuration names.
 
     Runs until SIGTERM or Ctrl-C, then finishes the bindings that are being written. Ready (see /readyz) as soon as all
-    nodes and pods are known. Logs go to standard error.
+    nodes and pods are known. SIGUSR2 compares the cache with the API server and heals what differs. Logs go to standard
+    error.
     """
+    import signal
+
     from extender.kube.connection import ConnectionSettingsError
     from extender.logs import configure
     from extender.service import Service
@@ -78,8 +81,9 @@ def serve(
     except (AlgorithmError, ConnectionSettingsError, OSError) as error:
         raise _refuse(error) from error
     service.start()
+    signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     try:
-        serve_http(create_app(service.runtime, settings), settings, on_started=_announce)
+        serve_http(create_app(service.runtime, settings, service.comparer), settings, on_started=_announce)
     except SettingsError as error:
         raise _refuse(error) from error
     finally:

@@ -28,6 +28,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from extender.core.cache import Snapshot
+from extender.core.comparison import Beliefs, beliefs_of
 from extender.core.entry import State
 from extender.core.events import (
     BindAnswer,
@@ -230,6 +231,11 @@ class Runtime:
     def cache_snapshot(self) -> Snapshot:
         with self._lock:
             return self._heart.transitions.cache.snapshot()
+
+    def beliefs(self) -> Beliefs:
+        """What is believed of nodes and pods now, for holding it against the API server."""
+        with self._lock:
+            return beliefs_of(self._heart)
 
     def algorithm_state(self) -> Mapping[str, Any]:
         with self._lock:

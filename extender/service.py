@@ -21,6 +21,7 @@ import structlog
 
 from algorithm.model import Node, Pod, decode_node, decode_pod
 from algorithm.registry import create
+from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
@@ -69,21 +70,25 @@ class Service:
         self._nodes = Reflector(self.api, NODES, self._nodes_changed)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(self.api, PODS, self._pods_changed)
+        self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
         self.runtime.add_gauges(self._metrics)
+        self.runtime.add_gauges(self.comparer.metrics)
 
     def start(self) -> None:
         # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
         sys.setswitchinterval(0.0005)
         self.runtime.start()
         self._starter.start()
+        self.comparer.start()
 
     def stop(self) -> None:
         """Lets writes in flight finish, and ends every thread. Idempotent."""
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self.comparer.stop()
         for reflector in (self._nodes, self._pods):
             reflector.stop()
         self._starter.join(timeout=5)

@@ -53,6 +53,8 @@ class ClusterSettings(_Section):
     server: str | None = None
     #: Seconds that one API call may take.
     request_timeout_seconds: float = Field(10, gt=0, le=300)
+    #: Seconds between two comparisons of the cache with a live list; 0 is never.
+    compare_seconds: float = Field(300, ge=0)
     #: Binding writes at the same time.
     concurrent_writes: int = Field(8, ge=1, le=128)
 

@@ -8,8 +8,10 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from extender.comparer import Comparer
 from extender.runtime import Runtime
 from extender.settings import Settings
+from extender.web.diff import diff_routes
 from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
 from extender.web.inspect import inspect_routes
@@ -30,8 +32,8 @@ class Index(BaseModel):
     pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
 
 
-def create_app(runtime: Runtime, settings: Settings) -> FastAPI:
-    """The HTTP face of `runtime`."""
+def create_app(runtime: Runtime, settings: Settings, comparer: Comparer | None = None) -> FastAPI:
+    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server."""
     # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
     app = FastAPI(
         title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
@@ -41,6 +43,8 @@ def create_app(runtime: Runtime, settings: Settings) -> FastAPI:
     app.include_router(health_routes(runtime))
     app.include_router(metrics.routes())
     app.include_router(inspect_routes(runtime))
+    if comparer is not None:
+        app.include_router(diff_routes(comparer))
     _add_index(app, settings.algorithm.name)
     add_error_handlers(app, [f"{prefix}/{verb.name}" for prefix in PREFIXES for verb in VERBS])
     app.add_middleware(_TidyPath)

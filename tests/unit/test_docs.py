@@ -15,7 +15,10 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from algorithm.packing import PackingSettings
-from extender.settings import Settings
+from extender.comparer import Comparer
+from extender.core.policy import Policy
+from extender.kube.connection import connect
+from extender.settings import ClusterSettings, Settings
 from extender.web.app import create_app
 from tests.support.face import FixedRuntime
 
@@ -76,7 +79,9 @@ def test_the_dependencies_page_has_every_dependency_and_no_other() -> None:
 
 
 def test_the_http_page_has_every_route_and_no_other() -> None:
-    paths = create_app(FixedRuntime(), Settings()).openapi()["paths"]
+    api = connect(ClusterSettings(server="http://127.0.0.1:1"))
+    runtime = FixedRuntime()
+    paths = create_app(runtime, Settings(), Comparer(api, runtime, Policy(), every=0)).openapi()["paths"]
     page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `GET (/[^`]+)` \|", page, re.MULTILINE))
     assert told == {path for path, methods in paths.items() if "get" in methods} - {"/"}
@@ -87,7 +92,9 @@ def test_the_http_page_has_every_route_and_no_other() -> None:
 
 
 def test_the_http_page_names_every_parameter() -> None:
-    paths = create_app(FixedRuntime(), Settings()).openapi()["paths"]
+    api = connect(ClusterSettings(server="http://127.0.0.1:1"))
+    runtime = FixedRuntime()
+    paths = create_app(runtime, Settings(), Comparer(api, runtime, Policy(), every=0)).openapi()["paths"]
     page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     for methods in paths.values():
         for parameter in methods.get("get", {}).get("parameters", []):

@@ -1,0 +1,113 @@
+"""Holds what the heart believes against what the API server has: what differs, and of which kind.
+
+Two readings of two things at two moments always differ a little. A Difference found here is therefore only a suspicion,
+to be looked at once more, live, by the one who asked (`extender.comparer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from algorithm.model import Node, Pod
+from extender.core.entry import State
+from extender.core.lifecycle import Lifecycle
+
+
+class Kind(StrEnum):
+    """What is wrong with a belief."""
+
+    #: Believed to exist, and does not (any more): takes room for nothing.
+    PHANTOM = "phantom"
+    #: Exists, and nothing is known of it: its room may be given away.
+    MISSING = "missing"
+    #: Bound, but believed to be on another node or on none.
+    MISPLACED = "misplaced"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One object about which belief and truth differ. `namespace` is empty for nodes."""
+
+    resource: str
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What the heart believes of one pod."""
+
+    namespace: str
+    name: str
+    state: State
+    node: str
+    informed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """What the heart believes at one moment: UIDs of nodes by name, pods by UID."""
+
+    nodes: dict[str, str]
+    pods: dict[str, Belief]
+
+
+def beliefs_of(heart: Lifecycle) -> Beliefs:
+    cache = heart.transitions.cache
+    return Beliefs(
+        nodes={node.name: node.uid for node in cache.nodes()},
+        pods={
+            entry.uid: Belief(entry.key.namespace, entry.key.name, entry.state, entry.node, entry.informed)
+            for entry in heart.transitions.roster
+        },
+    )
+
+
+def compare_nodes(beliefs: Beliefs, live: Iterable[Node]) -> list[Difference]:
+    """Nodes that are believed and do not exist, or exist and are not known (also under a new UID)."""
+    truth = {node.name: node.uid for node in live}
+    found = [
+        Difference("nodes", Kind.PHANTOM, "", name, uid, "no such node exists")
+        for name, uid in beliefs.nodes.items()
+        if name not in truth
+    ]
+    found += [
+        Difference("nodes", Kind.MISSING, "", name, uid, "node is not known")
+        for name, uid in truth.items()
+        if beliefs.nodes.get(name) != uid
+    ]
+    return sorted(found)
+
+
+def compare_pods(beliefs: Beliefs, live: Iterable[Pod], heart_owns: Iterable[str] = ()) -> list[Difference]:
+    """Pods about which belief and truth differ. `heart_owns`: UIDs of unbound pods that should be known."""
+    truth = {pod.uid: pod for pod in live if not pod.finished}
+    owned = frozenset(heart_owns)
+    found = [
+        Difference("pods", Kind.PHANTOM, belief.namespace, belief.name, uid, f"believed {belief.state}; does not exist")
+        for uid, belief in beliefs.pods.items()
+        if uid not in truth and belief.informed
+    ]
+    for uid, pod in truth.items():
+        difference = _difference(pod, beliefs.pods.get(uid), owned=uid in owned)
+        if difference is not None:
+            found.append(difference)
+    return sorted(found)
+
+
+def _difference(pod: Pod, belief: Belief | None, *, owned: bool) -> Difference | None:
+    if belief is None:
+        if not pod.node_name and not owned:
+            return None
+        where = f"bound to {pod.node_name}" if pod.node_name else "waiting"
+        return Difference("pods", Kind.MISSING, pod.namespace, pod.name, pod.uid, f"{where}, and not known")
+    if not pod.node_name or (belief.state is State.BOUND and belief.node == pod.node_name):
+        return None
+    believed = f"{belief.state} on {belief.node}" if belief.node else str(belief.state)
+    text = f"bound to {pod.node_name}, believed {believed}"
+    return Difference("pods", Kind.MISPLACED, pod.namespace, pod.name, pod.uid, text)
