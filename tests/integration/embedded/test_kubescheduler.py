@@ -58,7 +58,9 @@ class World:
         self.cluster, self.extender, self.scheduler = cluster, extender, scheduler
 
     def node(self, name: str, **given: Any) -> None:
+        """A node that the scheduler knows: a pod that it saw before the first node would wait for a second."""
         self.cluster.create({"apiVersion": "v1", "kind": "Node", **_unstored(node_json(name, **given))})
+        self.settle()
 
     def pod(self, name: str, **given: Any) -> str:
         pod = _unstored(pod_json(name, **given))

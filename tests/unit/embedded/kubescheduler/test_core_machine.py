@@ -34,6 +34,9 @@ class CoreMachine(RuleBasedStateMachine):
         self.binds: list[BindPod] = []
         self.evictions: list[Evict] = []
         self.made = 0
+        for _ in NODES:
+            self.create(3, 0)
+        self.let_everything_happen()
 
     def answer(self, pod: SchedPod, names: list[str]) -> FilterResult:
         if self.mood == "fail":
@@ -86,12 +89,23 @@ class CoreMachine(RuleBasedStateMachine):
         if pod.uid in self.stored:
             self.core.pod_seen(pod, self.now)
 
-    @precondition(lambda self: self.stored)
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.stored)))
-        del self.stored[uid]
-        self.core.pod_gone(uid, self.now)
+    @rule()
+    def let_everything_happen(self) -> None:
+        """Nobody is late, and nothing fails."""
+        for _ in range(10):
+            while self.untold:
+                self.tell()
+            while self.evictions:
+                self.evict(fails=False)
+            while self.binds:
+                self.bind(fails=False, happens=True)
+            self.attempt(0.01)
+
+    @rule(number=st.integers(1, 30))
+    def delete(self, number: int) -> None:
+        uid = f"uid-p{number}"
+        if self.stored.pop(uid, None) is not None:
+            self.core.pod_gone(uid, self.now)
 
     @rule(mood=st.sampled_from(["accept", "accept", "refuse", "fail"]))
     def change_mood(self, mood: str) -> None:
@@ -119,6 +133,14 @@ class CoreMachine(RuleBasedStateMachine):
             self.write(self.remake(stored, node=write.node))
         self.carry_out(self.core.bind_done(write.pod, write.node, "no" if fails else None, self.now))
 
+    @rule(happens=st.booleans())
+    def try_and_fail_to_bind(self, happens: bool) -> None:
+        while self.untold:
+            self.tell()
+        self.attempt(0.01)
+        while self.binds:
+            self.bind(fails=True, happens=happens)
+
     @precondition(lambda self: self.evictions)
     @rule(fails=st.booleans())
     def evict(self, fails: bool) -> None:
@@ -140,8 +162,17 @@ class CoreMachine(RuleBasedStateMachine):
                 assert self.core.cluster.place_of(uid) == seen.pod.node_name
 
     @invariant()
-    def only_binds_are_in_flight(self) -> None:
-        assert self.core.queue.count(Place.IN_FLIGHT) <= len(self.binds)
+    def whoever_is_bound_or_being_bound_takes_room_and_nobody_else(self) -> None:
+        binding = {write.pod.uid for write in self.binds}
+        assert self.core.queue.count(Place.IN_FLIGHT) <= len(binding)
+        for uid in self.stored:
+            assumed = self.core.cluster.is_assumed(uid)
+            assert not assumed or uid in binding or self.stored[uid].pod.node_name
+
+    @invariant()
+    def room_is_kept_only_for_pods_that_exist(self) -> None:
+        for node in NODES:
+            assert all(self.core.pod(pod.uid) for pod in self.core.cluster.nominated(node))
 
     @invariant()
     def accounts_add_up(self) -> None:
@@ -153,15 +184,12 @@ class CoreMachine(RuleBasedStateMachine):
         """Once everything is told and the extender accepts, whoever fits somewhere is bound."""
         self.mood = "accept"
         for _ in range(100):
-            while self.untold:
-                self.tell()
-            while self.evictions:
-                self.evict(fails=False)
-            while self.binds:
-                self.bind(fails=False, happens=True)
-            self.attempt(12.0)
+            self.now += 12.0
             self.annotate_a_node()
-            if not (self.untold or self.evictions or self.binds) and self.core.idle:
+            self.let_everything_happen()
+            if not (self.untold or self.evictions or self.binds) and len(self.core.queue) == self.core.queue.count(
+                Place.UNSCHEDULABLE
+            ):
                 break
         waiting = [pod for pod in self.stored.values() if not pod.pod.node_name]
         for pod in waiting:

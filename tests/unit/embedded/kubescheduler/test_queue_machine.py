@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.embedded.kubescheduler.events import ClusterEvent, wakes
 from extender.embedded.kubescheduler.queue import Place, SchedulingQueue
@@ -48,6 +48,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.added = 0
         self.next_error_look = 1.0
         self.next_old_look = 30.0
+        for index, name in enumerate("abcd"):
+            self.add(name, index % 2)
 
     def in_flight(self) -> list[Oracle]:
         return [pod for pod in self.pods.values() if pod.where is Place.IN_FLIGHT]
@@ -59,8 +61,9 @@ class QueueMachine(RuleBasedStateMachine):
             self.pods[name] = Oracle(name, priority, self.added, self.now)
             self.queue.add(a_pod(name, priority=priority), self.now)
 
-    @rule(name=st.sampled_from("abcdef"))
+    @rule(name=st.sampled_from("abcdefghijklmnopqrst"))
     def delete(self, name: str) -> None:
+        """Most names exist in no queue: deletions shall not empty it."""
         self.pods.pop(name, None)
         self.queue.delete(f"uid-{name}")
 
@@ -76,20 +79,28 @@ class QueueMachine(RuleBasedStateMachine):
         if expected is not None:
             expected.where, expected.missed = Place.IN_FLIGHT, ()
 
-    @precondition(lambda self: self.in_flight())
-    @rule(data=st.data(), rejecters=REJECTERS)
-    def reject(self, data: st.DataObject, rejecters: frozenset[str]) -> None:
-        pod = data.draw(st.sampled_from(self.in_flight()))
+    @rule(during=st.lists(EVENTS, max_size=2), rejecters=REJECTERS)
+    def try_in_vain(self, during: list[ClusterEvent], rejecters: frozenset[str]) -> None:
+        self.pop()
+        for event in during:
+            self.happen(event)
+        if self.in_flight():
+            self.reject(self.in_flight()[-1], rejecters)
+
+    @rule()
+    def try_with_an_error(self) -> None:
+        self.pop()
+        if self.in_flight():
+            self.fail(self.in_flight()[-1])
+
+    def reject(self, pod: Oracle, rejecters: frozenset[str]) -> None:
         pod.rejections, pod.errors, pod.rejecters, pod.since = pod.rejections + 1, 0, rejecters, self.now
         pod.where = Place.UNSCHEDULABLE
         if any(wakes(event, rejecters) for event in pod.missed):
             pod.wake(self.now)
         self.queue.rejected(f"uid-{pod.name}", rejecters, self.now)
 
-    @precondition(lambda self: self.in_flight())
-    @rule(data=st.data())
-    def fail(self, data: st.DataObject) -> None:
-        pod = data.draw(st.sampled_from(self.in_flight()))
+    def fail(self, pod: Oracle) -> None:
         pod.errors, pod.since, pod.where = pod.errors + 1, self.now, Place.ERROR_BACKOFF
         self.queue.failed(f"uid-{pod.name}", self.now)
 
