@@ -302,7 +302,7 @@ class PackingMachine(RuleBasedStateMachine):
 
 
 PackingMachine.TestCase.settings = settings(
-    max_examples=80,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

@@ -296,6 +296,31 @@ def test_a_member_of_a_placed_gang_preempts_for_itself_and_never_its_mates():
     assert uids(world.ask(late, phase=PREEMPTING)) == ["u-low"]
 
 
+def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
+    """The hold moves to where the member preempts, and does not come back while it does."""
+    world = World(*(node(f"n{i}", gpu=4) for i in range(2)))
+    gang = [member(f"m{i}", "g", 2, gpu=4, priority=1) for i in range(2)]
+    world.submit(*gang)
+    world.run(gang[0])
+    world.delete_node("n1")
+    world.add_node(node("n2", gpu=4))
+    world.bound(pod("low", gpu=4), "n2")
+    assert world.preempt(gang[1], world.ask(gang[1], phase=PREEMPTING)) == ("u-low",)
+    assert world.algorithm.inspect()["nodes"]["n2"]["heldFor"] == ["gang ns/g"]
+    world.delete("u-low")
+    assert world.run(gang[1]) == "n2"
+
+
+def test_the_preemptor_keeps_its_room_when_its_record_changes():
+    world, high = preempting_world()
+    world.delete("u-low")
+    world.algorithm.delete_unallocated_pod(high)
+    world.algorithm.add_unallocated_pod(high)
+    equal = pod("equal", gpu=1, priority=1)
+    world.submit(equal)
+    assert world.ask(equal).reason.text == "room is held for pod ns/high"
+
+
 # -- against brute force -----------------------------------------------------------------------------------------
 
 
