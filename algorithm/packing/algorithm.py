@@ -122,7 +122,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         with Trial(self._state.cluster) as trial:
             node = seat(trial, member, pod.uid, offer)
             if node is None and self._release_lower(trial, pod, gang):
-                node = trial.best(member.demand, offer)
+                node = seat(trial, member, pod.uid, offer)
             return node
 
     def _holds_good(self, pod: Pod, node: str) -> bool:

@@ -89,16 +89,21 @@ def _seat_in_order(trial: Trial, members: Sequence[Member], asking: str, offered
 
 
 def seat(trial: Trial, member: Member, asking: str, offered: Allowed) -> str | None:
-    """Takes a node for one member in the trial: where room is held for it, else the best offered one."""
+    """Takes a node for one member in the trial: where room is held for it, else the best offered one.
+
+    If there is none, what is held for it stays held: its victims may still run.
+    """
     hold = member.hold
     demand = member.demand
+    before = trial.mark()
     trial.release(hold)
-    node = None
     if hold is not None and trial.room_on(hold.node, demand) and _may_use(trial, hold.node, member, asking, offered):
-        node = hold.node
+        node: str | None = hold.node
     else:
         node = trial.cluster.best(demand, offered)
-    if node is not None:
+    if node is None:
+        trial.back_to(before)
+    else:
         trial.take(node, demand)
     return node
 

@@ -224,8 +224,9 @@ class PackingMachine(RuleBasedStateMachine):
         whole = gang is not None and not self.oracle.allocated_of(gang)
         if isinstance(answer, Bind):
             assert answer.node in offered
-            assert fits(self.oracle.room(answer.node, asking=record), taken(record))
-            if whole:
+            if not whole:
+                assert fits(self.oracle.room(answer.node, asking=record), taken(record))
+            else:
                 self.check_plan(record, json.loads(dict(answer.annotations)["waggle.dev/gang-plan"])["seats"])
         elif not whole:
             assert not [n for n in offered if fits(self.oracle.room(n, asking=record), taken(record))]

@@ -311,6 +311,19 @@ def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
     assert world.run(gang[1]) == "n2"
 
 
+def test_mates_do_not_take_what_is_held_for_a_member_whose_victims_still_run():
+    world = World(node("a", gpu=4), node("b", gpu=2))
+    world.bound(pod("low", gpu=2), "a")
+    large = member("large", "g", 2, gpu=4, priority=1)
+    small = [member(f"small{i}", "g", 2, gpu=2, priority=1) for i in range(2)]
+    world.submit(large, *small)
+    assert world.preempt(large, world.ask(large, phase=PREEMPTING)) == ("u-low",)
+    assert world.ask(small[0]).reason.code is Code.GANG_DOES_NOT_FIT
+    world.delete("u-low")
+    assert world.run(small[0]) == "b"
+    assert world.run(large) == "a"
+
+
 def test_the_preemptor_keeps_its_room_when_its_record_changes():
     world, high = preempting_world()
     world.delete("u-low")
