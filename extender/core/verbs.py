@@ -51,14 +51,14 @@ class Verbs:
         self.policy = transitions.policy
         self.teller = transitions.teller
         self.counts = counts
-        self._passed: OrderedDict[str, FilterRequested] = OrderedDict()
+        self._passed: OrderedDict[str, Pod] = OrderedDict()
 
     # -- filter ---------------------------------------------------------------------------------------------------
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
         pod = event.pod
         if not self.policy.ours(pod):
-            self._remember_passed(event)
+            self._remember_passed(pod)
             return [FilterAnswer(untouched=True)]
         entry = self.t.roster.get(pod.uid)
         if entry is not None and entry.state is State.BOUND:
@@ -97,9 +97,10 @@ class Verbs:
         self.t.move(entry, State.WAITING, now, Facts("kube-scheduler asks for it"))
         return entry
 
-    def _remember_passed(self, event: FilterRequested) -> None:
-        self._passed[event.pod.uid] = event
-        self._passed.move_to_end(event.pod.uid)
+    def _remember_passed(self, pod: Pod) -> None:
+        """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names."""
+        self._passed[pod.uid] = pod
+        self._passed.move_to_end(pod.uid)
         if len(self._passed) > PASSED:
             self._passed.popitem(last=False)
 
@@ -150,7 +151,7 @@ class Verbs:
 
     def _filter_again(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         if entry.node in nodes:
-            if self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
+            if not self.t.in_flight(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
                 entry.reading = None
             return self._answer_placed(entry, True, now)
         if self.t.in_flight(entry):
@@ -305,21 +306,20 @@ class Verbs:
         return None
 
     def _cannot_adopt(self, event: BindRequested) -> Reason | None:
-        """Bind of a pod that we know nothing of: only if it passed a filter, untouched, with this node among them."""
+        """Bind of a pod that we know nothing of: only if it passed a filter, untouched, and the node exists."""
         if self.t.cache.removed(event.uid):
             return reason(Code.BIND_GONE)
         passed = self._passed.get(event.uid)
         namesake = self.t.roster.named(event.key)
         if namesake is not None:
             return reason(Code.UID_MISMATCH, uid=namesake.uid)
-        if passed is not None and passed.pod.key == event.key and event.node in passed.nodes:
-            return None
-        return reason(Code.NEVER_PROPOSED, node=event.node)
+        if passed is None or passed.key != event.key:
+            return reason(Code.NEVER_PROPOSED, node=event.node)
+        return None if self.t.cache.node(event.node) else reason(Code.NODE_UNKNOWN)
 
     def _adopt(self, event: BindRequested, now: float) -> Entry:
-        passed = self._passed.pop(event.uid)
-        entry = Entry(passed.pod)
-        placed = passed.pod.placed(event.node)
+        entry = Entry(self._passed.pop(event.uid))
+        placed = entry.pod.placed(event.node)
         self.t.move(entry, State.BINDING, now, Facts("none of ours, bound through us", placed=placed))
         return entry
 

@@ -236,3 +236,11 @@ def test_a_node_event_between_filter_and_bind_changes_nothing(heart: Heart) -> N
     p = placed(heart)
     heart.handle(NodeSeen(node("a", cpu=100)))
     assert only(heart.bind(p, "a"), WriteBinding).node == "a"
+
+
+def test_a_filter_after_the_write_does_not_put_off_its_verification(heart: Heart) -> None:
+    p = placed(heart)
+    heart.finish(writing(heart, p), OutcomeKind.DONE)
+    heart.now += 50
+    assert heart.filter(p, "a").node == "a"
+    assert only(heart.tick(11), ReadPod)

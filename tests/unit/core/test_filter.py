@@ -7,7 +7,7 @@ import pytest
 
 from algorithm.reasons import Code
 from extender.core.events import FilterAnswer, NodeGone, PodGone, ReadPod, Synced, WriteBinding
-from tests.support.heart import Heart, only
+from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
 
 
@@ -295,10 +295,14 @@ class TestPodsOfOthers:
         assert heart.state(p) == "Unknown"
         assert heart.algorithm.free("a") == 4000
 
-    def test_a_node_that_was_not_offered_to_it_is_not_bound(self, heart: Heart) -> None:
+    def test_it_is_not_bound_to_a_node_that_does_not_exist(self, heart: Heart) -> None:
+        """The API server would take that binding."""
         p = pod("p")
-        heart.filter(p, "a")
-        assert not [x for x in heart.bind(p, "b") if isinstance(x, WriteBinding)]
+        heart.filter(p, "a", "nowhere")
+        assert error_of(heart.bind(p, "nowhere")) == Code.NODE_UNKNOWN
+
+    def test_it_is_not_bound_if_it_never_passed(self, heart: Heart) -> None:
+        assert error_of(heart.bind(pod("p"), "a")) == Code.NEVER_PROPOSED
 
     def test_by_resource_the_name_alone_counts(self) -> None:
         heart = Heart(resource="example.com/gpu")
