@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Extra arguments of the tool that a target runs: make demo ARGS=--stay
 ARGS ?=
+MINUTES ?= 5
 
 # Your pip settings (index, proxy, certificates) are used; only what cannot work inside a venv is switched off.
 export PIP_USER := 0
@@ -14,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench demo e2e lock clean
+.PHONY: help install test lint bench soak demo e2e lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +33,9 @@ lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 
 bench: $(INSTALLED) ## measure; prints a table of ratios
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(INSTALLED) ## simulate clusters full of faults for MINUTES (default 5); prints what was survived
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs being placed (ARGS=--stay keeps it up)
 	@$(BIN)/waggle demo $(ARGS)

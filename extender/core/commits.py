@@ -80,6 +80,7 @@ class Commits:
         if pod.uid != entry.uid:
             return self._vanished(entry, OutcomeKind.STALE, now)
         if pod.node_name or pod.finished:
+            self.t.ledger.renew(event.token, now=now, lease=self.policy.lease)
             return self.informed.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)

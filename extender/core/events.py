@@ -217,7 +217,11 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WriteBinding:
-    """POST the Binding with UID and annotations. Reported by BindFinished."""
+    """POST the Binding with UID and annotations. Reported by BindFinished.
+
+    It must not leave later than `valid_for` seconds after it was given (then: THROTTLED). The heart does not wait for
+    ever; a write that still lay in a queue when its place was given to somebody else would bind two pods to it.
+    """
 
     token: int
     namespace: str
@@ -225,6 +229,7 @@ class WriteBinding:
     uid: str
     node: str
     annotations: Pairs = ()
+    valid_for: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +244,14 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """POST an Eviction with UID precondition. Reported by EvictFinished."""
+    """POST an Eviction with UID precondition. Reported by EvictFinished. Not to be sent after `valid_for` seconds."""
 
     token: int
     namespace: str
     name: str
     uid: str
     preemptor: PodKey
+    valid_for: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,34 +48,31 @@ class Informed:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
             out = self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=entry.informed)
             entry = None
-        return out + self._reconcile(entry, pod, now)
+        return out + self._reconcile(entry, pod, now, informed=True)
 
     def _late(self) -> list[Instruction]:
         self.counts["late_events", "pod"] += 1
         return []
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
-        """A live read found it; that is as good as an event, but not the informer's word."""
-        informed = entry.informed
-        out = self._reconcile(entry, pod, now)
-        entry.informed = informed
-        return out
+        """A live read found it; that is as good as an event, but the informer has yet to show it."""
+        return self._reconcile(entry, pod, now, informed=False)
 
-    def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
+    def _reconcile(self, entry: Entry | None, pod: Pod, now: float, *, informed: bool) -> list[Instruction]:
         if pod.finished:
             self.t.cache.remove_pod(pod.uid)
             return [] if entry is None else self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
         if pod.node_name:
-            return self._bound(entry, pod, now)
+            return self._bound(entry, pod, now, informed=informed)
         return self._unbound(entry, pod, now)
 
-    def _bound(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
+    def _bound(self, entry: Entry | None, pod: Pod, now: float, *, informed: bool) -> list[Instruction]:
         """Whoever waits for the bind learns it here too: the event may be quicker than the write's own answer."""
         entry = entry or Entry(pod)
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost)
         freed = entry.state is State.BINDING and lost is not None
-        entry.informed = True
+        entry.informed = entry.informed or informed
         self.t.move(entry, State.BOUND, now, Facts("shown bound", placed=pod))
         entry.pod = pod
         return out + (self.room_freed(now) if freed else [])

@@ -175,7 +175,8 @@ class Lifecycle:
             return "the algorithm was never told of its place"
         if entry.uid in self.teller.unallocated:
             return "the algorithm thinks that it waits"
-        return "" if bool(entry.token) == (entry.state is State.BINDING) else f"hold {entry.token} does not belong here"
+        needs_hold = entry.state is State.BINDING or not entry.informed
+        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
 
 
 def _not_ready(event: FilterRequested | PreemptRequested | BindRequested) -> Instruction:

@@ -19,7 +19,10 @@ class Policy:
     lease: float = 60.0
     #: Until a verification that failed or was not answered is tried again.
     verify: float = 5.0
-    #: Until we look for ourselves what became of a write or a read that was never reported.
+    #: How long a write may wait to be sent.
+    write_validity: float = 20.0
+    #: Until we look for ourselves what became of a write or a read that was never reported. Must be longer than a write
+    #: may wait and then take, or it could arrive after it was given up.
     write_timeout: float = 60.0
     #: Write the binding after that many filter calls that no bind followed; 0 is never.
     force_bind_after: int = 0

@@ -33,7 +33,7 @@ What each state holds:
     Preempting  a leased hold               -                   unallocated + preempting
     Binding     a leased hold (committing:  assumed             allocated
                 no expiry)
-    Bound       -                           added               allocated
+    Bound       a hold until informed       added               allocated
 """
 
 from __future__ import annotations
@@ -162,12 +162,12 @@ class Transitions:
         if facts.placed.node_name == entry.node:
             self.ledger.confirm(entry.token)
             self.drop_token(entry)
-            self._hear_bound(entry, facts.placed)
+            self._hear_bound(entry, facts.placed, now)
             return
         self._leave_binding(entry)
         self.recover(entry, now, facts)
 
-    def recover(self, entry: Entry, _now: float, facts: Facts) -> None:
+    def recover(self, entry: Entry, now: float, facts: Facts) -> None:
         """Found bound, not through us: after a restart, or somebody else did it."""
         assert facts.placed is not None
         if entry.state is State.UNKNOWN:
@@ -179,24 +179,29 @@ class Transitions:
         self.cache.add_pod(facts.placed)
         entry.placed = facts.placed
         entry.victims = ()
-        self._settle(entry)
+        self._settle(entry, now)
 
     def update_bound(self, entry: Entry, now: float, facts: Facts) -> None:
         """A bound pod changed; a different node cannot be, and is believed all the same."""
         assert facts.placed is not None
         if facts.placed.node_name == entry.node:
-            self._hear_bound(entry, facts.placed)
+            self._hear_bound(entry, facts.placed, now)
         else:
             self.recover(entry, now, facts)
 
-    def _hear_bound(self, entry: Entry, placed: Pod) -> None:
+    def _hear_bound(self, entry: Entry, placed: Pod, now: float) -> None:
         self.teller.changed_in_place(placed)
         self.cache.add_pod(placed)
         entry.placed = placed
-        self._settle(entry)
+        self._settle(entry, now)
 
-    def _settle(self, entry: Entry) -> None:
+    def _settle(self, entry: Entry, now: float) -> None:
+        """A bound pod that only a live read has shown is held until the informer shows it: it may be gone by then."""
         entry.reason, entry.nodes, entry.unanswered = None, {}, 0
+        if entry.informed:
+            self.release_hold(entry)
+        elif not entry.token:
+            self._acquire(entry, now)
 
     # -- out ------------------------------------------------------------------------------------------------------
 

@@ -273,7 +273,8 @@ class Verbs:
         self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
         found = [self.t.cache.pod(victim.uid) for victim in victims if victim not in asked]
         self.counts["victims", "evicted"] += len(found)
-        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key) for pod in found if pod]
+        valid = self.policy.write_validity
+        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid) for pod in found if pod]
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
@@ -339,7 +340,8 @@ class Verbs:
         entry.reading = None
         self.t.unresolved[entry.uid] = now + self.policy.write_timeout
         pod = entry.placed
-        return [WriteBinding(entry.token, pod.namespace, pod.name, pod.uid, pod.node_name, entry.annotations)]
+        valid = self.policy.write_validity
+        return [WriteBinding(entry.token, pod.namespace, pod.name, pod.uid, pod.node_name, entry.annotations, valid)]
 
 
 def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:

@@ -80,10 +80,11 @@ class CommitterStats:
 class _Job:
     """One urgent instruction on its way; whoever claims it first reports it."""
 
-    __slots__ = ("_claimed", "_lock", "exchange", "instruction", "stopped")
+    __slots__ = ("_claimed", "_lock", "exchange", "given", "instruction", "stopped")
 
-    def __init__(self, instruction: Urgent) -> None:
+    def __init__(self, instruction: Urgent, given: float) -> None:
         self.instruction = instruction
+        self.given = given
         self.exchange: Exchange | None = None
         self.stopped = False
         self._claimed = False
@@ -147,7 +148,7 @@ class Committer:
             if self._stopping.is_set():
                 self._stats.refused += 1
             elif isinstance(instruction, Urgent):
-                self._urgent.put(_Job(instruction))
+                self._urgent.put(_Job(instruction, self._clock()))
             elif self._hints.qsize() < _MOST_HINTS:
                 self._hints.put(instruction)
             else:
@@ -216,6 +217,9 @@ class Committer:
                     self._in_flight.discard(job)
 
     def _carry_out(self, job: _Job) -> None:
+        if not isinstance(job.instruction, ReadPod) and self._clock() > job.given + job.instruction.valid_for:
+            self._finish(job, Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0))
+            return
         match job.instruction:
             case WriteBinding() as write:
                 self._finish(job, self._patiently(job, writes.bind(write))[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from extender.core.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from tests.support.heart import Heart
+from extender.core.events import NodeGone, NodeSeen, PodGone, PodSeen, ReadPod, Synced
+from tests.support.heart import Heart, only
 from tests.support.objects import node, pod
 
 
@@ -180,3 +180,23 @@ def test_the_story_of_a_pod_names_every_step(heart: Heart) -> None:
     told = " / ".join(heart.lifecycle.story(p.uid))
     for step in ("Unknown -> Waiting", "Waiting -> Binding on a", "is being written", "Binding -> Bound on a"):
         assert step in told
+
+
+def test_a_bound_pod_that_only_a_read_has_shown_is_verified_until_the_informer_shows_it(heart: Heart) -> None:
+    """Created, bound and deleted while the watch was down: no list will ever tell of its end."""
+    p = pod("p")
+    heart.filter(p, "a")
+    heart.read(only(heart.tick(61), ReadPod).token, pod("p", on="a"))
+    assert heart.state(p) == "Bound"
+    heart.read(only(heart.tick(61), ReadPod).token, pod("p", on="a"))
+    assert heart.state(p) == "Bound"
+    heart.read(only(heart.tick(61), ReadPod).token, None)
+    assert heart.state(p) == "Unknown"
+    assert heart.algorithm.free("a") == 4000
+
+
+def test_once_the_informer_shows_it_nothing_is_verified_any_more(heart: Heart) -> None:
+    heart.filter(pod("p"), "a")
+    heart.read(only(heart.tick(61), ReadPod).token, pod("p", on="a"))
+    heart.see(pod("p", on="a"))
+    assert not heart.tick(1000)
