@@ -64,6 +64,8 @@ class Commits:
             case OutcomeKind.REJECTED:
                 return self._rejected(entry, outcome.detail, now)
             case OutcomeKind.LOST | OutcomeKind.UNKNOWN:
+                if outcome.kind is OutcomeKind.UNKNOWN:
+                    entry.doubt_until = now + self.policy.arrival
                 entry.lost = outcome.detail or "conflict" if outcome.kind is OutcomeKind.LOST else ""
                 return [self._read_outcome(entry, now)]
 
@@ -136,10 +138,13 @@ class Commits:
         return answers + self.informed.pod_gone(entry, "the API server has it no more", now)
 
     def _rejected(self, entry: Entry, detail: str, now: float) -> list[Instruction]:
+        """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
+        shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
+        if now < entry.doubt_until:
+            return [*self._hold_again(entry, why, now), shown]
         answers = self.informed.answer_binds(entry, why)
         self.informed.let_go(entry, why, now)
-        shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
         return [*answers, shown, *self.informed.room_freed(now)]
 
     def _committing(self, token: int) -> Entry | None:
@@ -158,6 +163,7 @@ class Commits:
         for uid in [uid for uid, at in self.t.unresolved.items() if at <= now]:
             entry = self.t.roster.get(uid)
             if entry is not None:
+                entry.doubt_until = now + self.policy.arrival
                 out.append(self._read_outcome(entry, now))
         return out
 
@@ -166,6 +172,9 @@ class Commits:
             self.counts["holds", "preemption_expired"] += 1
             self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
             return self.informed.room_freed(now)
+        if now < entry.doubt_until:
+            self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
+            return []
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
         entry.reading = Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN
         return [_read(entry)]

@@ -76,6 +76,8 @@ class Entry:
     binds: list[int] = field(default_factory=list)
     #: Why a live read is under way. None also when its answer is of no interest any more.
     reading: Why | None = None
+    #: BINDING: a write was sent and not answered; until this time it may yet arrive, seconds.
+    doubt_until: float = float("-inf")
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
     nudged_at: float = float("-inf")

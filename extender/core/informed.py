@@ -102,7 +102,7 @@ class Informed:
 
     def _unbound_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """Expected until the bind is confirmed. A pod that is being deleted will never be bound."""
-        if pod.terminating and not self.t.in_flight(entry):
+        if pod.terminating and not self.t.is_insisted(entry, now):
             return self.pod_gone(entry, "it is being deleted", now, bury=False)
         return []
 
@@ -149,7 +149,7 @@ class Informed:
         freed = False
         why = reason(Code.NODE_DELETED, node=event.name)
         for entry in self.t.roster:
-            if entry.state is State.BINDING and entry.node == event.name and not self.t.in_flight(entry):
+            if entry.state is State.BINDING and entry.node == event.name and not self.t.is_insisted(entry, now):
                 self.let_go(entry, why, now)
                 freed = True
         self.t.teller.drop_node(event.name)

@@ -19,6 +19,8 @@ class Policy:
     lease: float = 60.0
     #: Until a verification that failed or was not answered is tried again.
     verify: float = 5.0
+    #: How long a write that was sent and not answered may yet arrive: kube-apiserver's --request-timeout.
+    arrival: float = 60.0
     #: How long a write may wait to be sent.
     write_validity: float = 20.0
     #: Until we look for ourselves what became of a write or a read that was never reported. Must be longer than a write

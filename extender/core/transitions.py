@@ -198,6 +198,7 @@ class Transitions:
     def _settle(self, entry: Entry, now: float) -> None:
         """A bound pod that only a live read has shown is held until the informer shows it: it may be gone by then."""
         entry.reason, entry.nodes, entry.unanswered = None, {}, 0
+        entry.doubt_until = float("-inf")
         if entry.informed:
             self.release_hold(entry)
         elif not entry.token:
@@ -233,10 +234,14 @@ class Transitions:
         entry.reading = None
         entry.lost = ""
 
-    def in_flight(self, entry: Entry) -> bool:
-        """Whether its binding is being written, or is written and not confirmed yet: the place is insisted on."""
+    def is_writing(self, entry: Entry) -> bool:
+        """Whether its binding is being written, or is written and not confirmed yet."""
         hold = self.ledger.get(entry.token)
         return hold is not None and hold.state is not HoldState.HELD
+
+    def is_insisted(self, entry: Entry, now: float) -> bool:
+        """Whether its place must not be given up: a write is under way, or was sent and may yet arrive."""
+        return self.is_writing(entry) or now < entry.doubt_until
 
     def _leave_binding(self, entry: Entry) -> None:
         """Whatever becomes of the pod, its proposed place is free."""
@@ -246,6 +251,7 @@ class Transitions:
         self.teller.end_allocation(entry.uid)
         entry.placed = None
         entry.unanswered = 0
+        entry.doubt_until = float("-inf")
 
 
 _Act = Callable[[Transitions, Entry, float, Facts], None]

@@ -151,10 +151,10 @@ class Verbs:
 
     def _filter_again(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         if entry.node in nodes:
-            if not self.t.in_flight(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
+            if not self.t.is_writing(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
                 entry.reading = None
             return self._answer_placed(entry, True, now)
-        if self.t.in_flight(entry):
+        if self.t.is_insisted(entry, now):
             return [_refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))]
         if self.policy.force_bind_unoffered and not _is_trial(entry, nodes):
             return self._answer_placed(entry, False, now)

@@ -64,9 +64,7 @@ from tests.soak.links import Faults, Informer, Line
 
 GPU = "example.com/gpu"
 GPUS = 4
-POLICY = Policy(lease=20, verify=2, write_validity=5, write_timeout=15)
-#: An API server applies a write within this time after it was sent, or never: its own time-out. Less than a lease.
-ARRIVAL = 12.0
+POLICY = Policy(lease=20, verify=2, write_validity=5, write_timeout=15, arrival=12)
 HIGHEST = 1000
 EPOCH = 1_790_000_000.0
 
@@ -180,7 +178,7 @@ class World:
         if self.now > command.given + write.valid_for:
             return Outcome(OutcomeKind.THROTTLED, "waited too long")
         if fault == "applied late":
-            self._timed.append(_Timed(self.now + self.rng.uniform(0, ARRIVAL), lambda: self._write(write, "")))
+            self._timed.append(_Timed(self.now + self.rng.uniform(0, POLICY.arrival), lambda: self._write(write, "")))
             return Outcome(OutcomeKind.UNKNOWN)
         return self._write(write, fault)
 

@@ -8,6 +8,7 @@ from algorithm.reasons import Code
 from extender.core.events import (
     BindAnswer,
     BindRequested,
+    NodeGone,
     NodeSeen,
     Nudge,
     OutcomeKind,
@@ -244,3 +245,49 @@ def test_a_filter_after_the_write_does_not_put_off_its_verification(heart: Heart
     heart.now += 50
     assert heart.filter(p, "a").node == "a"
     assert only(heart.tick(11), ReadPod)
+
+
+class TestAWriteThatMayYetArrive:
+    """Sent, not answered, and not there when read back: until the API server has given it up it may still be done."""
+
+    def in_doubt(self, heart: Heart):
+        p = placed(heart)
+        read = only(heart.finish(writing(heart, p), OutcomeKind.UNKNOWN), ReadPod)
+        heart.read(read.token, p)
+        return p
+
+    def test_a_second_write_that_is_rejected_does_not_free_the_place(self, heart: Heart) -> None:
+        p = self.in_doubt(heart)
+        out = heart.finish(writing(heart, p), OutcomeKind.REJECTED, "forbidden")
+        assert error_of(out) == Code.BIND_REJECTED
+        assert heart.algorithm.free("a") == 3000
+
+    def test_another_offer_does_not_move_it(self, heart: Heart) -> None:
+        answer = heart.filter(self.in_doubt(heart), "b")
+        assert answer.reason is not None
+        assert answer.reason.code is Code.BIND_IN_FLIGHT
+
+    def test_a_deleted_node_does_not_free_it(self, heart: Heart) -> None:
+        p = self.in_doubt(heart)
+        heart.handle(NodeGone("a"))
+        assert heart.state(p) == "Binding"
+
+    def test_a_lease_that_is_shorter_does_not_free_it(self) -> None:
+        heart = Heart(lease=5)
+        heart.see(node("a"))
+        p = self.in_doubt(heart)
+        assert not heart.tick(50), "nothing is verified while it may arrive"
+        heart.read(only(heart.tick(11), ReadPod).token, p)
+        assert heart.state(p) == "Waiting"
+
+    def test_when_it_arrives_it_is_bound_where_it_was_expected(self, heart: Heart) -> None:
+        p = self.in_doubt(heart)
+        heart.finish(writing(heart, p), OutcomeKind.REJECTED, "forbidden")
+        heart.see(pod("p", on="a"))
+        assert heart.state(p) == "Bound"
+
+
+def test_a_write_is_not_worth_sending_any_more_long_before_it_is_given_up(heart: Heart) -> None:
+    p = placed(heart)
+    write = only(heart.bind(p, "a"), WriteBinding)
+    assert write.valid_for < heart.lifecycle.policy.write_timeout / 2

@@ -129,6 +129,21 @@ def test_a_binding_that_times_out_is_unknown(server: ScriptedServer, reports: Re
     api.close()
 
 
+@pytest.mark.parametrize("write", [bind(), Evict(1, "default", "p", "uid-p", PodKey("default", "x"))])
+def test_a_write_that_waited_too_long_is_not_sent(
+    server: ScriptedServer, api: ApiServer, reports: Reports, write: WriteBinding | Evict
+) -> None:
+    """Its place may be somebody else's by now."""
+    times = iter([0.0, write.valid_for + 0.1])
+    committer = Committer(api, workers=1, report=reports, clock=lambda: next(times, 100.0))
+    try:
+        committer.submit(write)
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
+        assert server.requests == []
+    finally:
+        committer.stop(WAIT)
+
+
 def test_a_throttled_binding_is_tried_again_before_it_is_reported(
     server: ScriptedServer, api: ApiServer, reports: Reports
 ) -> None:
