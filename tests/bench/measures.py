@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from statistics import fmean
 
 from tests.bench.client import Binders, Cluster, Connection, expect_no_error, proposed
 from tests.bench.report import Decisions, Filter
@@ -37,7 +38,7 @@ class Bench:
         self._sample = Requests(scale, min(_SAMPLE, scale.nodes))
         self._longest_round: dict[Requests, float] = {}
         self._serial = count()
-        self._event_rates: list[float] = []
+        self._event_rate = 0.0
         self._bind_rates: list[float] = []
 
     def close(self) -> None:
@@ -49,20 +50,20 @@ class Bench:
         offers = [Requests(self._scale, size) for size in self._scale.names]
         offers.append(Requests(self._scale, self._scale.items, items=True))
         self._round(offers[0])  # warms up
-        filters = [each for offer in offers for each in self._filter(offer, offer is offers[-1])]
+        filters = [each for offer in offers for each in self._filter(offer)]
         with self._churn():
-            filters += [each for offer in offers for each in self._filter(offer, offer is offers[-1], load=True)]
+            filters += [each for offer in offers for each in self._filter(offer, load=True)]
         return filters, [self._decisions(offer) for offer in (self._sample, offers[-2])]
 
     def rates(self) -> tuple[float, float]:
         """Events and binds a second that the load really had."""
-        return _mean(self._event_rates), _mean(self._bind_rates)
+        return self._event_rate, fmean(self._bind_rates)
 
     # -- filter against the floor ---------------------------------------------------------------------------------
 
-    def _filter(self, offer: Requests, items: bool, *, load: bool = False) -> Iterator[Filter]:
+    def _filter(self, offer: Requests, *, load: bool = False) -> Iterator[Filter]:
         results = {
-            kind: Filter(kind=kind, offered=offer.count, items=items, load=load) for kind in ("placed", "refused")
+            kind: Filter(kind=kind, offered=offer.count, items=offer.items, load=load) for kind in ("placed", "refused")
         }
         self._say(f"{results['placed'].offer}{', beside load' if load else ''}")
         for _ in range(self._scale.rounds_beside_load if load else self._scale.rounds):
@@ -120,7 +121,7 @@ class Bench:
         before, began = self._cluster.churn(EVENTS_PER_SECOND), time.monotonic()
         yield
         seconds = time.monotonic() - began
-        self._event_rates.append((self._cluster.churn(0) - before) / seconds)
+        self._event_rate = (self._cluster.churn(0) - before) / seconds
 
     @contextmanager
     def _binding(self, places: dict[str, str]) -> Iterator[None]:
@@ -164,7 +165,3 @@ class Bench:
             result.rates.append(len(names) / (time.monotonic() - began))
             self._cluster.clear()
         return result
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -110,7 +110,7 @@ class Requests:
 
     def __init__(self, scale: Scale, count: int, *, items: bool = False) -> None:
         rng = random.Random(count)
-        self.count = count
+        self.count, self.items = count, items
         self._next = 0
         numbers = rng.sample(range(scale.nodes), count)
         self._offers = []
