@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand, short_of
@@ -51,15 +52,23 @@ def _lacking(code: Code, resources: tuple[str, ...]) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The reasons of some nodes, None where a node has room; `shared` is the one that all have, if there is such."""
+    """The reasons of some nodes, in their order, None where a node has room; `kinds` are the different ones."""
 
     names: Sequence[str]
     whys: list[Reason | None]
-    shared: Reason | None
+    kinds: set[Reason | None]
+
+    @property
+    def shared(self) -> Reason | None:
+        """The one reason that all nodes have, if there is such."""
+        return self.whys[0] if len(self.kinds) == 1 else None
 
     def nodes(self) -> dict[str, Reason]:
         """The reasons by name, without the nodes that have room."""
-        return {name: why for name, why in zip(self.names, self.whys, strict=True) if why is not None}
+        given = dict(zip(self.names, self.whys, strict=True))
+        if None in self.kinds:
+            return {name: why for name, why in given.items() if why is not None}
+        return cast("dict[str, Reason]", given)
 
 
 class Refusals:
@@ -77,7 +86,7 @@ class Refusals:
             rooms = self._cluster.rooms
             whys = [why or (None if name in rooms else UNKNOWN) for name, why in zip(names, whys, strict=True)]
             kinds = set(whys)
-        return Told(names, whys, whys[0] if len(kinds) == 1 else None)
+        return Told(names, whys, kinds)
 
     def kinds(self, demand: Demand, names: Sequence[str]) -> list[Reason]:
         """The different reasons among these nodes, in no order that means anything."""
