@@ -72,6 +72,10 @@ class Phase(StrEnum):
     PREEMPTING = "Preempting"
 
 
+#: So many questions cost less than a set of 5,000 names.
+_FEW_QUESTIONS = 3
+
+
 class SuggestedNodes(Sequence[str]):
     """The names of the offered nodes: an immutable sequence with a cheap `in`.
 
@@ -79,13 +83,18 @@ class SuggestedNodes(Sequence[str]):
     offer only a sample of what would fit, only one node (a trial), or names that you have not been told of.
     """
 
-    __slots__ = ("_names", "_set")
+    __slots__ = ("_asked", "_names", "_set")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: tuple[str, ...] = tuple(names)
         self._set: frozenset[str] | None = None
+        self._asked = 0
 
     def __contains__(self, name: object) -> bool:
+        # Mostly a good guess is asked about, once or twice: comparing texts is then cheaper than hashing all of them.
+        self._asked += 1
+        if self._set is None and self._asked <= _FEW_QUESTIONS:
+            return name in self._names
         return name in self.as_set()
 
     def as_set(self) -> frozenset[str]:

@@ -77,7 +77,7 @@ class Code(StrEnum):
     BAD_REQUEST = "BadRequest", "{detail}"
 
 
-class Reason(msgspec.Struct, frozen=True, gc=False):
+class Reason(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """One code with its parameters. Make it with `reason()`, which checks that the parameters fit the template."""
 
     code: Code

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from algorithm.interface import SuggestedNodes
 
-_FEW_QUESTIONS = 3
 _FEW_NODES = 16
 
 
@@ -20,22 +19,13 @@ class Allowed(Protocol):
 
 
 class Offer:
-    """The nodes that kube-scheduler offered for one pod.
+    """The nodes that kube-scheduler offered for one pod."""
 
-    Hashing 5,000 names costs a quarter millisecond. The index mostly proposes a node that was offered, so the first
-    few questions are answered by comparing texts, and only who asks more often pays for the set.
-    """
-
-    __slots__ = ("_asked", "_names", "few", "nodes")
+    __slots__ = ("few", "nodes")
 
     def __init__(self, nodes: SuggestedNodes) -> None:
         self.nodes = nodes
-        self._names = nodes[:]
-        self._asked = 0
-        self.few = self._names if len(self._names) <= _FEW_NODES else None
+        self.few = nodes[:] if len(nodes) <= _FEW_NODES else None
 
     def __call__(self, name: str) -> bool:
-        self._asked += 1
-        if self._asked <= _FEW_QUESTIONS:
-            return name in self._names
         return name in self.nodes

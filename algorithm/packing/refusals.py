@@ -7,14 +7,16 @@ again. What is remembered cannot be observed: the answers are those of a fresh l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
 
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand, short_of
 from algorithm.packing.nodes import Cluster, NodeRoom
 from algorithm.reasons import Code, Reason, reason
 
-_REMEMBERED = 4
+_REMEMBERED = 16
 _SHOWN = 3
 
 UNKNOWN = reason(Code.NODE_UNKNOWN)
@@ -34,19 +36,39 @@ def refusal(room: NodeRoom, demand: Demand) -> Reason | None:
         return None
     never = short_of(demand, room.allocatable)
     if never:
-        return reason(Code.NODE_LACKS_RESOURCE, resources=never)
+        return _lacking(Code.NODE_LACKS_RESOURCE, tuple(never))
     if room.holds:
         held = room.held()
         if all(held.get(name, 0) >= missing for name, missing in short.items()):
             return reason(Code.HELD_FOR_OTHERS, holder=some(hold.holder for hold in room.holds.values()))
-    return _TOO_MANY if short.keys() == {PODS} else reason(Code.INSUFFICIENT, resources=short)
+    return _TOO_MANY if short.keys() == {PODS} else _lacking(Code.INSUFFICIENT, tuple(short))
 
 
-class Told(NamedTuple):
-    """The reasons of some nodes by name; `shared` is the one that all nodes asked about have, if there is such."""
+@lru_cache(maxsize=1024)
+def _lacking(code: Code, resources: tuple[str, ...]) -> Reason:
+    """Made once for thousands of nodes: to make one costs more than all else that is done for a node."""
+    return reason(code, resources=resources)
 
-    shared: Reason | None
-    nodes: dict[str, Reason]
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The reasons of some nodes, in their order, None where a node has room; `kinds` are the different ones."""
+
+    names: Sequence[str]
+    whys: list[Reason | None]
+    kinds: set[Reason | None]
+
+    @property
+    def shared(self) -> Reason | None:
+        """The one reason that all nodes have, if there is such."""
+        return self.whys[0] if len(self.kinds) == 1 else None
+
+    def nodes(self) -> dict[str, Reason]:
+        """The reasons by name, without the nodes that have room."""
+        given = dict(zip(self.names, self.whys, strict=True))
+        if None in self.kinds:
+            return {name: why for name, why in given.items() if why is not None}
+        return cast("dict[str, Reason]", given)
 
 
 class Refusals:
@@ -58,21 +80,17 @@ class Refusals:
 
     def of(self, demand: Demand, names: Sequence[str]) -> Told:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
-        refused = self._current(demand)
-        given = dict(zip(names, map(refused.get, names), strict=True))
-        # By identity: equal reasons are one object here, and hashing thousands of them would take longest of all.
-        kinds = {id(why) for why in given.values()}
-        if id(None) not in kinds:
-            nodes = cast("dict[str, Reason]", given)
-            return Told(next(iter(nodes.values())) if len(kinds) == 1 else None, nodes)
-        rooms = self._cluster.rooms
-        return Told(None, {name: why or UNKNOWN for name, why in given.items() if why or name not in rooms})
+        whys: list[Reason | None] = list(map(self._current(demand).get, names))
+        kinds = set(whys)
+        if None in kinds:
+            rooms = self._cluster.rooms
+            whys = [why or (None if name in rooms else UNKNOWN) for name, why in zip(names, whys, strict=True)]
+            kinds = set(whys)
+        return Told(names, whys, kinds)
 
     def kinds(self, demand: Demand, names: Sequence[str]) -> list[Reason]:
         """The different reasons among these nodes, in no order that means anything."""
-        refused = self._current(demand)
-        found = {id(why): why for why in map(refused.get, names) if why is not None}
-        return list(found.values())
+        return [why for why in set(map(self._current(demand).get, names)) if why is not None]
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""

@@ -6,7 +6,7 @@ The roster promises that a pod is found by UID, by name and by the token of its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -68,7 +68,7 @@ class Entry:
     victims: tuple[Victim, ...] = ()
     #: The dominant reason why it waits, and what was said of single nodes.
     reason: Reason | None = None
-    nodes: dict[str, Reason] = field(default_factory=dict)
+    nodes: Mapping[str, Reason] = field(default_factory=dict)
     #: Filter calls, ever; and those answered with a place that no bind has followed yet.
     attempts: int = 0
     unanswered: int = 0

@@ -11,6 +11,7 @@ the same token. An instruction whose report never comes (a crash) is repaired by
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -190,7 +191,7 @@ class FilterAnswer:
 
     node: str | None = None
     reason: Reason | None = None
-    nodes: dict[str, Reason] = field(default_factory=dict)
+    nodes: Mapping[str, Reason] = field(default_factory=dict)
     untouched: bool = False
     error: bool = False
 

@@ -178,7 +178,7 @@ class Verbs:
         if result.reason != entry.reason:
             entry.tell(now, f"refused: {result.reason.text}")
         entry.reason = result.reason
-        entry.nodes = dict(result.nodes) if isinstance(result, Wait) else {}
+        entry.nodes = result.nodes if isinstance(result, Wait) else {}
 
     def _fault(self, entry: Entry, fault: AlgorithmFault) -> FilterAnswer:
         self.counts["attempts", "error"] += 1
@@ -345,7 +345,7 @@ class Verbs:
 
 
 def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
-    return FilterAnswer(reason=why, nodes=dict(result.nodes) if isinstance(result, Wait) else {})
+    return FilterAnswer(reason=why, nodes=result.nodes if isinstance(result, Wait) else {})
 
 
 def _is_trial(entry: Entry, nodes: SuggestedNodes) -> bool:

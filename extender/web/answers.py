@@ -99,17 +99,14 @@ def _refusals(answer: FilterAnswer, names: Iterable[str]) -> tuple[dict[str, str
     if not answer.nodes:
         told = dict.fromkeys(names, shared.text)
         return (told, {}) if shared.preemptible else ({}, told)
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    # Making a text costs ten times as much as finding one, and few reasons stand for many nodes.
-    known: dict[Reason, tuple[dict[str, str], str]] = {}
-    for name in names:
-        why = answer.nodes.get(name, shared)
-        found = known.get(why)
-        if found is None:
-            found = known[why] = (failed if why.preemptible else unresolvable, why.text)
-        found[0][name] = found[1]
-    return failed, unresolvable
+    # Few reasons stand for many nodes: their texts are made once.
+    why_of = answer.nodes.get
+    texts = {why: why.text for why in {shared, *answer.nodes.values()}}
+    told = {name: texts[why_of(name, shared)] for name in names}
+    if all(why.preemptible for why in texts):
+        return told, {}
+    failed = {name: text for name, text in told.items() if why_of(name, shared).preemptible}
+    return failed, {name: text for name, text in told.items() if name not in failed}
 
 
 # -- the others -----------------------------------------------------------------------------------------------

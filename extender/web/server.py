@@ -112,6 +112,7 @@ def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nothing here asks who called
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=settings.keep_alive_seconds,

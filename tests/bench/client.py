@@ -1,0 +1,163 @@
+"""The caller: HTTP over connections that stay open, as kube-scheduler's are, with as little of its own as can be."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.bench.world import binding
+
+#: Connections that binds are posted on; kube-scheduler binds beside its loop.
+_BINDERS = 4
+
+
+class Process:
+    """One of the bench's servers: `python -m MODULE ARGUMENT`, up when it has said "ready URL"."""
+
+    def __init__(self, module: str, argument: str) -> None:
+        command = [sys.executable, "-m", module, argument]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith("ready "):
+            self._end()
+            raise RuntimeError(f"{module} did not start")
+        self.url = line.removeprefix("ready ").strip()
+
+    def _end(self) -> None:
+        self._process.communicate(timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+
+class Connection:
+    """One kept-alive connection. Header and body go out in one write."""
+
+    def __init__(self, url: str) -> None:
+        self._socket = socket.create_connection((urlsplit(url).hostname or "", urlsplit(url).port or 0), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """The answer's body. Raises RuntimeError if the status is not 200."""
+        head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        self._socket.sendall(b"%sContent-Length: %d\r\n\r\n%s" % (head.encode(), len(body), body))
+        received = bytearray()
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received += self._more()
+        first, *lines = bytes(received[:end]).split(b"\r\n")
+        length = sum(int(line[15:]) for line in lines if line[:15].lower() == b"content-length:")
+        while len(received) < end + 4 + length:
+            received += self._more()
+        answer = bytes(received[end + 4 :])
+        if b" 200 " not in first:
+            raise RuntimeError(f"{method} {path}: {first.decode()}: {answer[:300].decode()}")
+        return answer
+
+    def _more(self) -> bytes:
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise RuntimeError("the server closed the connection")
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Binders:
+    """Binds beside the measured calls, on connections of their own. `wait` raises what went wrong in any of them."""
+
+    def __init__(self, url: str) -> None:
+        self._queue: queue.Queue[tuple[str, str] | None] = queue.Queue()
+        self._failure: Exception | None = None
+        self._threads = [threading.Thread(target=self._work, args=(url,), daemon=True) for _ in range(_BINDERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def bind(self, name: str, node: str) -> None:
+        self._queue.put((name, node))
+
+    def wait(self) -> None:
+        """Until every bind is answered."""
+        self._queue.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, url: str) -> None:
+        connection = Connection(url)
+        while (each := self._queue.get()) is not None:
+            try:
+                expect_no_error(connection.call("POST", "/bind", binding(*each)))
+            except Exception as error:
+                self._failure = error
+            self._queue.task_done()
+        connection.close()
+
+
+class Cluster:
+    """What the bench tells its API server to do, and when the extender has seen it."""
+
+    def __init__(self, url: str, extender: str) -> None:
+        self._connection = Connection(url)
+        self._extender = Connection(extender)
+
+    def make(self, names: list[str]) -> None:
+        """These pods wait."""
+        self._connection.call("POST", "/bench/pods", msgspec.json.encode(names))
+
+    def clear(self) -> None:
+        """All of them are gone; returns when the extender has no proposal left that is not confirmed."""
+        give_up = time.monotonic() + 60
+        while self._gauge('waggle_cache_size{type="assumed_pods"}') > 0:
+            if time.monotonic() > give_up:
+                raise RuntimeError("bindings are not confirmed")
+            time.sleep(0.02)
+        self._connection.call("DELETE", "/bench/pods")
+        time.sleep(0.1)
+
+    def churn(self, rate: int) -> int:
+        """That many events a second from now on. Returns how many there were so far."""
+        return int(self._connection.call("POST", "/bench/churn", b"%d" % rate))
+
+    def _gauge(self, name: str) -> float:
+        lines = self._extender.call("GET", "/metrics").decode().splitlines()
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    def close(self) -> None:
+        self._connection.close()
+        self._extender.close()
+
+
+def expect_no_error(answer: bytes) -> None:
+    """Every verb's answer has an Error, empty if all is well."""
+    if b'"Error":""' not in answer[-12:]:
+        raise RuntimeError(f"the extender answered {answer[-500:].decode()}")
+
+
+def proposed(answer: bytes) -> str:
+    """The node that a filter answer names. Raises RuntimeError if it is not exactly one."""
+    found: dict[str, Any] = msgspec.json.decode(answer)
+    names = found["NodeNames"] or [item["metadata"]["name"] for item in (found["Nodes"] or {"items": []})["items"]]
+    if len(names) != 1 or found["Error"]:
+        raise RuntimeError(f"no single node was proposed: {answer[:500].decode()}")
+    return str(names[0])

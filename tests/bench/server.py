@@ -1,0 +1,66 @@
+"""The server that is measured: `waggle serve` as it is, with two routes more that are the floor.
+
+    python -m tests.bench.server API_SERVER_URL     (prints "ready URL"; ends when its standard input does)
+
+The floor decodes a filter request and encodes an answer of the same kind with the very functions that /filter uses,
+and decides nothing. What /filter takes longer is the heart and the algorithm.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from algorithm.reasons import Code, reason
+from extender.core.events import FilterAnswer
+from extender.logs import configure
+from extender.service import Service
+from extender.settings import Settings
+from extender.web.answers import encode_filter
+from extender.web.app import create_app
+from extender.web.body import read_body
+from extender.web.errors import JSON
+from extender.web.server import serve
+from extender.web.wire import decode_offer
+from tests.bench.cluster import end_with_input
+from tests.bench.world import GPU
+
+
+def add_floor(app: FastAPI, max_body: int) -> None:
+    """POST /floor/placed answers with the first node, /floor/refused refuses all for one reason."""
+    refusal = FilterAnswer(reason=reason(Code.INSUFFICIENT, resources=[GPU]))
+
+    async def placed(request: Request) -> Response:
+        offer = decode_offer(await read_body(request, max_body))
+        return Response(encode_filter(FilterAnswer(node=offer.names[0]), offer), media_type=JSON)
+
+    async def refused(request: Request) -> Response:
+        offer = decode_offer(await read_body(request, max_body))
+        return Response(encode_filter(refusal, offer), media_type=JSON)
+
+    app.add_api_route("/floor/placed", placed, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/floor/refused", refused, methods=["POST"], include_in_schema=False)
+
+
+def main(api_server: str) -> None:
+    settings = Settings.model_validate({"server": {"port": 0}, "cluster": {"server": api_server}})
+    configure(settings.log.model_copy(update={"level": "warning"}))
+    end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    service = Service(settings)
+    service.start()
+    while not service.runtime.readiness().ready:
+        time.sleep(0.05)
+    app = create_app(service.runtime, settings)
+    add_floor(app, settings.server.max_body_mib << 20)
+    serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True))
+    service.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

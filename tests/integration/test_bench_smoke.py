@@ -1,0 +1,57 @@
+"""The bench works: its smallest run, over real sockets and processes, and what it says of figures."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench.__main__ import main
+from tests.bench.report import Decisions, Filter, aims, as_json, show
+from tests.bench.world import QUICK
+
+
+def figures(*, filter_ms: float, decisions: float) -> tuple[list[Filter], list[Decisions]]:
+    """The floor takes 1 ms."""
+    rounds = [([filter_ms] * 3, [1.0] * 3)] * 2
+    filters = [Filter("placed", 5000, items=False, load=load, rounds=rounds) for load in (False, True)]
+    return filters, [Decisions(5000, [decisions])]
+
+
+def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    raw = json.loads((tmp_path / "raw.json").read_bytes())
+    measured = {(each["answer"], each["offered"], each["items"], each["load"]) for each in raw["filters"]}
+    offers = [*((count, False) for count in QUICK.names), (QUICK.items, True)]
+    assert measured == {
+        (kind, *offer, load) for kind in ("placed", "refused") for offer in offers for load in (False, True)
+    }
+    for each in raw["filters"]:
+        assert [len(calls) for part in each["rounds"] for calls in part.values()] == [QUICK.calls] * 2 * QUICK.rounds
+    assert all(rate > 0 for each in raw["decisions"] for rate in each["per_second"])
+    assert min(raw["load"].values()) > 0
+    assert "decisions per second" in capsys.readouterr().out
+
+
+def test_each_aim_is_held_against_its_figure() -> None:
+    assert [aim.met for aim in aims(*figures(filter_ms=2.0, decisions=300.0))] == [True, True, True]
+    assert [aim.met for aim in aims(*figures(filter_ms=2.1, decisions=299.0))] == [False, True, False]
+    assert [aim.met for aim in aims(*figures(filter_ms=10.1, decisions=300.0))] == [False, False, True]
+
+
+def test_the_aims_are_those_of_5000_names() -> None:
+    filters = [Filter("placed", 1000, items=False, load=False), Filter("placed", 5000, items=True, load=False)]
+    assert aims(filters, [Decisions(500, [1.0])]) == []
+
+
+def test_a_missed_aim_is_printed_and_written() -> None:
+    filters, decisions = figures(filter_ms=3.0, decisions=1000.0)
+    out = StringIO()
+    show(Console(file=out, width=120), filters, decisions, (500.0, 100.0))
+    assert "MISSED  p50 over the floor's, placed, 5,000 NodeNames: 3.00 (aim: at most 2)" in out.getvalue()
+    assert [aim["met"] for aim in as_json(filters, decisions, (500.0, 100.0))["aims"]] == [False, True, True]
