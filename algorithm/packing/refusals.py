@@ -1,20 +1,17 @@
-"""Why single nodes have no room for a pod, told for thousands of nodes at little cost.
-
-For the last few demands the reasons of all nodes are remembered, and only nodes that changed since are looked at
-again. What is remembered cannot be observed: the answers are those of a fresh look.
-"""
+"""Why single nodes have no room for a pod, told for thousands of nodes at little cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand, short_of
 from algorithm.packing.nodes import Cluster, NodeRoom
+from algorithm.packing.perdemand import PerDemand
 from algorithm.reasons import Code, Reason, reason
 
-_REMEMBERED = 4
 _SHOWN = 3
 
 UNKNOWN = reason(Code.NODE_UNKNOWN)
@@ -27,19 +24,29 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(ordered[:_SHOWN]) + (" and others" if len(ordered) > _SHOWN else "")
 
 
-def refusal(room: NodeRoom, demand: Demand) -> Reason | None:
-    """Why this known node has no room for `demand` now, None if it has."""
-    short = short_of(demand, room.free)
+def refusal(room: NodeRoom, demand: Demand, free: Mapping[str, int]) -> Reason | None:
+    """Why this known node has no room for `demand` with so much free, None if it has."""
+    short = short_of(demand, free)
     if not short:
         return None
     never = short_of(demand, room.allocatable)
     if never:
-        return reason(Code.NODE_LACKS_RESOURCE, resources=never)
+        return _about(Code.NODE_LACKS_RESOURCE, tuple(never))
     if room.holds:
         held = room.held()
         if all(held.get(name, 0) >= missing for name, missing in short.items()):
             return reason(Code.HELD_FOR_OTHERS, holder=some(hold.holder for hold in room.holds.values()))
-    return _TOO_MANY if short.keys() == {PODS} else reason(Code.INSUFFICIENT, resources=short)
+    return _TOO_MANY if short.keys() == {PODS} else _about(Code.INSUFFICIENT, tuple(short))
+
+
+@lru_cache(maxsize=1024)
+def _about(code: Code, resources: tuple[str, ...]) -> Reason:
+    """Made once for all nodes: making a reason costs ten times as much as finding it."""
+    return reason(code, resources=resources)
+
+
+def _look(room: NodeRoom, demand: Demand) -> Reason | None:
+    return UNKNOWN if room.node is None else refusal(room, demand, room.free)
 
 
 class Told(NamedTuple):
@@ -54,70 +61,32 @@ class Refusals:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._remembered: dict[Demand, _Remembered] = {}
+        self._refused = PerDemand(cluster, _look)
 
     def of(self, demand: Demand, names: Sequence[str]) -> Told:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
-        refused = self._current(demand)
+        refused = self._refused.of(demand)
         given = dict(zip(names, map(refused.get, names), strict=True))
-        # By identity: equal reasons are one object here, and hashing thousands of them would take longest of all.
-        kinds = {id(why) for why in given.values()}
+        # By identity first: nearly all equal reasons are one object, and hashing thousands would take longest of all.
+        kinds = {id(why): why for why in given.values()}
         if id(None) not in kinds:
             nodes = cast("dict[str, Reason]", given)
-            return Told(next(iter(nodes.values())) if len(kinds) == 1 else None, nodes)
+            different = set(kinds.values())
+            return Told(different.pop() if len(different) == 1 else None, nodes)
         rooms = self._cluster.rooms
         return Told(None, {name: why or UNKNOWN for name, why in given.items() if why or name not in rooms})
 
-    def kinds(self, demand: Demand, names: Sequence[str]) -> list[Reason]:
-        """The different reasons among these nodes, in no order that means anything."""
-        refused = self._current(demand)
-        found = {id(why): why for why in map(refused.get, names) if why is not None}
-        return list(found.values())
+    def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
+        """The different reasons among these nodes; on those in `changed` something else is free than now."""
+        refused = self._refused.of(demand)
+        found = {id(why): why for why in map(refused.get, [name for name in names if name not in changed])}
+        kinds = {why for why in found.values() if why is not None}
+        for name in changed.keys() & set(names):
+            room = self._cluster.known(name)
+            why = refusal(room, demand, changed[name]) if room is not None else None
+            kinds |= {why} if why is not None else set()
+        return kinds
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
-        for demand in tuple(self._remembered):
-            fresh = _Remembered(self._cluster)
-            fresh.refresh(self._cluster, demand)
-            self._cluster.watchers = [w for w in self._cluster.watchers if w is not fresh.changed]
-            assert self._current(demand) == fresh.refused, f"remembered refusals of {demand} are stale"
-
-    def _current(self, demand: Demand) -> Mapping[str, Reason]:
-        found = self._remembered.pop(demand, None)
-        if found is None:
-            self._forget_oldest()
-            found = _Remembered(self._cluster)
-        self._remembered[demand] = found
-        found.refresh(self._cluster, demand)
-        return found.refused
-
-    def _forget_oldest(self) -> None:
-        if len(self._remembered) >= _REMEMBERED:
-            oldest = self._remembered.pop(next(iter(self._remembered)))
-            self._cluster.watchers = [w for w in self._cluster.watchers if w is not oldest.changed]
-
-
-class _Remembered:
-    """The refusing nodes for one demand; `changed` are those to look at again."""
-
-    __slots__ = ("_kinds", "changed", "refused")
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.refused: dict[str, Reason] = {}
-        self.changed = set(cluster.rooms)
-        self._kinds: dict[Reason, Reason] = {}
-        cluster.watchers.append(self.changed)
-
-    def refresh(self, cluster: Cluster, demand: Demand) -> None:
-        for name in self.changed:
-            why = self._look(cluster.rooms.get(name), demand)
-            if why is None:
-                self.refused.pop(name, None)
-            else:
-                self.refused[name] = self._kinds.setdefault(why, why)
-        self.changed.clear()
-
-    def _look(self, room: NodeRoom | None, demand: Demand) -> Reason | None:
-        if room is None:
-            return None
-        return UNKNOWN if room.node is None else refusal(room, demand)
+        self._refused.validate()
