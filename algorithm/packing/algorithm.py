@@ -285,7 +285,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
 def _wait(dominant: Reason, told: Told) -> Wait:
     """Nodes need no word of their own if the dominant reason is that of all of them."""
-    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.nodes)
+    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node())
 
 
 def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:

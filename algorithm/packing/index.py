@@ -180,7 +180,7 @@ class FreeIndex:
         entries = bucket.by_cpu if lead == CPU else bucket.by_memory
         for position in self._range(entries, least):
             name = entries[position][-1]
-            if fits(demand, free_of(name)) and allowed(name):
+            if allowed(name) and fits(demand, free_of(name)):
                 yield entries[position]
                 return
 

@@ -26,16 +26,19 @@ class Offer:
     few questions are answered by comparing texts, and only who asks more often pays for the set.
     """
 
-    __slots__ = ("_asked", "_names", "few", "nodes")
+    __slots__ = ("_asked", "_names", "_set", "few", "nodes")
 
     def __init__(self, nodes: SuggestedNodes) -> None:
         self.nodes = nodes
         self._names = nodes[:]
+        self._set: frozenset[str] | None = None
         self._asked = 0
         self.few = self._names if len(self._names) <= _FEW_NODES else None
 
     def __call__(self, name: str) -> bool:
-        self._asked += 1
-        if self._asked <= _FEW_QUESTIONS:
-            return name in self._names
-        return name in self.nodes
+        if self._set is None:
+            self._asked += 1
+            if self._asked <= _FEW_QUESTIONS:
+                return name in self._names
+            self._set = self.nodes.as_set()
+        return name in self._set

@@ -13,7 +13,7 @@ from algorithm.packing.demand import Demand
 from algorithm.packing.nodes import Cluster, NodeRoom
 
 #: Demands that are remembered. Each costs a third of a megabyte with 5,000 nodes.
-REMEMBERED = 16
+REMEMBERED = 64
 
 T = TypeVar("T")
 

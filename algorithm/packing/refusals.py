@@ -26,34 +26,51 @@ def some(names: Iterable[str]) -> str:
 
 def refusal(room: NodeRoom, demand: Demand, free: Mapping[str, int]) -> Reason | None:
     """Why this known node has no room for `demand` with so much free, None if it has."""
-    short = short_of(demand, free)
+    short = [name for name, amount in demand if free.get(name, 0) < amount]
     if not short:
         return None
-    never = short_of(demand, room.allocatable)
+    never = [name for name in short if room.allocatable.get(name, 0) < dict(demand)[name]]
     if never:
-        return _about(Code.NODE_LACKS_RESOURCE, tuple(never))
+        return _lacks(tuple(never))
     if room.holds:
         held = room.held()
-        if all(held.get(name, 0) >= missing for name, missing in short.items()):
+        if all(held.get(name, 0) >= missing for name, missing in short_of(demand, free).items()):
             return reason(Code.HELD_FOR_OTHERS, holder=some(hold.holder for hold in room.holds.values()))
-    return _TOO_MANY if short.keys() == {PODS} else _about(Code.INSUFFICIENT, tuple(short))
+    return _insufficient(tuple(short))
+
+
+# Made once for all nodes: making a reason costs ten times as much as finding it.
 
 
 @lru_cache(maxsize=1024)
-def _about(code: Code, resources: tuple[str, ...]) -> Reason:
-    """Made once for all nodes: making a reason costs ten times as much as finding it."""
-    return reason(code, resources=resources)
+def _lacks(resources: tuple[str, ...]) -> Reason:
+    return reason(Code.NODE_LACKS_RESOURCE, resources=resources)
+
+
+@lru_cache(maxsize=1024)
+def _insufficient(resources: tuple[str, ...]) -> Reason:
+    return _TOO_MANY if resources == (PODS,) else reason(Code.INSUFFICIENT, resources=resources)
 
 
 def _look(room: NodeRoom, demand: Demand) -> Reason | None:
     return UNKNOWN if room.node is None else refusal(room, demand, room.free)
 
 
+def _different(reasons: Iterable[Reason | None]) -> set[Reason | None]:
+    """By identity first: nearly all equal reasons are one object, and hashing thousands would take longest of all."""
+    by_identity = {id(why): why for why in reasons}
+    return set(by_identity.values())
+
+
 class Told(NamedTuple):
-    """The reasons of some nodes by name; `shared` is the one that all nodes asked about have, if there is such."""
+    """The reasons of some nodes; `shared` is the one that all nodes asked about have, if there is such."""
 
     shared: Reason | None
-    nodes: dict[str, Reason]
+    names: Sequence[str]
+    reasons: Sequence[Reason]
+
+    def by_node(self) -> dict[str, Reason]:
+        return dict(zip(self.names, self.reasons, strict=True))
 
 
 class Refusals:
@@ -66,26 +83,22 @@ class Refusals:
     def of(self, demand: Demand, names: Sequence[str]) -> Told:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
         refused = self._refused.of(demand)
-        given = dict(zip(names, map(refused.get, names), strict=True))
-        # By identity first: nearly all equal reasons are one object, and hashing thousands would take longest of all.
-        kinds = {id(why): why for why in given.values()}
-        if id(None) not in kinds:
-            nodes = cast("dict[str, Reason]", given)
-            different = set(kinds.values())
-            return Told(different.pop() if len(different) == 1 else None, nodes)
+        found = list(map(refused.get, names))
+        kinds = _different(found)
+        if None not in kinds:
+            return Told(kinds.pop() if len(kinds) == 1 else None, names, cast("list[Reason]", found))
         rooms = self._cluster.rooms
-        return Told(None, {name: why or UNKNOWN for name, why in given.items() if why or name not in rooms})
+        told = [(name, why or UNKNOWN) for name, why in zip(names, found, strict=True) if why or name not in rooms]
+        return Told(None, [name for name, _ in told], [why for _, why in told])
 
     def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
         """The different reasons among these nodes; on those in `changed` something else is free than now."""
         refused = self._refused.of(demand)
-        found = {id(why): why for why in map(refused.get, [name for name in names if name not in changed])}
-        kinds = {why for why in found.values() if why is not None}
+        kinds = _different(map(refused.get, [name for name in names if name not in changed]))
         for name in changed.keys() & set(names):
             room = self._cluster.known(name)
-            why = refusal(room, demand, changed[name]) if room is not None else None
-            kinds |= {why} if why is not None else set()
-        return kinds
+            kinds.add(refusal(room, demand, changed[name]) if room is not None else UNKNOWN)
+        return {why for why in kinds if why is not None}
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
