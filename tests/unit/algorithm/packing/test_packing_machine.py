@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from algorithm.interface import Bind, Preempt, Wait
+from algorithm.interface import Bind, Preempt, SuggestedNodes, Wait
 from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
 
 MINIMUMS = {"g": 2, "h": 3}
@@ -192,6 +192,16 @@ class PackingMachine(RuleBasedStateMachine):
         self.check(record, answer, offered, PREEMPTING)
         if isinstance(answer, Preempt):
             self.world.preempt(record, answer)
+
+    @precondition(lambda self: len(self.world.waiting) > 1)
+    @rule(leave_out=picks)
+    def all_are_asked_again(self, leave_out):
+        """As after every cluster event: what the first ones are told may be remembered for the others."""
+        offered = SuggestedNodes(self.offered(leave_out))
+        for phase in (FILTERING, PREEMPTING):
+            for record in self.world.waiting.values():
+                answer = self.world.algorithm.schedule(record, offered, phase)
+                assert answer == self.world.algorithm.fork().schedule(record, offered, phase)
 
     @precondition(lambda self: self.world.preempting)
     @rule(pick=picks, how=st.sampled_from(["victims go", "gives up"]))
