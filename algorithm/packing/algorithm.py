@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+import msgspec
+
 from algorithm.interface import (
     Bind,
     Phase,
@@ -27,14 +29,19 @@ from algorithm.interface import (
     Wait,
 )
 from algorithm.model import Node, Pairs, Pod
-from algorithm.packing.demand import demand_of
-from algorithm.packing.gangs import Gang, GangKey, membership
+from algorithm.packing.counting import enough_free, filled
+from algorithm.packing.demand import Demand, demand_of, least_of, size
+from algorithm.packing.gangs import Gang, GangKey, face_of, membership
+from algorithm.packing.memo import Memo, Question
+from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.offer import Offer
+from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
 from algorithm.packing.refusals import Refusals, Told, some
 from algorithm.packing.settings import PackingSettings
 from algorithm.packing.state import State
+from algorithm.packing.summary import summary
 from algorithm.packing.trial import Trial
 from algorithm.reasons import Code, Reason, reason
 
@@ -48,7 +55,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def __init__(self, settings: PackingSettings | None = None) -> None:
         self.settings = settings or PackingSettings()
         self._state = State(spread=self.settings.strategy == "spread")
+        self._start_memories()
+
+    def _start_memories(self) -> None:
+        """What makes answers fast and cannot be observed."""
+        self._memo = Memo()
         self._refusals = Refusals(self._state.cluster)
+        self._fullness = PerDemand(self._state.cluster, _fullness)
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -76,8 +89,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._state.free(pod.uid)
 
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
-        self._state.free(old.uid)
-        self._state.allocate(new)
+        self._state.update(old, new)
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
         self._state.preempt(pod, victims)
@@ -92,18 +104,32 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if not suggested_nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
+        faces = None if gang is None else gang.faces()
+        question = self._question(pod, gang, phase)
+        known = self._memo.recall(self._state.generation, question, faces, suggested_nodes)
+        if known is not None:
+            return known
+        answer = self._decide(pod, gang, Offer(suggested_nodes), phase)
+        return answer if isinstance(answer, Bind) else self._memo.keep(question, faces, suggested_nodes, answer)
+
+    def _decide(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
         if gang is None or gang.minimum == 1 or gang.allocated:
-            return self._schedule_one(pod, gang, Offer(suggested_nodes), phase)
-        return self._schedule_gang(pod, gang, Offer(suggested_nodes), phase)
+            return self._schedule_one(pod, gang, offer, phase)
+        return self._schedule_gang(pod, gang, offer, phase)
+
+    def _question(self, pod: Pod, gang: Gang | None, phase: Phase) -> Question:
+        own = pod.uid in self._state.holds or pod.uid in self._state.preemptions
+        key = None if gang is None else gang.key
+        return Question(phase, demand_of(pod.requests), pod.priority, pod.may_preempt, key, pod.uid if own else "")
 
     def _gang(self, pod: Pod, key: GangKey, minimum: int) -> Gang:
         """The gang as it is with this record of the pod, which may be newer than the one that was told."""
         known = self._state.gangs.gangs.get(key)
-        if known is not None and known.waiting.get(pod.uid) == pod:
+        if known is not None and known.faces().get(pod.uid) == face_of(pod, minimum):
             return known
         gang = known.copy() if known is not None else Gang(key)
-        gang.waiting[pod.uid] = pod
-        gang.minimums[pod.uid] = minimum
+        gang.waiting.pop(pod.uid, None)
+        gang.add(msgspec.structs.replace(pod, node_name=""), minimum)
         return gang
 
     # -- one pod ----------------------------------------------------------------------------------------------
@@ -166,17 +192,28 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> tuple[Seating, str]:
         """Seats for the gang, and if there are none, what is missing."""
         with Trial(self._state.cluster) as trial:
+            self._release_lower(trial, pod, gang)
+            enough = enough_free(trial, members, offer, gang.minimum)
+        if not enough:
+            hardest = max(members, key=lambda member: (size(member.demand), member.demand))
+            full = filled(self._state.cluster, least_of(member.demand for member in members), offer)
+            return Seating(left_out=hardest), self._what_is_missing(hardest.demand, offer, full)
+        return self._seat_each(pod, gang, members, offer)
+
+    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> tuple[Seating, str]:
+        with Trial(self._state.cluster) as trial:
             seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
             if seating.left_out is None:
                 return seating, ""
-            why = self._what_is_missing(seating.left_out, offer)
+            left_out, full = seating.left_out, trial.changed()
             trial.back_to(0)
             if self._release_lower(trial, pod, gang):
                 seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
-            return seating, why
+        return seating, "" if seating.left_out is None else self._what_is_missing(left_out.demand, offer, full)
 
-    def _what_is_missing(self, member: Member, offer: Offer) -> str:
-        kinds = self._refusals.kinds(member.demand, offer.nodes)
+    def _what_is_missing(self, demand: Demand, offer: Offer, full: Mapping[str, Mapping[str, int]]) -> str:
+        """What one more member of this demand lacks, with so much free on the nodes that the others fill."""
+        kinds = self._refusals.kinds(demand, offer.nodes, full)
         short = {name for kind in kinds for name in _resources(kind)}
         if short:
             return f"insufficient {', '.join(sorted(short))}"
@@ -224,33 +261,31 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """How full each known node would be with the pod on it, in tenths (to spread: how empty)."""
-        demand = demand_of(pod.requests)
-        scores = {}
-        for name in nodes:
-            room = self._state.cluster.known(name)
-            if room is not None:
-                full = _fullness(room.allocatable, room.free, dict(demand))
-                scores[name] = full if self.settings.strategy == "pack" else 10 - full
-        return scores
+        full = self._fullness.of(demand_of(pod.requests))
+        if self.settings.strategy == "pack":
+            return {name: full[name] for name in nodes if name in full}
+        return {name: 10 - full[name] for name in nodes if name in full}
 
     def inspect(self) -> Mapping[str, Any]:
-        return {"strategy": self.settings.strategy, **self._state.inspect()}
+        """A summary; what runs on which node is known to the extender as well, and shown by /v1/inspect/nodes."""
+        return {"strategy": self.settings.strategy, **summary(self._state)}
 
     def fork(self) -> Self:
         twin = type(self)(self.settings)
         twin._state = self._state.copy()
-        twin._refusals = Refusals(twin._state.cluster)
+        twin._start_memories()
         return twin
 
     def validate(self) -> None:
         """Derives every invariant again. Raises AssertionError saying what differs."""
         self._state.validate()
         self._refusals.validate()
+        self._fullness.validate()
 
 
 def _wait(dominant: Reason, told: Told) -> Wait:
     """Nodes need no word of their own if the dominant reason is that of all of them."""
-    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.nodes())
+    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node())
 
 
 def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
@@ -266,11 +301,14 @@ def _resources(kind: Reason) -> list[str]:
     return dict(kind.params)["resources"].split(", ") if kind.code is Code.INSUFFICIENT else []
 
 
-def _fullness(allocatable: Mapping[str, int], free: Mapping[str, int], demand: Mapping[str, int]) -> int:
-    """0..10: the mean share, over what the pod asks for, that would be taken on the node."""
-    shares = [
-        min(1.0, max(0.0, (allocatable[name] - free[name] + amount) / allocatable[name]))
-        for name, amount in demand.items()
-        if allocatable.get(name, 0) > 0
-    ]
-    return int(10 * sum(shares) / len(shares)) if shares else 0
+def _fullness(room: NodeRoom, demand: Demand) -> int | None:
+    """0..10: the mean share, over what the pod asks for, that would be taken on the node; None if it is not known."""
+    if room.node is None:
+        return None
+    shares, kinds = 0.0, 0
+    for name, amount in demand:
+        most = room.allocatable.get(name, 0)
+        if most > 0:
+            shares += min(1.0, max(0.0, (most - room.free[name] + amount) / most))
+            kinds += 1
+    return int(10 * shares / kinds) if kinds else 0

@@ -49,6 +49,15 @@ def total(demands: Iterable[Demand]) -> dict[str, int]:
     return summed
 
 
+def least_of(demands: Iterable[Demand]) -> Demand:
+    """What each of these takes at least: with equal ones, exactly that."""
+    different = set(demands)
+    if len(different) == 1:
+        return different.pop()
+    least = [(name, min(dict(demand).get(name, 0) for demand in different)) for name in total(different)]
+    return tuple(sorted((name, amount) for name, amount in least if amount))
+
+
 def size(demand: Demand) -> tuple[int, ...]:
     """Larger means harder to place: extended resources count before cpu and memory."""
     amounts = dict(demand)

@@ -122,10 +122,19 @@ def read_plan(pod: Pod) -> Plan:
     return Plan(generation, {uid: node for uid, node in seats.items() if isinstance(node, str) and node})
 
 
+#: What a decision reads of a waiting member.
+Face = tuple[object, ...]
+
+
+def face_of(pod: Pod, minimum: int) -> Face:
+    """Records of one pod that have the same face are the same to every decision."""
+    return pod.requests, pod.priority, pod.created, pod.namespace, pod.name, minimum
+
+
 class Gang:
     """One gang: its members by UID, waiting and allocated, and the plans that the latter carry."""
 
-    __slots__ = ("_plans", "allocated", "key", "minimums", "waiting")
+    __slots__ = ("_faces", "_plans", "allocated", "key", "minimums", "waiting")
 
     def __init__(self, key: GangKey) -> None:
         self.key = key
@@ -134,6 +143,7 @@ class Gang:
         #: What each member declares; they should agree, the highest counts.
         self.minimums: dict[str, int] = {}
         self._plans: dict[str, Plan] = {}
+        self._faces: dict[str, Face] | None = None
 
     @property
     def minimum(self) -> int:
@@ -155,7 +165,14 @@ class Gang:
         planned = self.plan.seats
         return {uid: planned[uid] for uid in self.waiting if uid in planned} if planned else {}
 
+    def faces(self) -> Mapping[str, Face]:
+        """All that a decision reads of the waiting members, by UID. Not changed any more once it is given out."""
+        if self._faces is None:
+            self._faces = {uid: face_of(pod, self.minimums[uid]) for uid, pod in self.waiting.items()}
+        return self._faces
+
     def add(self, pod: Pod, minimum: int) -> None:
+        self._faces = None
         self.minimums[pod.uid] = minimum
         if not pod.node_name:
             self.waiting[pod.uid] = pod
@@ -166,6 +183,7 @@ class Gang:
             self._plans[pod.uid] = plan
 
     def remove(self, pod: Pod) -> None:
+        self._faces = None
         (self.allocated if pod.node_name else self.waiting).pop(pod.uid)
         self._plans.pop(pod.uid, None) if pod.node_name else None
         del self.minimums[pod.uid]

@@ -122,6 +122,16 @@ class FreeIndex:
         ]
         return min(ranked)[1][-1] if ranked else None
 
+    def roomy(self, demand: Demand) -> Iterator[str]:
+        """Nodes that may have room for `demand`, in no order that means anything: no other node has."""
+        buckets = self._fitting(demand)
+        amounts = dict(demand)
+        lead = self._scarcer(buckets, amounts)
+        for bucket in buckets:
+            entries = bucket.by_cpu if lead == CPU else bucket.by_memory
+            for position in self._range(entries, amounts.get(lead, 0)):
+                yield entries[position][-1]
+
     def _entries(self, name: str, free: Mapping[str, int]) -> tuple[_Entry, _Entry]:
         sign = self._sign
         cpu, memory, pods = sign * free.get(CPU, 0), sign * free.get(MEMORY, 0), sign * free.get(PODS, 0)

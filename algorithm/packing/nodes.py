@@ -13,8 +13,9 @@ it appears. Only known nodes are in the index.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Self
 
 from algorithm.model import Node, Pod
@@ -23,6 +24,8 @@ from algorithm.packing.index import FreeIndex
 from algorithm.packing.offer import Allowed
 
 _NOTHING: Mapping[str, int] = {}
+#: So many changes are remembered at most; who comes later than that looks at every node again.
+_JOURNAL = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Hold:
 class NodeRoom:
     """One node name: the node, if it is known, and all that counts on it."""
 
-    __slots__ = ("allocatable", "free", "holds", "lowest", "name", "node", "pods")
+    __slots__ = ("allocatable", "free", "holds", "name", "node", "pods", "taken")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,8 +51,13 @@ class NodeRoom:
         self.free: dict[str, int] = {}
         self.pods: dict[str, Pod] = {}
         self.holds: dict[str, Hold] = {}
-        #: The lowest priority among the pods; None without pods.
-        self.lowest: int | None = None
+        #: What the pods take, by their priority.
+        self.taken: dict[int, dict[str, int]] = {}
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest priority among the pods; None without pods."""
+        return min(self.taken, default=None)
 
     @property
     def schedulable(self) -> bool:
@@ -59,6 +67,27 @@ class NodeRoom:
     @property
     def empty(self) -> bool:
         return self.node is None and not self.pods and not self.holds
+
+    def could_fit(self, demand: Demand, below: int) -> bool:
+        """Whether there would be room if all pods of a priority below `below` were gone. False is certain."""
+        for name, amount in demand:
+            missing = amount - self.free.get(name, 0)
+            if missing > 0 and missing > self._taken_below(name, below):
+                return False
+        return True
+
+    def seats(self, demand: Demand, below: int | None = None) -> int:
+        """How many pods of this demand there is room for, if all pods of a priority below `below` were gone."""
+        return max(
+            0,
+            min(
+                (self.free.get(name, 0) + (0 if below is None else self._taken_below(name, below))) // amount
+                for name, amount in demand
+            ),
+        )
+
+    def _taken_below(self, name: str, below: int) -> int:
+        return sum(taken.get(name, 0) for priority, taken in self.taken.items() if priority < below)
 
     def used(self) -> dict[str, int]:
         return total(demand_of(pod.requests) for pod in self.pods.values())
@@ -76,7 +105,8 @@ class NodeRoom:
 
     def copy(self) -> NodeRoom:
         twin = NodeRoom(self.name)
-        twin.node, twin.lowest = self.node, self.lowest
+        twin.node = self.node
+        twin.taken = {priority: taken.copy() for priority, taken in self.taken.items()}
         twin.allocatable = self.allocatable
         twin.free = self.free.copy()
         twin.pods, twin.holds = self.pods.copy(), self.holds.copy()
@@ -104,33 +134,43 @@ class Cluster:
         self.index = FreeIndex(spread=spread)
         #: (lowest priority on the node, node name) of every known node with pods, sorted.
         self.by_priority: list[tuple[int, str]] = []
-        #: Everybody who remembers something about nodes gets the names of those that changed into a set of his own.
-        self.watchers: list[set[str]] = []
+        #: How many changes there have been. Trials do not count: they are undone.
+        self.generation = 0
+        #: The names of the nodes that changed last, the newest change at the end.
+        self._journal: list[str] = []
+        #: Sums: what the known nodes have, what all pods take, what is held.
+        self.allocatable: dict[str, int] = {}
+        self.used: dict[str, int] = {}
+        self.held: dict[str, int] = {}
 
     def copy(self) -> Self:
         twin = type(self)(spread=self.spread)
         twin.rooms = {name: room.copy() for name, room in self.rooms.items()}
         twin.index = self.index.copy()
         twin.by_priority = self.by_priority.copy()
+        twin.allocatable, twin.used, twin.held = self.allocatable.copy(), self.used.copy(), self.held.copy()
         return twin
 
     # -- nodes ------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
-        """A node that is new, or changed."""
+        """A node that is new, or changed. A change of nothing that counts here, a heartbeat's, is no change."""
         room = self._room(node.name)
-        self._out(room)
-        room.node = node
-        room.allocatable = dict(node.allocatable)
-        room.free = room.derived_free()
-        self._in(room)
+        if room.node is not None and _counts(room.node) == _counts(node):
+            room.node = node
+            return
+        self._set_node(room, node)
 
     def drop_node(self, name: str) -> None:
         """The node is gone; its pods and holds stay under its name."""
-        room = self._room(name)
+        self._set_node(self._room(name), None)
+
+    def _set_node(self, room: NodeRoom, node: Node | None) -> None:
         self._out(room)
-        room.node = None
-        room.allocatable = {}
+        _add(self.allocatable, room.allocatable.items(), -1)
+        room.node = node
+        room.allocatable = {} if node is None else dict(node.allocatable)
+        _add(self.allocatable, room.allocatable.items(), 1)
         room.free = room.derived_free()
         self._in(room)
 
@@ -144,25 +184,35 @@ class Cluster:
         """The pod takes room on its node."""
         room = self._room(pod.node_name)
         self._out(room)
+        demand = demand_of(pod.requests)
         room.pods[pod.uid] = pod
-        room.lowest = pod.priority if room.lowest is None else min(room.lowest, pod.priority)
-        _shift(room, demand_of(pod.requests), -1)
+        _add(room.taken.setdefault(pod.priority, {}), demand, 1)
+        _add(self.used, demand, 1)
+        _shift(room, demand, -1)
         self._in(room)
 
     def displace(self, pod: Pod) -> None:
         """The pod, as it was placed, takes room no more."""
         room = self._room(pod.node_name)
         self._out(room)
+        demand = demand_of(pod.requests)
         del room.pods[pod.uid]
-        if pod.priority == room.lowest:
-            room.lowest = min((other.priority for other in room.pods.values()), default=None)
-        _shift(room, demand_of(pod.requests), 1)
+        _add(room.taken[pod.priority], demand, -1)
+        if not room.taken[pod.priority]:
+            del room.taken[pod.priority]
+        _add(self.used, demand, -1)
+        _shift(room, demand, 1)
         self._in(room)
+
+    def replace(self, pod: Pod) -> None:
+        """A newer record of a placed pod, which takes the same as before."""
+        self.rooms[pod.node_name].pods[pod.uid] = pod
 
     def hold(self, hold: Hold) -> None:
         room = self._room(hold.node)
         self._out(room)
         room.holds[hold.uid] = hold
+        _add(self.held, hold.demand, 1)
         _shift(room, hold.demand, -1)
         self._in(room)
 
@@ -170,15 +220,20 @@ class Cluster:
         room = self._room(hold.node)
         self._out(room)
         del room.holds[hold.uid]
+        _add(self.held, hold.demand, -1)
         _shift(room, hold.demand, 1)
         self._in(room)
 
     def shift(self, name: str, demand: Demand, sign: int) -> None:
         """Only `free` changes, and the index with it: for trials, which undo it."""
         room = self._room(name)
-        self._out(room)
+        if room.node is None:
+            _shift(room, demand, sign)
+            self._forget_if_empty(room)
+            return
+        self.index.remove(name, room.free)
         _shift(room, demand, sign)
-        self._in(room)
+        self.index.add(name, room.free)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -192,15 +247,22 @@ class Cluster:
             return self.index.best_of((name for name in allowed.few if self.known(name)), demand, self.free_of)
         return self.index.best(demand, allowed, self.free_of)
 
-    def with_lower_pods(self, priority: int) -> Iterator[NodeRoom]:
-        """Known nodes that run a pod of lower priority, the lowest first, then by name."""
-        for lowest, name in self.by_priority:
+    def with_lower_pods(self, priority: int, start: int = 0) -> Iterator[NodeRoom]:
+        """Known nodes that run a pod of lower priority, the lowest first, then by name; `start` are left out."""
+        for lowest, name in islice(self.by_priority, start, None):
             if lowest >= priority:
                 return
             yield self.rooms[name]
 
     def has_lower_pods(self, priority: int) -> bool:
         return bool(self.by_priority) and self.by_priority[0][0] < priority
+
+    def changed_since(self, generation: int) -> set[str] | None:
+        """The names of the nodes that changed after that generation; None if that is too long ago to tell."""
+        since = self.generation - generation
+        if since > len(self._journal):
+            return None
+        return set(self._journal[len(self._journal) - since :])
 
     # -- bookkeeping ------------------------------------------------------------------------------------------
 
@@ -218,13 +280,18 @@ class Cluster:
             del self.by_priority[bisect_left(self.by_priority, (room.lowest, room.name))]
 
     def _in(self, room: NodeRoom) -> None:
-        for changed in self.watchers:
-            changed.add(room.name)
+        self.generation += 1
+        self._journal.append(room.name)
+        if len(self._journal) > 2 * _JOURNAL:
+            del self._journal[:_JOURNAL]
         if room.node is not None:
             self.index.add(room.name, room.free)
             if room.lowest is not None:
                 insort(self.by_priority, (room.lowest, room.name))
-        elif room.empty:
+        self._forget_if_empty(room)
+
+    def _forget_if_empty(self, room: NodeRoom) -> None:
+        if room.empty:
             del self.rooms[room.name]
 
     def validate(self) -> None:
@@ -233,13 +300,43 @@ class Cluster:
         for name, room in self.rooms.items():
             assert not room.empty, f"{name}: an empty room was kept"
             assert room.free == {k: v for k, v in room.derived_free().items() if v or k in room.allocatable}, name
-            assert room.lowest == min((pod.priority for pod in room.pods.values()), default=None), name
+            assert room.taken == _by_priority(room.pods.values()), name
             assert all(pod.node_name == name for pod in room.pods.values()), name
             assert all(hold.node == name for hold in room.holds.values()), name
         expected = {name: self.index.expected(name, room.free) for name, room in known.items()}
         assert self.index.contents() == expected, "index differs from the nodes"
         order = sorted((room.lowest, name) for name, room in known.items() if room.lowest is not None)
         assert self.by_priority == order, "order by priority differs from the nodes"
+        assert self.allocatable == _sum(dict(room.allocatable) for room in known.values()), "sum of what nodes have"
+        assert self.used == _sum(room.used() for room in self.rooms.values()), "sum of what pods take"
+        assert self.held == _sum(room.held() for room in self.rooms.values()), "sum of what is held"
+
+
+def _counts(node: Node) -> tuple[object, ...]:
+    """All of a node that decisions depend on."""
+    return node.allocatable, node.ready, node.unschedulable
+
+
+def _by_priority(pods: Iterable[Pod]) -> dict[int, dict[str, int]]:
+    taken: dict[int, dict[str, int]] = {}
+    for pod in pods:
+        _add(taken.setdefault(pod.priority, {}), demand_of(pod.requests), 1)
+    return taken
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for each in amounts:
+        _add(summed, each.items(), 1)
+    return summed
+
+
+def _add(total: dict[str, int], amounts: Iterable[tuple[str, int]], sign: int) -> None:
+    """Adds, and leaves out what comes to nothing."""
+    for name, amount in amounts:
+        total[name] = total.get(name, 0) + sign * amount
+        if not total[name]:
+            del total[name]
 
 
 def _shift(room: NodeRoom, demand: Demand, sign: int) -> None:

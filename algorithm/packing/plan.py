@@ -43,7 +43,7 @@ class Seating:
 
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    """Those with a hold, then by size, the asking one first of its size, then by age."""
+    """Those with a hold, then by size, the asking one first of its size, equal ones together, then by age."""
     return sorted(members, key=lambda m: (m.hold is None, [-part for part in size(m.demand)], *_rank(m, asking)))
 
 
@@ -51,8 +51,10 @@ def _easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
     return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, size(m.demand), *_rank(m, asking)))
 
 
-def _rank(member: Member, asking: str) -> tuple[bool, str, str, str]:
-    return (member.uid != asking, member.pod.created, member.pod.name, member.uid)
+def _rank(member: Member, asking: str) -> tuple[object, ...]:
+    """Equal members stand together, so that a gang's answer does not depend on which of them is asked about."""
+    pod = member.pod
+    return (member.uid != asking, member.demand, -pod.priority, pod.created, pod.name, pod.uid)
 
 
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:

@@ -21,7 +21,8 @@ from itertools import islice
 
 from algorithm.interface import Preempt, Victim
 from algorithm.model import Pod
-from algorithm.packing.demand import demand_of
+from algorithm.packing.counting import enough_evictable
+from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.gangs import Gang
 from algorithm.packing.nodes import NodeRoom, Schedulable
 from algorithm.packing.offer import Allowed
@@ -57,6 +58,8 @@ class Preemptor:
         """Room for this pod, such that `needed` members in all, itself included, have a place."""
         with Trial(self._state.cluster) as trial:
             self._prepare(trial, self._pod.priority)
+            if not self._enough(trial, mates, needed, self._pod.priority):
+                return None
             waiting_for = self._enough_is_on_its_way(trial, mates, needed)
             if waiting_for is not None:
                 return waiting_for
@@ -66,6 +69,8 @@ class Preemptor:
         """Whether there would be a way if priorities did not count."""
         with Trial(self._state.cluster) as trial:
             self._prepare(trial, ANY_PRIORITY)
+            if not self._enough(trial, mates, needed, ANY_PRIORITY):
+                return False
             return self._one_more(trial, mates, needed, ANY_PRIORITY) is not None
 
     def _prepare(self, trial: Trial, below: int) -> None:
@@ -76,6 +81,17 @@ class Preemptor:
                     trial.evict(victim)
         trial.release(self._state.holds.get(self._pod.uid))
         release_lower(trial, self._state, below, self._mates)
+
+    def _enough(self, trial: Trial, mates: list[Member], needed: int, below: int) -> bool:
+        """Whether, by number, there can be seats enough. What a single pod needs is found as fast as counted."""
+        if needed == 1:
+            return True
+        highest = max(below, *(mate.pod.priority for mate in mates))
+        members = [Member(self._pod), *mates]
+        return enough_evictable(trial, members, self._anywhere_or_offered, needed, highest)
+
+    def _anywhere_or_offered(self, name: str) -> bool:
+        return self._anywhere(name) or self._offered(name)
 
     def _evictor(self, trial: Trial, below: int) -> Evictor:
         return Evictor(trial, self._state.gangs, below=below, spared=self._mates)
@@ -130,11 +146,16 @@ class Preemptor:
 
     def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
         """Whether so many mates have or find a seat, anywhere; by eviction too, unless `below` is None."""
+        hopeless: dict[tuple[Demand, int], int] = {}
         for mate in hardest_first(mates, ""):
             if needed <= 0:
                 break
-            if self._stands(trial, mate) or self._seat_mate(trial, mate, below):
+            if self._stands(trial, mate):
                 needed -= 1
+                continue
+            if mate.hold is not None:
+                hopeless.clear()
+            needed -= self._seat_mate(trial, mate, below, hopeless)
         return needed <= 0
 
     def _stands(self, trial: Trial, mate: Member) -> bool:
@@ -148,20 +169,38 @@ class Preemptor:
             trial.back_to(start)
         return good
 
-    def _seat_mate(self, trial: Trial, mate: Member, below: int | None) -> bool:
+    def _seat_mate(
+        self, trial: Trial, mate: Member, below: int | None, hopeless: dict[tuple[Demand, int], int]
+    ) -> bool:
         node = trial.best(mate.demand, self._anywhere)
         if node is None and below is not None:
             evictor = self._evictor(trial, below if below == ANY_PRIORITY else mate.pod.priority)
-            rooms = islice(self._rooms(self._anywhere, evictor), self._effort.looks)
-            eviction = evictor.cheapest(mate.demand, rooms, enough=1)
-            if eviction is not None:
-                node = eviction.node
-                for victim in eviction.victims:
-                    trial.evict(victim)
+            node = self._evict_for_mate(trial, mate.demand, evictor, hopeless)
         if node is None:
             return False
         trial.take(node, mate.demand)
         return True
+
+    def _evict_for_mate(
+        self, trial: Trial, demand: Demand, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]
+    ) -> str | None:
+        """The first node where eviction helps.
+
+        `hopeless` counts the nodes at the front of the order where it does not. As long as nothing is released that is
+        so for good, and the next mate of this kind goes on from there.
+        """
+        kind = demand, evictor.below
+        position = hopeless.get(kind, 0)
+        for room in islice(self._state.cluster.with_lower_pods(evictor.below, position), self._effort.looks):
+            eviction = evictor.on(room, demand) if self._anywhere(room.name) else None
+            if eviction is not None:
+                for victim in eviction.victims:
+                    trial.evict(victim)
+                hopeless[kind] = position
+                return room.name
+            position += 1
+        hopeless[kind] = position
+        return None
 
     def _rooms(self, allowed: Allowed, evictor: Evictor) -> Iterator[NodeRoom]:
         return (room for room in self._state.cluster.with_lower_pods(evictor.below) if allowed(room.name))

@@ -11,15 +11,14 @@ Holds are derived: `_settle` compares what has to be held with what is, after ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from algorithm.interface import Victim
-from algorithm.model import Node, Pod, Resources
+from algorithm.model import Node, Pod
 from algorithm.packing.demand import demand_of
 from algorithm.packing.gangs import Gang, GangBook
-from algorithm.packing.nodes import Cluster, Hold, NodeRoom, Schedulable
+from algorithm.packing.nodes import Cluster, Hold, Schedulable
 from algorithm.packing.trial import Trial
 
 
@@ -46,6 +45,16 @@ class State:
         self.allocated: dict[str, Pod] = {}
         self.preemptions: dict[str, Preemption] = {}
         self.holds: dict[str, Hold] = {}
+        self._changes = 0
+
+    @property
+    def generation(self) -> int:
+        """Rises with every change that decisions depend on, other than in which members of a gang wait.
+
+        Those are told apart by `Gang.faces`: so a waiting pod whose record changes in nothing that counts (as
+        kube-scheduler writes the refusal on every pod it could not place) leaves all verdicts good.
+        """
+        return self._changes + self.cluster.generation
 
     def copy(self) -> Self:
         twin = type(self)(spread=self.cluster.spread)
@@ -65,29 +74,42 @@ class State:
 
     def add_waiting(self, pod: Pod) -> None:
         self.waiting[pod.uid] = pod
-        self._settle(self.gangs.add(pod), pod.uid)
+        self._join(pod)
 
     def drop_waiting(self, uid: str) -> None:
         """The pod waits no more. One that was not told of is no error."""
         pod = self.waiting.pop(uid, None)
         if pod is not None:
-            self._settle(self.gangs.remove(pod), uid)
+            self._leave(pod)
 
     def allocate(self, pod: Pod) -> None:
         self.preemptions.pop(pod.uid, None)
         self.drop_waiting(pod.uid)
         self.allocated[pod.uid] = pod
         self.cluster.place(pod)
-        self._settle(self.gangs.add(pod), pod.uid)
+        self._join(pod)
 
     def free(self, uid: str) -> None:
         pod = self.allocated.pop(uid)
         self.cluster.displace(pod)
-        self._settle(self.gangs.remove(pod), uid)
+        self._leave(pod)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """An allocated pod changed where it is."""
+        if _counts(old) != _counts(new):
+            self.free(old.uid)
+            self.allocate(new)
+            return
+        self.allocated[new.uid] = new
+        self.cluster.replace(new)
+        gang = self.gangs.of(new.uid)
+        if gang is not None:
+            gang.allocated[new.uid] = new
 
     def preempt(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
         before = self.preemptions.get(pod.uid)
         gang = self.gangs.of(pod.uid)
+        self._changes += 1
         self.preemptions[pod.uid] = Preemption(
             pod=pod,
             node=self._preemptors_seat(pod, victims, before),
@@ -99,6 +121,7 @@ class State:
 
     def stop_preempting(self, uid: str) -> None:
         if self.preemptions.pop(uid, None) is not None:
+            self._changes += 1
             self._settle(self.gangs.of(uid), uid)
 
     # -- looking ----------------------------------------------------------------------------------------------
@@ -110,6 +133,24 @@ class State:
     def mates(self, pod: Pod, gang: Gang | None) -> frozenset[str]:
         """UIDs of all members of the pod's gang, and its own."""
         return frozenset([pod.uid, *gang.minimums]) if gang is not None else frozenset([pod.uid])
+
+    # -- gangs ------------------------------------------------------------------------------------------------
+
+    def _join(self, pod: Pod) -> None:
+        gang = self.gangs.add(pod)
+        self._note_minimum(gang, pod.uid)
+        self._settle(gang, pod.uid)
+
+    def _leave(self, pod: Pod) -> None:
+        gang = self.gangs.of(pod.uid)
+        self._note_minimum(gang, pod.uid)
+        self._settle(self.gangs.remove(pod), pod.uid)
+
+    def _note_minimum(self, gang: Gang | None, uid: str) -> None:
+        """Whom to evict depends on the minimum of gangs that run, and that may be the word of a single member."""
+        if gang is not None and gang.allocated:
+            others = max((minimum for mate, minimum in gang.minimums.items() if mate != uid), default=0)
+            self._changes += gang.minimums[uid] > others
 
     # -- holds ------------------------------------------------------------------------------------------------
 
@@ -157,25 +198,7 @@ class State:
         holder = f"gang {gang.key}" if gang is not None and of_gang else f"pod {pod.key}"
         return Hold(uid, node, demand_of(pod.requests), pod.priority, holder)
 
-    # -- showing and checking ---------------------------------------------------------------------------------
-
-    def inspect(self) -> dict[str, Any]:
-        return {
-            "nodes": {name: _shown(room) for name, room in sorted(self.cluster.rooms.items())},
-            "gangs": {str(key): self._shown_gang(gang) for key, gang in sorted(self.gangs.gangs.items())},
-            "preempting": {
-                str(one.pod.key): {"node": one.node, "waitsFor": sorted(str(p.key) for p in self.pending_victims(one))}
-                for one in sorted(self.preemptions.values(), key=lambda one: (one.pod.key, one.pod.uid))
-            },
-        }
-
-    def _shown_gang(self, gang: Gang) -> dict[str, Any]:
-        return {
-            "minimum": gang.minimum,
-            "allocated": dict(sorted((pod.name, pod.node_name) for pod in gang.allocated.values())),
-            "seats": dict(sorted((gang.waiting[uid].name, node) for uid, node in gang.seats().items())),
-            "waiting": sorted(pod.name for pod in gang.waiting.values()),
-        }
+    # -- checking ---------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
         """Derives every invariant again. Raises AssertionError saying what differs."""
@@ -199,19 +222,6 @@ class State:
         return derived
 
 
-def _shown(room: NodeRoom) -> dict[str, Any]:
-    return {
-        "known": room.node is not None,
-        "schedulable": room.schedulable,
-        "allocatable": room.allocatable,
-        "used": _sorted(room.used().items()),
-        "held": _sorted(room.held().items()),
-        "free": _sorted(room.free.items()),
-        "pods": sorted(str(pod.key) for pod in room.pods.values()),
-        "heldFor": sorted({hold.holder for hold in room.holds.values()}),
-    }
-
-
-def _sorted(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    made: Resources = tuple(sorted(amounts))
-    return dict(made)
+def _counts(pod: Pod) -> tuple[object, ...]:
+    """All of an allocated pod that decisions depend on, or that is said about it."""
+    return pod.key, pod.node_name, pod.priority, pod.requests, pod.annotations, pod.group, pod.terminating

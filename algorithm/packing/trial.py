@@ -45,6 +45,10 @@ class Trial:
             self.cluster.shift(name, demand, -sign)
             self.gone.discard(uid)
 
+    def changed(self) -> dict[str, dict[str, int]]:
+        """What is free, for now, on the nodes that the trial has touched."""
+        return {name: dict(self.cluster.free_of(name)) for name, *_ in self._journal}
+
     def take(self, node: str, demand: Demand) -> None:
         self._change(node, demand, -1)
 

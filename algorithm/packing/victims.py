@@ -81,6 +81,8 @@ class Evictor:
 
     def on(self, room: NodeRoom, demand: Demand) -> Eviction | None:
         """The eviction that makes room on this node; None if there is none, or no need for one."""
+        if not room.could_fit(demand, self.below):
+            return None
         missing = short_of(demand, room.free)
         if not missing or short_of(demand, room.allocatable):
             return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim
 from algorithm.model import Node, Pod, pairs
 from algorithm.packing import PackingAlgorithm, PackingSettings
+from algorithm.packing.nodes import NodeRoom
 
 GPU = "example.com/gpu"
 FILTERING, PREEMPTING = Phase.FILTERING, Phase.PREEMPTING
@@ -29,6 +31,36 @@ def pod(name: str, *, cpu: int = 0, memory: int = 0, gpu: int = 0, uid: str = ""
 def member(name: str, gang: str, minimum: int | str, **more: object) -> Pod:
     declared = pairs({"waggle.dev/gang": gang, "waggle.dev/gang-min": str(minimum)})
     return pod(name, annotations=declared, **more)
+
+
+def shown(algorithm: PackingAlgorithm) -> dict[str, Any]:
+    """All that the algorithm knows, in full: `inspect` is a summary."""
+    state = algorithm._state
+    return {
+        **algorithm.inspect(),
+        "nodes": {name: _shown_node(room) for name, room in state.cluster.rooms.items()},
+        "gangs": {
+            str(key): {
+                "minimum": gang.minimum,
+                "allocated": {pod.name: pod.node_name for pod in gang.allocated.values()},
+                "seats": {gang.waiting[uid].name: node for uid, node in gang.seats().items()},
+                "waiting": {pod.name for pod in gang.waiting.values()},
+            }
+            for key, gang in state.gangs.gangs.items()
+        },
+    }
+
+
+def _shown_node(room: NodeRoom) -> dict[str, Any]:
+    return {
+        "schedulable": room.schedulable,
+        "allocatable": dict(room.allocatable),
+        "used": room.used(),
+        "held": room.held(),
+        "free": dict(room.free),
+        "pods": set(room.pods),
+        "heldFor": sorted({hold.holder for hold in room.holds.values()}),
+    }
 
 
 class World:
@@ -77,12 +109,13 @@ class World:
         return record
 
     def ask(self, record: Pod, nodes: Iterable[str] | None = None, phase: Phase = FILTERING) -> ScheduleResult:
-        """The answer; asserts that asking leaves no trace and that asking twice gives the same."""
+        """The answer; asserts that asking leaves no trace, and that a fork, which remembers nothing, says the same."""
         offered = SuggestedNodes(self.nodes if nodes is None else nodes)
-        before = self.algorithm.inspect()
+        before = shown(self.algorithm)
         answer = self.algorithm.schedule(record, offered, phase)
-        assert self.algorithm.inspect() == before
-        assert self.algorithm.schedule(record, SuggestedNodes(offered), phase) == answer
+        assert shown(self.algorithm) == before
+        assert self.algorithm.schedule(record, SuggestedNodes(reversed(offered)), phase) == answer
+        assert self.algorithm.fork().schedule(record, SuggestedNodes(offered), phase) == answer
         self.algorithm.validate()
         return answer
 

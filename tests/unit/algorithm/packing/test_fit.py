@@ -8,7 +8,7 @@ import pytest
 from algorithm.interface import Bind, SuggestedNodes, Wait
 from algorithm.model import Node
 from algorithm.reasons import Code
-from tests.support.packing_world import GPU, World, node, pod
+from tests.support.packing_world import GPU, World, node, pod, shown
 
 
 def reasons(answer: Wait, *names: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ def test_a_node_that_shrinks_below_what_is_used_takes_nothing_more():
     world = World(node("a", cpu=4000))
     world.run(pod("x", cpu=3000))
     world.update_node(node("a", cpu=1000))
-    assert world.algorithm.inspect()["nodes"]["a"]["free"]["cpu"] == -2000
+    assert shown(world.algorithm)["nodes"]["a"]["free"]["cpu"] == -2000
     small = pod("small", cpu=1)
     world.submit(small)
     assert isinstance(world.ask(small), Wait)
@@ -166,8 +166,8 @@ def test_a_pod_resized_in_place_counts_with_its_new_size():
 
 def test_deleting_everything_leads_back_to_the_start():
     world = World(node("a", gpu=1))
-    start = World().algorithm.inspect()
+    start = shown(World().algorithm)
     world.run(pod("x", gpu=1))
     world.delete("u-x")
     world.delete_node("a")
-    assert world.algorithm.inspect() == start
+    assert shown(world.algorithm) == start

@@ -10,7 +10,7 @@ import pytest
 from algorithm.interface import Bind, PodRefused, Wait
 from algorithm.model import pairs
 from algorithm.reasons import Code
-from tests.support.packing_world import World, member, node, pod
+from tests.support.packing_world import World, member, node, pod, shown
 
 PLAN = "waggle.dev/gang-plan"
 
@@ -20,7 +20,7 @@ def trio(**more):
 
 
 def seats(world):
-    return world.algorithm.inspect()["gangs"]["ns/g"]["seats"]
+    return shown(world.algorithm)["gangs"]["ns/g"]["seats"]
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_a_deleted_member_gives_its_seat_to_its_replacement():
 
 def test_no_seat_is_held_once_no_member_has_a_place():
     world = World(*(node(name, gpu=4) for name in "abc"))
-    start = world.algorithm.inspect()["nodes"]
+    start = shown(world.algorithm)["nodes"]
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     world.expire("u-m0")
-    assert world.algorithm.inspect()["nodes"] == start
+    assert shown(world.algorithm)["nodes"] == start
 
 
 def test_a_member_whose_proposal_expires_gets_its_seat_back():
@@ -174,7 +174,7 @@ def test_seats_are_the_same_after_a_restart_in_any_order(seed):
     world.run(world.waiting["u-m0"])
     world.run(world.waiting["u-m1"])
     assert len(seats(world)) == 2
-    assert world.restarted(seed).inspect() == world.algorithm.inspect()
+    assert shown(world.restarted(seed)) == shown(world.algorithm)
 
 
 def test_the_newest_plan_counts_after_a_restart():
@@ -185,7 +185,7 @@ def test_the_newest_plan_counts_after_a_restart():
     plan = json.loads(world.allocated["u-m1"].annotation(PLAN))
     assert plan["generation"] == 2
     assert plan["seats"]["u-m1"] == "e"
-    assert world.restarted().inspect() == world.algorithm.inspect()
+    assert shown(world.restarted()) == shown(world.algorithm)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from algorithm.interface import Bind, Preempt, Wait
-from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod
+from algorithm.interface import Bind, Preempt, SuggestedNodes, Wait
+from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
 
 MINIMUMS = {"g": 2, "h": 3}
 picks = st.integers(0, 1 << 16)
@@ -50,11 +50,11 @@ class Oracle:
 
     def holds(self):
         """(pod, node) for everything that is held."""
-        shown = self.world.algorithm.inspect()["preempting"]
+        preempting = self.world.algorithm.inspect()["preempting"]
         found = []
         for record in self.world.waiting.values():
             seat = self.seat(record)
-            place = shown.get(str(record.key), {}).get("node")
+            place = preempting.get(str(record.key), {}).get("node")
             if place and (seat is None or record.uid in self.world.overriding):
                 seat = place
             if seat:
@@ -193,6 +193,16 @@ class PackingMachine(RuleBasedStateMachine):
         if isinstance(answer, Preempt):
             self.world.preempt(record, answer)
 
+    @precondition(lambda self: len(self.world.waiting) > 1)
+    @rule(leave_out=picks)
+    def all_are_asked_again(self, leave_out):
+        """As after every cluster event: what the first ones are told may be remembered for the others."""
+        offered = SuggestedNodes(self.offered(leave_out))
+        for phase in (FILTERING, PREEMPTING):
+            for record in self.world.waiting.values():
+                answer = self.world.algorithm.schedule(record, offered, phase)
+                assert answer == self.world.algorithm.fork().schedule(record, offered, phase)
+
     @precondition(lambda self: self.world.preempting)
     @rule(pick=picks, how=st.sampled_from(["victims go", "gives up"]))
     def preemption_goes_on(self, pick, how):
@@ -208,13 +218,13 @@ class PackingMachine(RuleBasedStateMachine):
     @rule(seed=picks)
     def restart(self, seed):
         fresh = self.world.restarted(seed)
-        assert fresh.inspect() == self.world.algorithm.inspect()
+        assert shown(fresh) == shown(self.world.algorithm)
         self.world.algorithm = fresh
 
     @rule()
     def fork(self):
         twin = self.world.algorithm.fork()
-        assert twin.inspect() == self.world.algorithm.inspect()
+        assert shown(twin) == shown(self.world.algorithm)
         self.world.algorithm = twin
 
     # -- checks -----------------------------------------------------------------------------------------------
@@ -269,10 +279,10 @@ class PackingMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.world.algorithm.validate()
-        shown = self.world.algorithm.inspect()["nodes"]
+        nodes = shown(self.world.algorithm)["nodes"]
         for name in self.world.nodes:
             expected = self.oracle.room(name)
-            free = shown[name]["free"]
+            free = nodes[name]["free"]
             assert {key: value for key, value in free.items() if value} == {k: v for k, v in expected.items() if v}
 
     def teardown(self):
@@ -282,7 +292,7 @@ class PackingMachine(RuleBasedStateMachine):
             self.world.delete(uid)
         for name in sorted(self.world.nodes):
             self.world.delete_node(name)
-        assert self.world.algorithm.inspect() == World(strategy=self.world.settings.strategy).algorithm.inspect()
+        assert shown(self.world.algorithm) == shown(World(strategy=self.world.settings.strategy).algorithm)
 
     # -- helpers ----------------------------------------------------------------------------------------------
 

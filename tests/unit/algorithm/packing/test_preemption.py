@@ -9,7 +9,7 @@ import pytest
 
 from algorithm.interface import Bind, Preempt, Victim, Wait
 from algorithm.reasons import Code
-from tests.support.packing_world import GPU, PREEMPTING, World, member, node, pod
+from tests.support.packing_world import GPU, PREEMPTING, World, member, node, pod, shown
 
 
 def uids(answer):
@@ -306,7 +306,7 @@ def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
     world.add_node(node("n2", gpu=4))
     world.bound(pod("low", gpu=4), "n2")
     assert world.preempt(gang[1], world.ask(gang[1], phase=PREEMPTING)) == ("u-low",)
-    assert world.algorithm.inspect()["nodes"]["n2"]["heldFor"] == ["gang ns/g"]
+    assert shown(world.algorithm)["nodes"]["n2"]["heldFor"] == ["gang ns/g"]
     world.delete("u-low")
     assert world.run(gang[1]) == "n2"
 

@@ -1,0 +1,84 @@
+"""Counting seats before a gang is seated: where there are too few by number, nobody needs to search.
+
+A node has at most as many seats as the smallest of the gang's demands goes into its room; the sum over the nodes is an
+upper bound, which costs a division a node. For members of one size it is exact. "Too few" is certain; "enough" only
+means that searching is worth while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from algorithm.packing.demand import Demand, least_of
+from algorithm.packing.nodes import Cluster, NodeRoom
+from algorithm.packing.offer import Offer
+from algorithm.packing.plan import Member
+from algorithm.packing.trial import Trial
+
+
+def enough_free(trial: Trial, members: Iterable[Member], offer: Offer, needed: int) -> bool:
+    """Whether there may be `needed` seats for members on offered nodes, and where room is held for them.
+
+    What is held for the members is released in the trial.
+    """
+    members = list(members)
+    homes = _release(trial, members)
+    demand = least_of(member.demand for member in members)
+    rooms = _rooms(trial.cluster, demand, offer, homes)
+    return _reaches(needed, (room.seats(demand) for room in rooms))
+
+
+def enough_evictable(
+    trial: Trial, members: Iterable[Member], allowed: Callable[[str], bool], needed: int, below: int
+) -> bool:
+    """Whether there may be `needed` seats on allowed nodes, if all pods of a priority below `below` were gone."""
+    members = list(members)
+    start = trial.mark()
+    homes = _release(trial, members)
+    demand = least_of(member.demand for member in members)
+    cluster = trial.cluster
+
+    def usable(room: NodeRoom) -> bool:
+        return room.name in homes or allowed(room.name)
+
+    def seats() -> Iterable[int]:
+        yield from (room.seats(demand, below) for room in cluster.with_lower_pods(below) if usable(room))
+        for name in cluster.index.roomy(demand):
+            room = cluster.rooms[name]
+            if usable(room) and (room.lowest is None or room.lowest >= below):
+                yield room.seats(demand)
+
+    found = _reaches(needed, seats())
+    trial.back_to(start)
+    return found
+
+
+def filled(cluster: Cluster, demand: Demand, offer: Offer) -> dict[str, Mapping[str, int]]:
+    """What stays free on the offered nodes that have room for such pods, when they have taken all they can."""
+    left: dict[str, Mapping[str, int]] = {}
+    for room in _rooms(cluster, demand, offer, frozenset()):
+        seats = room.seats(demand)
+        if seats:
+            left[room.name] = {**room.free, **{name: room.free[name] - seats * amount for name, amount in demand}}
+    return left
+
+
+def _release(trial: Trial, members: Iterable[Member]) -> frozenset[str]:
+    holds = [member.hold for member in members if member.hold is not None]
+    for hold in holds:
+        trial.release(hold)
+    return frozenset(hold.node for hold in holds)
+
+
+def _rooms(cluster: Cluster, demand: Demand, offer: Offer, homes: frozenset[str]) -> Iterable[NodeRoom]:
+    if offer.few is not None:
+        return [room for name in {*offer.few, *homes} if (room := cluster.known(name)) is not None]
+    return (cluster.rooms[name] for name in cluster.index.roomy(demand) if name in homes or offer(name))
+
+
+def _reaches(needed: int, seats: Iterable[int]) -> bool:
+    for number in seats:
+        needed -= number
+        if needed <= 0:
+            return True
+    return needed <= 0

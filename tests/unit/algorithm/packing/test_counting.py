@@ -1,0 +1,106 @@
+"""Counting seats says no only where a search would, and the words are the search's."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithm.interface import Preempt, SuggestedNodes
+from algorithm.packing.algorithm import PackingAlgorithm
+from algorithm.packing.counting import enough_free
+from algorithm.packing.offer import Offer
+from algorithm.packing.plan import Member, seat_gang
+from algorithm.packing.preemption import Effort, Preemptor
+from algorithm.packing.trial import Trial
+from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod
+
+CASES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+
+small = st.integers(0, 3)
+#: GPUs of a node, and of the pods on it with their priorities.
+clusters = st.lists(st.tuples(st.integers(1, 4), st.lists(st.tuples(small, small), max_size=3)), min_size=1, max_size=5)
+#: GPUs and priorities of a gang's members.
+gangs = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=2, max_size=6)
+
+
+class Searching(Preemptor):
+    """Never counts."""
+
+    def _enough(self, *_):
+        return True
+
+
+def build(rooms, sizes, crowd):
+    algorithm = PackingAlgorithm()
+    for i, (gpus, pods) in enumerate(rooms):
+        algorithm.add_node(node(f"n{i}", gpu=gpus))
+        for j, (gpu, priority) in enumerate(pods):
+            algorithm.add_allocated_pod(pod(f"p{i}{j}", gpu=gpu, priority=priority, node_name=f"n{i}"))
+    for i in range(20 * crowd):
+        algorithm.add_node(node(f"crowd{i:02}", pods=0))
+    minimum = len(sizes) - 1
+    members = [member(f"m{i}", "g", minimum, gpu=gpu, priority=high) for i, (gpu, high) in enumerate(sizes)]
+    for each in members:
+        algorithm.add_unallocated_pod(each)
+    return algorithm, members
+
+
+def offer_of(algorithm):
+    return Offer(SuggestedNodes(algorithm._state.cluster.rooms))
+
+
+@CASES
+@given(rooms=clusters, sizes=gangs, crowd=st.booleans())
+def test_where_a_gang_can_be_seated_the_count_is_high_enough(rooms, sizes, crowd):
+    algorithm, pods = build(rooms, sizes, crowd)
+    members = [Member(each) for each in pods]
+    needed, offer = len(pods) - 1, offer_of(algorithm)
+    with Trial(algorithm._state.cluster) as trial:
+        seated = seat_gang(trial, members, asking=pods[0].uid, offered=offer, needed=needed).left_out is None
+    with Trial(algorithm._state.cluster) as trial:
+        counted = enough_free(trial, members, offer, needed)
+    assert counted or not seated
+    if len({each.requests for each in pods}) == 1:
+        assert counted == seated
+    algorithm.validate()
+
+
+@CASES
+@given(rooms=clusters, sizes=gangs, crowd=st.booleans(), ahead=st.integers(0, 2))
+def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
+    """Also when the first members have preempted already, and hold their seats."""
+    algorithm, pods = build(rooms, sizes, crowd)
+    for each in pods[:ahead]:
+        answer = algorithm.schedule(each, offer_of(algorithm).nodes, PREEMPTING)
+        if isinstance(answer, Preempt):
+            algorithm.add_preempting_pod(each, answer.victims)
+    state, asking = algorithm._state, pods[-1]
+    mates = [Member(each, state.holds.get(each.uid)) for each in pods[:-1]]
+    question = (state, asking, state.gangs.of(asking.uid), offer_of(algorithm), Effort(enough=9))
+    counting, searching = Preemptor(*question), Searching(*question)
+    needed = len(pods) - 1
+    assert counting.make_room(mates, needed) == searching.make_room(mates, needed)
+    assert counting.only_priority_forbids(mates, needed) == searching.only_priority_forbids(mates, needed)
+    algorithm.validate()
+
+
+def test_what_is_missing_is_what_the_last_member_would_lack():
+    """Two of three find a seat; where they sit cpu is short for the third, elsewhere the GPUs are."""
+    world = World(node("a", gpu=4, cpu=5), node("b", gpu=8, cpu=6), node("c", gpu=1, cpu=9))
+    gang = [member(f"m{i}", "g", 3, gpu=2, cpu=4) for i in range(3)]
+    world.submit(*gang)
+    assert world.ask(gang[0]).reason.text.endswith("insufficient cpu")
+    world.bound(pod("x", gpu=7), "b")
+    assert world.ask(gang[0]).reason.text.endswith("insufficient cpu, example.com/gpu")
+
+
+def test_a_gang_larger_than_the_cluster_is_refused_by_name():
+    world = World(*(node(f"n{i:02}", gpu=8) for i in range(20)))
+    gang = [member(f"m{i:02}", "g", 21, gpu=8, priority=1) for i in range(21)]
+    for each in gang:
+        world.algorithm.add_unallocated_pod(each)
+    world.bound(pod("x", gpu=8), "n00")
+    for phase in (FILTERING, PREEMPTING):
+        assert world.ask(gang[0], phase=phase).reason.text == (
+            "gang ns/g does not fit as a whole: insufficient example.com/gpu"
+        )

@@ -1,0 +1,288 @@
+"""Verdicts are remembered as long as they hold, and no longer; how much is remembered is bounded.
+
+That remembering changes no answer is the business of `World.ask` and of the packing machine: both ask a fork, too.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.model import pairs
+from algorithm.packing import memo, perdemand
+from algorithm.packing.demand import demand_of
+from algorithm.packing.nodes import Cluster
+from algorithm.packing.perdemand import PerDemand
+from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
+
+BIG = pod("big", gpu=4)
+
+
+def world_that_refuses():
+    """`big` needs four GPUs; `a` has two that are taken, `b` has three."""
+    world = World(node("a", gpu=2), node("b", gpu=3))
+    world.bound(pod("x", gpu=2), "a")
+    world.submit(BIG)
+    return world
+
+
+def verdict(world, record=BIG, nodes=("a", "b"), phase=FILTERING):
+    return world.algorithm.schedule(record, SuggestedNodes(nodes), phase)
+
+
+# -- what is shared ------------------------------------------------------------------------------------------------
+
+
+def test_the_order_of_the_offered_nodes_means_nothing():
+    world = world_that_refuses()
+    assert verdict(world) is verdict(world, nodes=("b", "a"))
+
+
+def test_a_pod_like_the_one_refused_is_told_the_same():
+    world = world_that_refuses()
+    other = pod("other", gpu=4)
+    world.submit(other)
+    assert verdict(world) is verdict(world, other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod("other", gpu=5),
+        pod("other", gpu=4, priority=1),
+        pod("other", gpu=4, may_preempt=False),
+        member("other", "g", 1, gpu=4),
+    ],
+)
+def test_a_pod_that_differs_in_what_counts_is_looked_at_by_itself(other):
+    world = world_that_refuses()
+    world.submit(other)
+    assert verdict(world) is not verdict(world, other)
+
+
+def test_the_phases_and_other_nodes_are_other_questions():
+    world = world_that_refuses()
+    first = verdict(world)
+    assert first is not verdict(world, phase=PREEMPTING)
+    assert first is not verdict(world, nodes=("a",))
+    assert first is not verdict(world, nodes=("a", "c"))
+
+
+def test_a_trial_of_one_node_does_not_push_out_the_verdict_about_all():
+    world = world_that_refuses()
+    first = verdict(world)
+    verdict(world, nodes=("a",))
+    assert verdict(world) is first
+
+
+def test_equal_members_of_a_gang_share_its_refusal():
+    world = World(node("a", gpu=4), node("b", gpu=4))
+    gang = [member(f"m{i}", "g", 3, gpu=4) for i in range(3)]
+    world.submit(*gang)
+    assert len({id(verdict(world, each)) for each in gang}) == 1
+
+
+def test_members_of_different_gangs_do_not():
+    world = World(node("a", gpu=1))
+    one, other = member("m", "g", 1, gpu=4), member("n", "h", 1, gpu=4)
+    world.submit(one, other)
+    assert verdict(world, one) is not verdict(world, other)
+
+
+def test_a_place_is_never_shared():
+    world = World(node("a", gpu=4), node("b", gpu=4))
+    one, other = member("m", "g", 2, gpu=4), member("n", "g", 2, gpu=4)
+    world.submit(one, other)
+    first = world.take(one, world.ask(one))
+    second = world.take(other, world.ask(other))
+    assert {first.node_name, second.node_name} == {"a", "b"}
+
+
+def test_a_pod_for_which_something_is_held_is_looked_at_by_itself():
+    world = World(node("a", gpu=4))
+    world.bound(pod("low", gpu=4), "a")
+    one, other = pod("one", gpu=4, priority=1), pod("other", gpu=4, priority=1)
+    world.submit(one, other)
+    world.preempt(one, world.ask(one, phase=PREEMPTING))
+    assert isinstance(verdict(world, one, ("a",), PREEMPTING), Preempt)
+    assert isinstance(verdict(world, other, ("a",), PREEMPTING), Wait)
+
+
+# -- for how long --------------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "add_node": lambda world: world.add_node(node("c")),
+    "update_node": lambda world: world.update_node(node("b", gpu=4)),
+    "update_node, cordoned": lambda world: world.update_node(node("b", gpu=3, unschedulable=True)),
+    "delete_node": lambda world: world.delete_node("b"),
+    "add_allocated_pod": lambda world: world.bound(pod("y", gpu=1), "b"),
+    "delete_allocated_pod": lambda world: world.delete("u-x"),
+    "update_allocated_pod": lambda world: world.algorithm.update_allocated_pod(
+        world.allocated["u-x"], msgspec.structs.replace(world.allocated["u-x"], requests=())
+    ),
+    "add_preempting_pod": lambda world: world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_counts_makes_a_new_generation(change):
+    world = world_that_refuses()
+    before, first = world.algorithm._state.generation, verdict(world)
+    CHANGES[change](world)
+    assert world.algorithm._state.generation > before
+    assert verdict(world) is not first
+
+
+def test_the_end_of_a_preemption_makes_a_new_generation():
+    world = world_that_refuses()
+    world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),))
+    before = world.algorithm._state.generation
+    world.algorithm.delete_preempting_pod(BIG)
+    assert world.algorithm._state.generation > before
+
+
+def test_asking_makes_no_new_generation():
+    world = world_that_refuses()
+    high = pod("high", gpu=2, priority=1)
+    world.submit(high)
+    before = world.algorithm._state.generation
+    assert isinstance(world.ask(high, ["a"], PREEMPTING), Preempt)
+    assert isinstance(world.ask(high, ["b"]), Bind)
+    assert world.algorithm._state.generation == before
+
+
+def test_a_heartbeat_costs_nobody_the_verdict():
+    world = world_that_refuses()
+    first = verdict(world)
+    world.update_node(node("b", gpu=3, resource_version="7", labels=pairs({"seen": "now"})))
+    assert verdict(world) is first
+
+
+def test_new_labels_of_a_running_pod_cost_nobody_the_verdict():
+    world = world_that_refuses()
+    first, old = verdict(world), world.allocated["u-x"]
+    new = msgspec.structs.replace(old, labels=pairs({"step": "2"}), phase="Running")
+    world.algorithm.update_allocated_pod(old, new)
+    world.algorithm.validate()
+    assert verdict(world) is first
+    world.algorithm.delete_allocated_pod(new)
+    world.algorithm.validate()
+
+
+def test_the_condition_that_tells_the_refusal_costs_nobody_the_verdict():
+    world = World(node("a", gpu=4))
+    gang = [member(f"m{i}", "g", 2, gpu=4) for i in range(2)]
+    world.submit(*gang)
+    first = verdict(world, gang[0], ("a",))
+    world.delete(gang[0].uid)
+    again = msgspec.structs.replace(gang[0], resource_version="9")
+    world.submit(again)
+    assert verdict(world, again, ("a",)) is first
+    assert verdict(world, gang[1], ("a",)) is first
+
+
+@pytest.mark.parametrize("change", ["comes", "goes", "shrinks"])
+def test_a_gang_whose_waiting_members_changed_is_looked_at_anew(change):
+    world = World(node("a", gpu=4), node("b", gpu=2))
+    gang = [member(f"m{i}", "g", 2, gpu=4) for i in range(3)]
+    world.submit(*gang)
+    first = verdict(world, gang[0])
+    if change == "comes":
+        world.submit(member("late", "g", 2, gpu=2))
+    else:
+        world.delete(gang[2].uid)
+    if change == "shrinks":
+        world.submit(member("m2", "g", 2, gpu=2))
+    second = verdict(world, gang[0])
+    assert second is not first
+    assert isinstance(second, Wait if change == "goes" else Bind)
+
+
+def test_the_minimum_of_a_gang_that_runs_counts_for_its_preemptors():
+    """Its word may be that of a waiting member alone: then the gang is broken already, and goes first."""
+    world = World(node("a", gpu=1), node("b", gpu=1))
+    world.bound(member("m", "g", 1, gpu=1), "a")
+    world.bound(member("n", "h", 1, gpu=1), "b")
+    high = pod("high", gpu=1, priority=1)
+    world.submit(high)
+    assert world.ask(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
+    demanding = member("k", "h", 5, gpu=1)
+    world.submit(demanding)
+    assert world.ask(high, phase=PREEMPTING).victims == (Victim("b", "u-n"),)
+    world.delete(demanding.uid)
+    assert world.ask(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
+
+
+def test_a_fork_has_a_memory_of_its_own():
+    world = world_that_refuses()
+    first = verdict(world)
+    twin = world.algorithm.fork()
+    twin.update_node(node("b", gpu=3), node("b", gpu=4))
+    assert twin.schedule(BIG, SuggestedNodes(["a", "b"]), FILTERING) == Bind("b")
+    assert verdict(world) is first
+
+
+# -- how much ------------------------------------------------------------------------------------------------------
+
+
+def test_no_more_than_so_many_verdicts_and_demands_are_remembered():
+    world = world_that_refuses()
+    offered = SuggestedNodes(["a", "b"])
+    for i in range(3 * memo.REMEMBERED):
+        asking = pod(f"p{i}", gpu=4, cpu=i + 1)
+        world.algorithm.schedule(asking, offered, Phase.FILTERING)
+        world.algorithm.prioritize(asking, offered)
+    assert len(world.algorithm._memo) == memo.REMEMBERED
+    assert len(world.algorithm._fullness) == perdemand.REMEMBERED
+    world.algorithm.validate()
+
+
+def test_verdicts_of_a_former_generation_are_forgotten():
+    world = world_that_refuses()
+    for i in range(5):
+        verdict(world, pod(f"p{i}", gpu=4, cpu=i + 1))
+    world.bound(pod("y", gpu=1), "b")
+    verdict(world)
+    assert len(world.algorithm._memo) == 1
+
+
+def test_who_looks_again_after_very_many_changes_sees_all_of_them():
+    cluster = Cluster(spread=False)
+    free = PerDemand(cluster, lambda room, _: room.free.get("cpu"))
+    demand = demand_of(())
+    for name in ("a", "b"):
+        cluster.put_node(node(name, cpu=9000))
+    assert free.of(demand) == {"a": 9000, "b": 9000}
+    cluster.drop_node("b")
+    mover = pod("mover", cpu=1000, node_name="a")
+    for _ in range(5000):
+        cluster.place(mover)
+        cluster.displace(mover)
+    cluster.place(mover)
+    assert free.of(demand) == {"a": 8000}
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_sums_up():
+    world = World(node("a", gpu=4, cpu=8), node("b", gpu=4, cpu=8, unschedulable=True))
+    gang = [member(f"m{i}", "g", 2, gpu=2) for i in range(2)]
+    world.submit(*gang)
+    world.take(gang[0], world.ask(gang[0], ["a"]))
+    summary = world.algorithm.inspect()
+    assert summary["nodes"] == {"known": 2, "schedulable": 1, "empty": 1}
+    assert summary["resources"]["example.com/gpu"] == {"allocatable": 8, "used": 2, "held": 2}
+    assert summary["pods"] == {"allocated": 1, "waiting": 1, "preempting": 0, "held": 1}
+    assert summary["waitingGangs"] == {"ns/g": {"minimum": 2, "allocated": 1, "waiting": 1, "seats": {"m1": "a"}}}
+
+
+def test_the_summary_stays_short():
+    world = World(node("a", gpu=1))
+    for i in range(80):
+        world.algorithm.add_unallocated_pod(member(f"m{i:02}", f"g{i:02}", 2, gpu=1))
+    summary = world.algorithm.inspect()
+    assert summary["gangs"] == {"known": 80, "waiting": 80}
+    assert list(summary["waitingGangs"])[::49] == ["ns/g00", "ns/g49"]
+    assert shown(world.algorithm)["gangs"].keys() >= summary["waitingGangs"].keys()
