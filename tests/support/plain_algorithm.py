@@ -60,6 +60,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
 
     def delete_node(self, node: Node) -> None:
         self._expect(self.nodes.get(node.name) == node, f"node {node.name} deleted, but was never added so")
+        self._maybe_fail("delete_node")
         del self.nodes[node.name]
 
     def add_unallocated_pod(self, pod: Pod) -> None:
@@ -72,6 +73,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
     def delete_unallocated_pod(self, pod: Pod) -> None:
         self._expect(self.unallocated.get(pod.uid) == pod, f"{pod.key} deleted, but was not unallocated so")
         self._expect(pod.uid not in self.preempting, f"{pod.key} deleted while it preempts")
+        self._maybe_fail("delete_unallocated_pod")
         del self.unallocated[pod.uid]
 
     def add_allocated_pod(self, pod: Pod) -> None:
@@ -85,18 +87,22 @@ class PlainAlgorithm(SchedulerAlgorithm):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
         self._expect(self.allocated.get(new.uid) == old, f"{new.key}: old record is not the one given before")
         self._expect(old.node_name == new.node_name, f"{new.key} moved")
+        self._maybe_fail("update_allocated_pod")
         self.allocated[new.uid] = new
 
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._expect(self.allocated.get(pod.uid) == pod, f"{pod.key} deleted, but was not allocated so")
+        self._maybe_fail("delete_allocated_pod")
         del self.allocated[pod.uid]
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
         self._expect(pod.uid in self.unallocated, f"{pod.key} preempts, but does not wait")
+        self._maybe_fail("add_preempting_pod")
         self.preempting[pod.uid] = pod
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._expect(self.preempting.get(pod.uid) == pod, f"{pod.key} does not preempt")
+        self._maybe_fail("delete_preempting_pod")
         del self.preempting[pod.uid]
 
     # -- deciding -------------------------------------------------------------------------------------------------
