@@ -10,6 +10,7 @@
 
     Initial -> ADDED       add_pod: bound by somebody else, or before we started
     ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
+    EXPIRED -> Initial     forget: nobody speaks of it any more
     any     -> Deleted     remove_pod, or another UID under the same name
 
 Assumptions, and what follows from them:
@@ -138,10 +139,10 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """The proposal came to nothing: an Assumed pod is unknown again, its room free. Raises CacheError otherwise."""
-        pod = self._assumed(uid, "forgotten")
-        self._drop(uid)
-        return pod
+        """The proposal came to nothing: an Assumed or Expired pod is unknown again. Raises CacheError otherwise."""
+        if self.state(uid) is not PodState.EXPIRED:
+            self._assumed(uid, "forgotten")
+        return self._drop(uid)
 
     def expire(self, uid: str) -> Pod:
         """An Assumed pod was found unbound: it takes no room any more. Raises CacheError if it is not Assumed."""

@@ -74,10 +74,19 @@ class Entry:
     unanswered: int = 0
     #: Bind requests that wait for the outcome of the write in flight.
     binds: list[int] = field(default_factory=list)
-    #: Why a live read is under way. None also when its answer is of no interest any more.
+    #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
     reading: Why | None = None
+    read_token: int = 0
+    #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
+    insisted: bool = False
+    #: The node on which a trial was just refused.
+    tried: str = ""
+    #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.
+    evicting: set[str] = field(default_factory=set)
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
+    #: What people were last shown of it as a Kubernetes Event that may come again.
+    told: Reason | None = None
     nudged_at: float = float("-inf")
     story: deque[Line] = field(default_factory=lambda: deque(maxlen=64))
 
@@ -92,7 +101,8 @@ class Entry:
     @property
     def node(self) -> str:
         """The node it is placed on, "" if none."""
-        return self.placed.node_name if self.placed else ""
+        placed = self.placed  # read once: people look at entries without the lock
+        return placed.node_name if placed else ""
 
     def tell(self, now: float, text: str) -> None:
         self.story.append(Line(now, text))

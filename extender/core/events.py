@@ -147,10 +147,11 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class EvictFinished:
-    """The report of an Evict. REJECTED or THROTTLED: a PodDisruptionBudget does not allow it now."""
+    """The report of an Evict of the pod `uid`. REJECTED or THROTTLED: a PodDisruptionBudget does not allow it now."""
 
     token: int
     outcome: Outcome
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +201,13 @@ class PreemptAnswer:
     """The answer of a preempt request: victims by node, nodes sorted; never a node without victims.
 
     `untouched`: the pod is none of ours, kube-scheduler's own choice stands. Empty candidates: nothing to evict.
+    `error` means that the request itself could not be served; the wire has no field for it, only a status.
     """
 
     candidates: tuple[Candidate, ...] = ()
     reason: Reason | None = None
     untouched: bool = False
+    error: bool = False
 
 
 @dataclass(frozen=True, slots=True)

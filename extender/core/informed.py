@@ -16,23 +16,23 @@ from extender.core.events import (
     Instruction,
     NodeGone,
     NodeSeen,
-    Nudge,
     PodGone,
     PodSeen,
 )
+from extender.core.teller import same_node
 from extender.core.transitions import Facts, Transitions
-from extender.core.verbs import ROOM
 from extender.core.version import older
+from extender.core.waking import Waking
 
 
 class Informed:
     """Handles informer events, and wakes whom they leave waiting for room that kube-scheduler does not see."""
 
-    def __init__(self, transitions: Transitions, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(self, transitions: Transitions, waking: Waking, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
+        self.waking = waking
         self.policy = transitions.policy
         self.counts = counts
-        self._to_nudge: dict[str, None] = {}
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -43,6 +43,10 @@ class Informed:
         entry = self.t.roster.named(pod.key)
         if entry is not None and entry.informed and older(pod.resource_version, entry.pod.resource_version):
             return self._late()
+        known = self.t.roster.get(pod.uid)
+        if not pod.uid or (known is not None and known is not entry):
+            self.counts["anomalies", "uid_of_another_name"] += 1
+            return []
         out: list[Instruction] = []
         if entry is not None and entry.uid != pod.uid:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
@@ -56,29 +60,38 @@ class Informed:
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """A live read found it; that is as good as an event, but not the informer's word."""
-        informed = entry.informed
-        out = self._reconcile(entry, pod, now)
-        entry.informed = informed
-        return out
+        return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
     def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
         if pod.finished:
             self.t.cache.remove_pod(pod.uid)
-            return [] if entry is None else self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
-        if pod.node_name:
-            return self._bound(entry, pod, now)
-        return self._unbound(entry, pod, now)
+            return [] if entry is None else self._finished(entry, pod, now)
+        if not pod.node_name:
+            return self._unbound(entry, pod, now)
+        if entry is None:
+            return self._bound(Entry(pod, informed=True), pod, now)
+        self._inform(entry)
+        return self._bound(entry, pod, now)
 
-    def _bound(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
+    def _finished(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        return self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
+
+    def _inform(self, entry: Entry) -> None:
+        """The informer shows it: it will also tell its end, so nothing needs to be verified for that."""
+        entry.informed = True
+        if entry.state in (State.WAITING, State.BOUND):
+            self.t.release_hold(entry)
+
+    def _bound(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """Whoever waits for the bind learns it here too: the event may be quicker than the write's own answer."""
-        entry = entry or Entry(pod)
+        if entry.state is State.BOUND and older(pod.resource_version, entry.pod.resource_version):
+            return self._late()
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost)
         freed = entry.state is State.BINDING and lost is not None
-        entry.informed = True
         self.t.move(entry, State.BOUND, now, Facts("shown bound", placed=pod))
         entry.pod = pod
-        return out + (self.room_freed(now) if freed else [])
+        return out + (self.waking.room_freed(now) if freed else [])
 
     def _unbound(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
         wanted = self.policy.ours(pod) and not pod.terminating and not pod.gated
@@ -88,20 +101,15 @@ class Informed:
             return []
         if entry.state is State.BOUND:
             return self._late()
-        self._inform(entry, pod)
+        self._inform(entry)
+        if not older(pod.resource_version, entry.pod.resource_version):
+            entry.pod = pod
         if entry.state is State.BINDING:
             return self._unbound_while_binding(entry, pod, now)
         if not wanted:
             return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, bury=False)
-        self.t.teller.wants_place(pod)
+        self.t.teller.wants_place(entry.pod)
         return []
-
-    def _inform(self, entry: Entry, pod: Pod) -> None:
-        if not older(pod.resource_version, entry.pod.resource_version):
-            entry.pod = pod
-        entry.informed = True
-        if entry.state is State.WAITING:
-            self.t.release_hold(entry)
 
     def _unbound_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """Expected until the bind is confirmed. A pod that is being deleted will never be bound."""
@@ -126,7 +134,10 @@ class Informed:
         self.t.move(entry, State.UNKNOWN, now, Facts(why))
         if bury:
             self.t.cache.remove_pod(entry.uid)
-        return answers + (self.room_freed(now) if unseen else [])
+        if unseen:
+            return answers + self.waking.room_freed(now)
+        self.waking.room_shown(now)
+        return answers
 
     def answer_binds(self, entry: Entry, error: Reason | None) -> list[Instruction]:
         """Everybody who asked for this bind gets the same answer."""
@@ -135,16 +146,20 @@ class Informed:
 
     def let_go(self, entry: Entry, why: Reason, now: float, *, expired: bool = False) -> None:
         """A proposal came to nothing. A pod that is none of ours is not kept waiting here."""
-        if self.policy.ours(entry.pod):
-            self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why, expired=expired))
-        else:
+        if not self.policy.ours(entry.pod):
             self.t.move(entry, State.UNKNOWN, now, Facts(why.text))
+            return
+        self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why, expired=expired))
+        if entry.insisted:
+            self.waking.line_up(entry, now)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def node_seen(self, event: NodeSeen, _now: float) -> list[Instruction]:
+    def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
         self.t.teller.set_node(event.node)
-        self.t.cache.set_node(event.node)
+        before = self.t.cache.set_node(event.node)
+        if before is None or not same_node(before, event.node):
+            self.waking.room_shown(now)
         return []
 
     def node_gone(self, event: NodeGone, now: float) -> list[Instruction]:
@@ -157,32 +172,4 @@ class Informed:
                 freed = True
         self.t.teller.drop_node(event.name)
         self.t.cache.remove_node(event.name)
-        return self.room_freed(now) if freed else []
-
-    # -- waking ---------------------------------------------------------------------------------------------------
-
-    def room_freed(self, now: float) -> list[Instruction]:
-        """Room became free by our doing: kube-scheduler has seen no event, so the pods that wait are nudged."""
-        woken = [entry for uid in self.t.wake.touch(ROOM) if (entry := self.t.roster.get(uid))]
-        for entry in sorted(woken, key=lambda entry: -entry.pod.priority):
-            self._to_nudge[entry.uid] = None
-        return self.nudge(now)
-
-    def nudge(self, now: float) -> list[Instruction]:
-        """As many as one batch allows; a pod nudged a moment ago stays in line."""
-        out: list[Instruction] = []
-        for uid in list(self._to_nudge):
-            entry = self.t.roster.get(uid)
-            if entry is None or entry.state is not State.WAITING:
-                del self._to_nudge[uid]
-            elif entry.nudged_at + self.policy.nudge_again <= now and len(out) < self.policy.nudge_batch:
-                del self._to_nudge[uid]
-                entry.nudged_at = now
-                self.counts["nudges", "sent"] += 1
-                out.append(Nudge(entry.key.namespace, entry.key.name, entry.uid))
-        return out
-
-    def next_nudge(self) -> float | None:
-        """When the next pod in line may be nudged, seconds; None if none waits for it."""
-        waiting = [entry for uid in self._to_nudge if (entry := self.t.roster.get(uid))]
-        return min((entry.nudged_at + self.policy.nudge_again for entry in waiting), default=None)
+        return self.waking.room_freed(now) if freed else []

@@ -33,7 +33,7 @@ What each state holds:
     Preempting  a leased hold               -                   unallocated + preempting
     Binding     a leased hold (committing:  assumed             allocated
                 no expiry)
-    Bound       -                           added               allocated
+    Bound       a hold until informed       added               allocated
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Transitions:
         self._wait(entry, now)
 
     def give_up_preemption(self, entry: Entry, now: float, _facts: Facts) -> None:
-        self.teller.end_preemption(entry.uid)
-        entry.victims = ()
+        self.teller.gives_up(entry.pod)
+        entry.victims, entry.evicting = (), set()
         self._wait(entry, now)
 
     def let_go(self, entry: Entry, now: float, facts: Facts) -> None:
@@ -117,24 +117,23 @@ class Transitions:
         self._wait(entry, now)
 
     def _wait(self, entry: Entry, now: float) -> None:
-        """A pod that only kube-scheduler spoke of is held until its existence is verified or the informer shows it."""
         self.release_hold(entry)
         self.teller.wants_place(entry.pod)
-        if not entry.informed:
-            self._acquire(entry, now)
+        self._hold_until_informed(entry, now)
 
     # -- into Preempting ------------------------------------------------------------------------------------------
 
     def preempt(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.teller.preempts(entry.pod, facts.victims)
         self.release_hold(entry)
         self._acquire(entry, now)
-        self.replan(entry, now, facts)
+        entry.victims = facts.victims
+        self.wake.drop(entry.uid)
 
     def replan(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.teller.preempts(entry.pod, facts.victims)
         self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         entry.victims = facts.victims
-        self.teller.preempts(entry.pod, facts.victims)
-        self.wake.drop(entry.uid)
 
     # -- into Binding ---------------------------------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ class Transitions:
         self._acquire(entry, now)
         self.cache.assume(facts.placed)
         entry.placed = facts.placed
-        entry.victims = ()
+        entry.victims, entry.evicting = (), set()
         entry.reason, entry.nodes = None, {}
         self.wake.drop(entry.uid)
 
@@ -163,23 +162,23 @@ class Transitions:
             self.ledger.confirm(entry.token)
             self.drop_token(entry)
             self._hear_bound(entry, facts.placed)
+            self._hold_until_informed(entry, now)
             return
         self._leave_binding(entry)
         self.recover(entry, now, facts)
 
-    def recover(self, entry: Entry, _now: float, facts: Facts) -> None:
+    def recover(self, entry: Entry, now: float, facts: Facts) -> None:
         """Found bound, not through us: after a restart, or somebody else did it."""
         assert facts.placed is not None
         if entry.state is State.UNKNOWN:
             self.roster.add(entry)
         self.release_hold(entry)
         self.wake.drop(entry.uid)
-        self.teller.end_preemption(entry.uid)
-        self.teller.found_bound(facts.placed)
+        self.teller.is_bound(facts.placed)
         self.cache.add_pod(facts.placed)
         entry.placed = facts.placed
-        entry.victims = ()
         self._settle(entry)
+        self._hold_until_informed(entry, now)
 
     def update_bound(self, entry: Entry, now: float, facts: Facts) -> None:
         """A bound pod changed; a different node cannot be, and is believed all the same."""
@@ -190,13 +189,14 @@ class Transitions:
             self.recover(entry, now, facts)
 
     def _hear_bound(self, entry: Entry, placed: Pod) -> None:
-        self.teller.changed_in_place(placed)
+        self.teller.is_bound(placed)
         self.cache.add_pod(placed)
         entry.placed = placed
         self._settle(entry)
 
     def _settle(self, entry: Entry) -> None:
-        entry.reason, entry.nodes, entry.unanswered = None, {}, 0
+        entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
+        entry.victims, entry.evicting = (), set()
 
     # -- out ------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Transitions:
         self.release_hold(entry)
         self.wake.drop(entry.uid)
         self.teller.forget(entry.uid)
-        if self.cache.state(entry.uid) is PodState.ASSUMED:
+        if self.cache.state(entry.uid) in (PodState.ASSUMED, PodState.EXPIRED):
             self.cache.forget(entry.uid)
         entry.placed = None
         self.roster.remove(entry)
@@ -215,6 +215,11 @@ class Transitions:
     def _acquire(self, entry: Entry, now: float) -> None:
         hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
         self.roster.set_token(entry, hold.token)
+
+    def _hold_until_informed(self, entry: Entry, now: float) -> None:
+        """Whom the informer has never shown it will not tell the end of: that is verified, again and again."""
+        if not entry.informed:
+            self._acquire(entry, now)
 
     def release_hold(self, entry: Entry) -> None:
         if entry.token:
@@ -238,9 +243,7 @@ class Transitions:
         self.release_hold(entry)
         if self.cache.state(entry.uid) is PodState.ASSUMED:
             self.cache.forget(entry.uid)
-        self.teller.end_allocation(entry.uid)
         entry.placed = None
-        entry.unanswered = 0
 
 
 _Act = Callable[[Transitions, Entry, float, Facts], None]

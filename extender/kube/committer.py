@@ -350,6 +350,6 @@ def _report_of(instruction: Urgent, outcome: Outcome, pod: Pod | None) -> Event:
         case WriteBinding():
             return BindFinished(instruction.token, outcome)
         case Evict():
-            return EvictFinished(instruction.token, outcome)
+            return EvictFinished(instruction.token, outcome, instruction.uid)
         case ReadPod():
             return PodRead(instruction.token, outcome, pod)

@@ -97,10 +97,15 @@ def test_only_an_assumed_pod_is_forgotten_or_expires(cache, call):
     cache.add_pod(make_pod())
     with pytest.raises(CacheError, match="it is added on n1"):
         getattr(cache, call)("u1")
-    cache.assume(make_pod("u2"))
-    cache.expire("u2")
+
+
+def test_an_expired_pod_does_not_expire_again_but_may_be_forgotten(cache):
+    cache.assume(make_pod())
+    cache.expire("u1")
     with pytest.raises(CacheError, match="it is expired on n1"):
-        getattr(cache, call)("u2")
+        cache.expire("u1")
+    cache.forget("u1")
+    assert cache.state("u1") is None
 
 
 def test_a_removed_pod_cannot_be_assumed(cache):
