@@ -90,7 +90,8 @@ class Teller:
 
     def wants_place(self, pod: Pod) -> None:
         """The pod waits: it is unallocated now, whatever it was before. A changed record replaces the old one."""
-        self._owe(self._owed_pods, pod.uid, pod, self._reach_unallocated(pod))
+        told = self._reach(pod.uid, pod) if pod.uid in self._owed_pods else self._reach_unallocated(pod)
+        self._owe(self._owed_pods, pod.uid, pod, told)
 
     def takes_room(self, placed: Pod) -> None:
         """The pod, not allocated so far, is on `placed.node_name`. Raises AlgorithmFault if the algorithm does."""

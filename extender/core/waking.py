@@ -29,7 +29,7 @@ ROOM = "room"
 #: By how much our informer may be behind kube-scheduler's, and how long we wait for it to ask by itself, seconds.
 LAG = 5.0
 SETTLE = 1.0
-#: Between two batches of nudges, seconds.
+#: A batch of nudges is for that many seconds.
 PAUSE = 1.0
 
 
@@ -44,7 +44,9 @@ class Waking:
         self._line: dict[str, float] = {}
         self._heap: list[tuple[float, int, str]] = []
         self._entered = 0
-        self._next_batch = float("-inf")
+        #: The batch of now: when it began, and how many nudges it had.
+        self._batch_began = float("-inf")
+        self._batch_sent = 0
         #: Who was refused last, the latest at the end, with the time; older than LAG is of no interest.
         self._refused: OrderedDict[str, float] = OrderedDict()
         #: The informer showed free room: first and last time, and nobody has been looked after yet.
@@ -107,17 +109,18 @@ class Waking:
     def nudge(self, now: float) -> list[Instruction]:
         """One batch of those in line; a pod nudged a moment ago stays in line."""
         self._look_after_refused(now)
+        if now >= self._batch_began + PAUSE:
+            self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
-        while self._next_batch <= now and len(out) < self.policy.nudge_batch and self._first_due() <= now:
+        while self._batch_sent < self.policy.nudge_batch and self._first_due() <= now:
             uid = heapq.heappop(self._heap)[2]
             del self._line[uid]
             entry = self.t.roster.get(uid)
             if entry is not None and (entry.state is State.WAITING or entry.insisted):
                 entry.nudged_at = now
+                self._batch_sent += 1
                 self.counts["nudges", "sent"] += 1
                 out.append(Nudge(entry.key.namespace, entry.key.name, entry.uid))
-        if out:
-            self._next_batch = now + PAUSE
         return out
 
     def next_due(self) -> float | None:
@@ -125,7 +128,8 @@ class Waking:
         times = [self._shown[0] + SETTLE] if self._shown else []
         first = self._first_due()
         if first != float("inf"):
-            times.append(max(first, self._next_batch))
+            full = self._batch_sent >= self.policy.nudge_batch
+            times.append(max(first, self._batch_began + PAUSE) if full else first)
         return min(times, default=None)
 
     def _first_due(self) -> float:

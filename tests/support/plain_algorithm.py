@@ -35,6 +35,8 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, Pod] = {}
         self.broken: list[str] = []
+        #: A node that is chosen if it has room, whether it is offered or not.
+        self.choose = ""
         #: Set to raise at the next call of that name.
         self.fail: set[str] = set()
 
@@ -118,7 +120,8 @@ class PlainAlgorithm(SchedulerAlgorithm):
             raise PodRefused(reason(Code.POD_INVALID, detail="it says so"))
         wanted = dict(pod.requests).get(CPU, 0)
         known = [name for name in sorted(set(suggested_nodes)) if name in self.nodes]
-        for name in known:
+        first = [self.choose] if self.choose in self.nodes and phase is Phase.FILTERING else []
+        for name in first + known:
             if self.free(name) >= wanted:
                 return Bind(name, (("plain/place", name),))
         for name in known:
