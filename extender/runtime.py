@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -29,7 +30,7 @@ from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from extender.core.cache import Snapshot
 from extender.core.comparison import Beliefs, beliefs_of
-from extender.core.entry import State
+from extender.core.entry import Entry, State
 from extender.core.events import (
     BindAnswer,
     BindRequested,
@@ -249,7 +250,7 @@ class Runtime:
                 return None
             nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
         now = self._clock()
-        waits = entry.state in (State.WAITING, State.PREEMPTING)
+        waits = entry.state in _PENDING
         return Explanation(
             pod=pod_view(entry, now),
             reason=reason_of(entry),
@@ -264,7 +265,7 @@ class Runtime:
             counts = dict(self._heart.counts)
             cache = self._heart.transitions.cache.counts()
             faults = self._heart.teller.faults
-            states = [entry.state for entry in self._heart.transitions.roster]
+            entries = list(self._heart.transitions.roster)
         metrics = [_counter(name, counts) for name in _COUNTERS]
         metrics += [
             Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
@@ -278,17 +279,14 @@ class Runtime:
                     ({"type": "assumed_pods"}, cache.assumed),
                 ],
             ),
-            Metric(
-                "waggle_pods",
-                "gauge",
-                "Pods by state.",
-                [({"state": s.value}, states.count(s)) for s in State if s is not State.UNKNOWN],
-            ),
+            *_pods_by_state_and_reason(entries),
         ]
         for source in self._gauges:
             metrics += source()
         return metrics
 
+
+_PENDING = (State.WAITING, State.PREEMPTING)
 
 #: Counters of the heart: metric name, label and help by the name they have in `Lifecycle.counts`.
 _COUNTERS = {
@@ -303,6 +301,25 @@ _COUNTERS = {
     "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known."),
     "anomalies": ("waggle_anomalies_total", "kind", "Things that should not happen."),
 }
+
+
+def _pods_by_state_and_reason(entries: Sequence[Entry]) -> list[Metric]:
+    states = Counter(entry.state for entry in entries)
+    codes = Counter(why.code.value for entry in entries if entry.state in _PENDING and (why := reason_of(entry)))
+    return [
+        Metric(
+            "waggle_pods",
+            "gauge",
+            "Pods by state.",
+            [({"state": state.value}, states[state]) for state in State if state is not State.UNKNOWN],
+        ),
+        Metric(
+            "waggle_pending_pods",
+            "gauge",
+            "Pods that wait or preempt, by the code of their dominant reason.",
+            [({"reason": code}, number) for code, number in sorted(codes.items())],
+        ),
+    ]
 
 
 def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:

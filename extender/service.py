@@ -84,14 +84,15 @@ class Service:
         self.comparer.start()
 
     def stop(self) -> None:
-        """Lets writes in flight finish, and ends every thread. Idempotent."""
+        """Lets writes in flight finish, and ends every thread. Idempotent; also without a start."""
         if self._stopped.is_set():
             return
         self._stopped.set()
         self.comparer.stop()
         for reflector in (self._nodes, self._pods):
             reflector.stop()
-        self._starter.join(timeout=5)
+        if self._starter.is_alive():
+            self._starter.join(timeout=5)
         self._committer.stop()
         self.runtime.stop()
         self.api.close()
