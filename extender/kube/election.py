@@ -11,7 +11,9 @@
 
     take is tried when the Lease is     released (by its holder, on its way out)
                                         ours already (a write whose answer was lost, a deadline that was missed)
-                                        unchanged, absent or spoilt for a whole lease, *as seen from here*
+                                        unchanged, or held by nobody, for a whole lease, *as seen from here*
+
+    A Lease that does not exist is made at once, by anybody, held by nobody: to make one is never to lead.
 
 Why there are never two leaders. A leader's deadline counts from the moment *before* its last answered write was sent;
 a follower's patience from the moment *after* it first saw what was written. The deadline (7 s) is shorter than the
@@ -19,6 +21,7 @@ patience (10 s), so the leader has ended before anybody may follow it, whatever 
 as long as one clock does not run faster than the other by more than `lease / renew_deadline` (settings hold that to
 1.25). Clocks are only read here, never compared between machines; the Lease's own timestamps are not looked at but to
 see that they change. And no write of ours replaces anything but what was seen: of two that take, the second is refused.
+Only a creation replaces nothing, and could come late, after the Lease was deleted by hand; so it gives nobody a tenure.
 
 Every tenure has its own *term*, a number that only grows, also when the Lease was deleted by hand in between. Nothing
 that was read back prolongs a tenure: an answer that was lost is lost.
@@ -47,7 +50,7 @@ class Record:
     """What the Lease says. Two that differ in anything were written at different times.
 
     `term` is its leaseTransitions; `duration` in seconds; `beat` is whatever text its holder changes when it renews.
-    `released`: its holder has left it in order. Nobody holds what is neither released nor has a holder: it is spoilt.
+    `released`: its holder has left it in order. One that is neither released nor has a holder was just made, or spoilt.
     """
 
     holder: str = ""
@@ -75,12 +78,16 @@ class Look:
 class Write:
     """Make the Lease say that we hold it in this `term`, or that it is released, if it still is at `base`.
 
-    Answered by `wrote`, `refused` (it is not at `base` any more) or `failed` (anything else, no answer among it).
+    Where `base` has none, it is made, and held by nobody. Answered by `wrote`, `refused` (it is not at `base` any more) or `failed` (anything else, no answer among it).
     """
 
     base: Seen
     term: int
     release: bool = False
+
+    @property
+    def creates(self) -> bool:
+        return self.base.record is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +136,15 @@ class Election:
             return Wait(min(self._due, self.deadline) if self.term else self._due)
         if self._blind or self._seen is None:
             return Look()
+        if self._seen.record is None:
+            return Write(self._seen, self._highest)
         if self.term:
             return Write(self._seen, self.term)
-        return Write(self._seen, self._highest + 1) if self._may_take(now) else Look()
-
-    def _may_take(self, now: float) -> bool:
-        return self._seen is not None and now >= self._free_at(self._seen.record)
+        return Write(self._seen, self._highest + 1) if now >= self._free_at(self._seen.record) else Look()
 
     def _free_at(self, record: Record | None) -> float:
-        if record is None:
-            return self._since + self.timing.lease
-        if record.released or record.holder == self.identity:
+        """When there is something to write. A Lease that is held is patiently waited for."""
+        if record is None or record.released or record.holder == self.identity:
             return self._since
         return self._since + max(self.timing.lease, min(record.duration, LONGEST_LEASE))
 
@@ -162,8 +167,10 @@ class Election:
             self._due = min(self._soon(now), free_at)
 
     def _is_ours(self, record: Record | None) -> bool:
-        """Whether this tenure can go on. What is not there nobody else takes before our deadline."""
-        return record is None or (record.holder == self.identity and record.term == self.term)
+        """Whether this tenure can go on. What nobody holds, nobody else takes before our deadline."""
+        if record is None or not (record.holder or record.released):
+            return True
+        return record.holder == self.identity and record.term == self.term
 
     def wrote(self, write: Write, seen: Seen, *, started: float, now: float) -> None:
         """The write was done, the Lease is as in `seen`. `started` is a moment before it was sent.
@@ -175,6 +182,9 @@ class Election:
         self._highest = max(self._highest, write.term)
         self._failures = 0
         self._due = now
+        if write.creates:
+            self._due = now if self.term else min(self._soon(now), self._free_at(seen.record))
+            return
         deadline = started + self.timing.renew_deadline
         in_time = now < deadline and (now < self.deadline if self.term else write.term > self._begun)
         if write.release or not in_time:

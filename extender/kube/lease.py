@@ -111,7 +111,7 @@ class LeaseObject:
 
     def write(self, write: Write) -> Seen:
         body = msgspec.json.encode(self._written(write))
-        if write.base.record is None:
+        if write.creates:
             response = self._asked("POST", self._collection, body)
         else:
             response = self._asked("PUT", self._path, body)
@@ -140,21 +140,17 @@ class LeaseObject:
         return Seen(record_of(found.get("spec")), version, str(uid))
 
     def _written(self, write: Write) -> dict[str, Any]:
-        existing = self._found if write.base.record is not None else {}
-        metadata = {**(existing.get("metadata") or {}), **self._metadata}
-        if write.base.record is not None:
-            metadata |= {"resourceVersion": write.base.version, "uid": write.base.uid}
-        stamp = self._stamp()
-        spec = {
-            **_mapping(existing.get("spec")),
-            "holderIdentity": "" if write.release else self._identity,
-            "leaseDurationSeconds": _RELEASED_SECONDS if write.release else self._seconds,
-            "leaseTransitions": write.term,
-            "renewTime": stamp,
-        }
-        if write.release or write.base.record is None or write.base.record.term != write.term:
-            spec["acquireTime"] = stamp
-        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        # The UID also keeps the API server from making the Lease anew: an update creates Leases that do not exist.
+        spec: dict[str, Any] = {"leaseDurationSeconds": self._seconds, "leaseTransitions": write.term}
+        if write.creates:
+            return _lease(self._metadata, spec)
+        spec |= {"holderIdentity": self._identity, "renewTime": self._stamp()}
+        if write.release:
+            spec |= {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS}
+        if write.base.record and write.base.record.term != write.term:
+            spec["acquireTime"] = spec["renewTime"]
+        known = {"resourceVersion": write.base.version, "uid": write.base.uid}
+        return _lease(_mapping(self._found.get("metadata")) | known, _mapping(self._found.get("spec")) | spec)
 
     def _stamp(self) -> str:
         """Never the same twice: that it changes is what others see of a renewal, even if our wall clock stands."""
@@ -181,6 +177,10 @@ def _count(value: Any) -> int:
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _lease(metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
 def _failure(response: Response) -> _FailedError:
