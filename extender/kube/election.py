@@ -78,7 +78,8 @@ class Look:
 class Write:
     """Make the Lease say that we hold it in this `term`, or that it is released, if it still is at `base`.
 
-    Where `base` has none, it is made, and held by nobody. Answered by `wrote`, `refused` (it is not at `base` any more) or `failed` (anything else, no answer among it).
+    Where `base` has none, it is made, and held by nobody. Answered by `wrote`, `refused` (it is not at `base` any more)
+    or `failed` (anything else, no answer among it).
     """
 
     base: Seen

@@ -53,6 +53,8 @@ class Replica:
     offset: float
     call: Call | None = None
     terms: list[int] = field(default_factory=list)
+    #: Terms that somebody may have been told are over.
+    over: set[int] = field(default_factory=set)
 
     def now(self, true: float) -> float:
         return self.offset + true * self.speed
@@ -202,6 +204,19 @@ class Elections(RuleBasedStateMachine):
             self.pass_time(seconds)
             self.never_two_leaders()
 
+    @rule(which=st.integers(0, 2), before=st.floats(0, 9), after=st.floats(0, 9))
+    def live_slowly(self, which: int, before: float, after: float) -> None:
+        """One call that is long under way, to the API server and back."""
+        replica = self.replicas[which % len(self.replicas)]
+        self.run_one(replica)
+        self.pass_time(before)
+        self.never_two_leaders()
+        if replica.call is not None:
+            self.apply_one(replica.call)
+            self.pass_time(after)
+            self.never_two_leaders()
+            self.answer_one(replica.call)
+
     # -- time and people --
 
     @rule(seconds=st.sampled_from([0.01, 0.5, 1.5, 4.0, 7.9, 9.0, 12.0]))
@@ -226,6 +241,11 @@ class Elections(RuleBasedStateMachine):
     def never_two_leaders(self) -> None:
         leaders = [r.election.identity for r in self.replicas if r.leads(self.true)]
         assert len(leaders) <= 1, f"two leaders at once: {leaders}"
+        for replica in self.replicas:
+            if replica.leads(self.true):
+                assert replica.election.term not in replica.over, "a term that was over goes on"
+            elif replica.election.term:
+                replica.over.add(replica.election.term)
 
     def teardown(self) -> None:
         """Whatever happened: when the network is whole again, there is a leader soon, and it stays."""
