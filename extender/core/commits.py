@@ -129,6 +129,10 @@ class Commits:
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
+        if entry.term != self.t.term:  # its place was decided by a leader of the past
+            answers = self.informed.answer_binds(entry, why)
+            self.informed.let_go(entry, why, now)
+            return [*answers, *self.waking.room_freed(now)]
         self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
         self.t.unresolved.pop(entry.uid, None)
         entry.reason = why

@@ -64,6 +64,8 @@ class Entry:
     placed: Pod | None = None
     #: BINDING: what the binding writes on the pod.
     annotations: Pairs = ()
+    #: BINDING: the term in which it was placed.
+    term: int = 0
     #: PREEMPTING: who has to go.
     victims: tuple[Victim, ...] = ()
     #: The dominant reason why it waits, and what was said of single nodes.

@@ -2,6 +2,7 @@
 
     kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
+    election -------- TermBegan, TermEnded ------------------------------>  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
     timer ----------- Ticked -------------------------------------------->  +-----------+     Evict, Nudge, RecordEvent
 
@@ -126,6 +127,23 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
+class TermBegan:
+    """This replica leads, and its informers have seen all that was true when it began to: it decides from now on.
+
+    Terms of one process grow. Without an election there is one eternal term, and this never comes.
+    """
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class TermEnded:
+    """This term is over: somebody else may decide by now. May come more than once, and for a term that never began."""
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
 class BindFinished:
     """The report of a WriteBinding."""
 
@@ -168,6 +186,8 @@ Event = (
     | NodeSeen
     | NodeGone
     | Synced
+    | TermBegan
+    | TermEnded
     | BindFinished
     | PodRead
     | EvictFinished
@@ -220,7 +240,7 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WriteBinding:
-    """POST the Binding with UID and annotations. Reported by BindFinished."""
+    """POST the Binding with UID and annotations, if the `term` still lasts. Reported by BindFinished."""
 
     token: int
     namespace: str
@@ -228,6 +248,7 @@ class WriteBinding:
     uid: str
     node: str
     annotations: Pairs = ()
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +263,14 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """POST an Eviction with UID precondition. Reported by EvictFinished."""
+    """POST an Eviction with UID precondition, if the `term` still lasts. Reported by EvictFinished."""
 
     token: int
     namespace: str
     name: str
     uid: str
     preemptor: PodKey
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +280,7 @@ class Nudge:
     namespace: str
     name: str
     uid: str
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +292,7 @@ class RecordEvent:
     uid: str
     reason: Reason
     warning: bool = True
+    term: int = 0
 
 
 Instruction = FilterAnswer | PreemptAnswer | BindAnswer | WriteBinding | ReadPod | Evict | Nudge | RecordEvent

@@ -38,11 +38,14 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptRequested,
     Synced,
+    TermBegan,
+    TermEnded,
     Ticked,
 )
 from extender.core.informed import Informed
 from extender.core.policy import Policy
 from extender.core.teller import Teller
+from extender.core.terms import Terms
 from extender.core.transitions import Transitions
 from extender.core.verbs import Verbs
 from extender.core.waking import Waking
@@ -61,12 +64,25 @@ class Lifecycle:
         self._informed = Informed(self.transitions, self._waking, self.counts)
         self._verbs = Verbs(self.transitions, self._waking, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
+        self._terms = Terms(self.transitions, self._informed, self._verbs, self._waking)
+
+    @property
+    def term(self) -> int | None:
+        """The present term, None outside of any; 0 where nobody is elected."""
+        return self.transitions.term
+
+    def missing(self) -> str:
+        """Why no verb can be served now, "" if they are."""
+        return self._terms.missing() if self.synced else "nodes and pods are not synced yet"
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What this event causes. `now` is in seconds of a clock that never goes back."""
+        return self._terms.stamp(self._handle(event, now))
+
+    def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:
-            case FilterRequested() | PreemptRequested() | BindRequested() if not self.synced:
-                return [_not_ready(event)]
+            case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
+                return [_not_ready(event, missing)]
             case FilterRequested():
                 return self._verbs.filter(event, now)
             case PreemptRequested():
@@ -90,12 +106,16 @@ class Lifecycle:
             case Synced():
                 self.synced = True
                 return []
+            case TermBegan():
+                return self._terms.began(event, now)
+            case TermEnded():
+                return self._terms.ended(event, now)
             case Ticked():
                 return self._commits.tick(now) + self._waking.nudge(now)
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores 0..10; the place that a pod already has is the best."""
-        if not self.synced or not self.policy.ours(pod):
+        if self.missing() or not self.policy.ours(pod):
             return {}
         entry = self.transitions.roster.get(pod.uid)
         if entry is not None and entry.node:
@@ -182,8 +202,8 @@ class Lifecycle:
         return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong here"
 
 
-def _not_ready(event: FilterRequested | PreemptRequested | BindRequested) -> Instruction:
-    why = reason(Code.NOT_READY, detail="nodes and pods are not synced yet")
+def _not_ready(event: FilterRequested | PreemptRequested | BindRequested, missing: str) -> Instruction:
+    why = reason(Code.NOT_READY, detail=missing)
     match event:
         case FilterRequested():
             return FilterAnswer(reason=why, error=True)

@@ -27,6 +27,8 @@ class Policy:
     force_bind_unoffered: bool = False
     #: Evict victims by ourselves as soon as filter finds them, instead of answering kube-scheduler's preempt call.
     evict_directly: bool = False
+    #: Replicas elect a leader: outside a term nothing is decided and nothing written.
+    elected: bool = False
     #: How many waiting pods are nudged at once, and how often the same one.
     nudge_batch: int = 50
     nudge_again: float = 10.0

@@ -81,6 +81,8 @@ class Transitions:
         self.ledger = Ledger()
         self.wake = Wake()
         self.roster = Roster()
+        #: The present term, None outside of any; 0 where nobody is elected. `terms.py` changes it.
+        self.term: int | None = None if policy.elected else 0
         #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
         self.unresolved: dict[str, float] = {}
 
@@ -144,6 +146,7 @@ class Transitions:
         self._acquire(entry, now)
         self.cache.assume(facts.placed)
         entry.placed = facts.placed
+        entry.term = self.term or 0
         entry.victims, entry.evicting = (), set()
         entry.reason, entry.nodes = None, {}
         self.wake.drop(entry.uid)

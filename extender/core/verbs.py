@@ -109,6 +109,10 @@ class Verbs:
             entry.pod = pod
         return entry
 
+    def forget_passed(self) -> None:
+        """A bind that comes from now on has to pass a filter first."""
+        self._passed.clear()
+
     def _remember_passed(self, pod: Pod) -> None:
         """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names."""
         self._passed[pod.uid] = pod

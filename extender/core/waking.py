@@ -108,6 +108,8 @@ class Waking:
 
     def nudge(self, now: float) -> list[Instruction]:
         """One batch of those in line; a pod nudged a moment ago stays in line."""
+        if self.t.term is None:
+            return []  # whoever leads sees the room too; all are nudged when a term begins here
         self._look_after_refused(now)
         if now >= self._batch_began + PAUSE:
             self._batch_began, self._batch_sent = now, 0
@@ -125,6 +127,8 @@ class Waking:
 
     def next_due(self) -> float | None:
         """When `nudge` has something to do next, seconds; None if nobody waits for it."""
+        if self.t.term is None:
+            return None
         times = [self._shown[0] + SETTLE] if self._shown else []
         first = self._first_due()
         if first != float("inf"):
