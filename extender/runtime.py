@@ -45,10 +45,12 @@ from extender.core.events import (
     PreemptRequested,
     ReadPod,
     RecordEvent,
+    TermEnded,
     Ticked,
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
+from extender.kube.lease import Fence, eternal
 from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
 log = structlog.get_logger(__name__)
@@ -70,11 +72,13 @@ class Runtime:
         carry_out: Callable[[Command], None],
         *,
         clock: Callable[[], float] = time.monotonic,
+        fence: Fence = eternal,
         record: Callable[[Event, float], None] | None = None,
     ) -> None:
         self._heart = lifecycle
         self._carry_out = carry_out
         self._clock = clock
+        self._fence = fence
         self._record = record
         self._lock = threading.Lock()
         self._timer_wake = threading.Event()
@@ -83,6 +87,8 @@ class Runtime:
         self._requests = itertools.count(1)
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._broken = ""
+        #: How this replica stands in the election, for people; the rim may set it.
+        self.standing: Callable[[], str] = str
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         self._timer = threading.Thread(target=self._run_timer, name="waggle-timer", daemon=True)
 
@@ -130,7 +136,7 @@ class Runtime:
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         with self._lock:
-            return self._heart.prioritize(pod, nodes)
+            return {} if self._overdue() else self._heart.prioritize(pod, nodes)
 
     def _ask(self, event: FilterRequested | PreemptRequested) -> Instruction | None:
         answer: Instruction | None = None
@@ -162,6 +168,17 @@ class Runtime:
         return instructions
 
     def _step(self, event: Event) -> list[Instruction]:
+        """No verb is decided by a process that was asleep when its term ended, whatever its other threads know."""
+        if isinstance(event, FilterRequested | PreemptRequested | BindRequested) and (term := self._overdue()):
+            return self._apply(TermEnded(term)) + self._apply(event)
+        return self._apply(event)
+
+    def _overdue(self) -> int:
+        """The heart's term if it is over; 0 if it lasts, and outside of any."""
+        term = self._heart.term
+        return term if term and self._fence(term) <= 0 else 0
+
+    def _apply(self, event: Event) -> list[Instruction]:
         now = self._clock()
         if self._broken:
             return []
@@ -215,9 +232,10 @@ class Runtime:
             return Readiness(False, self._broken)
         if self._stopping:
             return Readiness(False, "shutting down")
-        if not self._heart.synced:
-            return Readiness(False, "nodes and pods are not synced yet")
-        return Readiness(True)
+        missing = self._heart.missing() or ("the term is over" if self._overdue() else "")
+        if missing and self._heart.synced:
+            missing = "; ".join([missing, *filter(None, [self.standing()])])
+        return Readiness(not missing, missing)
 
     def pods(self) -> list[PodView]:
         """Every pod that takes room or waits, by namespace and name."""

@@ -28,7 +28,9 @@ from extender.core.policy import Policy
 from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
+from extender.kube.lease import eternal
 from extender.kube.reflector import Change, ChangeKind, Reflector, Resource
+from extender.leadership import Leadership
 from extender.recording import Recorder
 from extender.runtime import Runtime
 from extender.settings import Settings
@@ -52,6 +54,7 @@ def policy_of(settings: Settings) -> Policy:
         force_bind_after=settings.force_bind.after_filters,
         force_bind_unoffered=settings.force_bind.when_not_offered,
         evict_directly=settings.preemption.mode == "direct",
+        elected=settings.leader_election.enabled,
     )
 
 
@@ -65,8 +68,12 @@ class Service:
         self._recorder = (
             Recorder(record, settings.algorithm.name, settings.algorithm.settings, policy) if record else None
         )
-        self._committer = Committer(self.api, workers=settings.cluster.concurrent_writes, report=self._report)
-        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder)
+        self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
+        fence = self._leadership.remaining if self._leadership else eternal
+        self._committer = Committer(
+            self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
+        )
+        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
         self._nodes = Reflector(self.api, NODES, self._nodes_changed)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(self.api, PODS, self._pods_changed)
@@ -75,12 +82,17 @@ class Service:
         self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
         self.runtime.add_gauges(self._metrics)
         self.runtime.add_gauges(self.comparer.metrics)
+        if self._leadership:
+            self.runtime.add_gauges(self._leadership.metrics)
+            self.runtime.standing = self._leadership.standing
 
     def start(self) -> None:
         # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
         sys.setswitchinterval(0.0005)
         self.runtime.start()
         self._starter.start()
+        if self._leadership:
+            self._leadership.start(self.runtime.handle, (self._nodes, self._pods))
         self.comparer.start()
 
     def stop(self) -> None:
@@ -88,12 +100,16 @@ class Service:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
+            self._leadership.end_term()
+        self._committer.stop()
+        if self._leadership:
+            self._leadership.stop()
         self.comparer.stop()
         for reflector in (self._nodes, self._pods):
             reflector.stop()
         if self._starter.is_alive():
             self._starter.join(timeout=5)
-        self._committer.stop()
         self.runtime.stop()
         self.api.close()
         if self._recorder is not None:
@@ -109,6 +125,8 @@ class Service:
                     return
         self._pods_buffer.release()
         self.runtime.handle(Synced())
+        if self._leadership:
+            self._leadership.informers_ready()
         # What was just built lives as long as the process: the garbage collector need not look at it again.
         gc.collect()
         gc.freeze()
