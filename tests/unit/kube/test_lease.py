@@ -19,6 +19,15 @@ TIMING = LeaseTiming(lease=1.0, renew_deadline=0.8, retry=0.1)
 PATH = "/leases"
 
 
+#: So that nobody waits for a whole lease at the start.
+RELEASED = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "waggle", "namespace": "default"},
+    "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z"},
+}
+
+
 class Replica:
     def __init__(self, url: str, name: str, timing: LeaseTiming = TIMING) -> None:
         self.api = connect(ClusterSettings(server=url))
@@ -47,6 +56,7 @@ def server() -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def replica(server: EmbeddedCluster) -> Iterator[Callable[..., Replica]]:
     made: list[Replica] = []
+    server.create(RELEASED)
 
     def make(name: str, **more: Any) -> Replica:
         made.append(Replica(server.url, name, **more))
@@ -65,6 +75,7 @@ def spec(server: EmbeddedCluster) -> dict[str, Any]:
 
 
 def test_one_replica_makes_the_lease_waits_and_leads(server: EmbeddedCluster, replica: Any) -> None:
+    server.delete("leases", "waggle")
     a = replica("a")
     eventually(lambda: a.term)
     said = spec(server)
