@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State, Why
 from extender.core.events import (
@@ -87,6 +88,8 @@ class Commits:
             return self.informed.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)
+        if why is Why.UNSEEN:
+            return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
 
     def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
@@ -100,10 +103,14 @@ class Commits:
 
     # -- what was found -------------------------------------------------------------------------------------------
 
+    def _exists(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        """What only kube-scheduler spoke of is there; it is looked for again, unless it does not wait for a place."""
+        if not self.policy.wants_place(pod):
+            return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
     def _not_bound(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
-        if why is Why.UNSEEN:
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return []
         if why is Why.OUTCOME:
             return self._not_written(entry, now)
         hold = self.t.ledger.get(entry.token)
@@ -132,6 +139,9 @@ class Commits:
         self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
         self.t.unresolved.pop(entry.uid, None)
         entry.reason = why
+        if entry.pod.terminating:
+            answers = self.informed.answer_binds(entry, why)
+            return answers + self.informed.pod_gone(entry, "it is being deleted", now, bury=False)
         if entry.insisted:
             self.waking.line_up(entry, now)
         return self.informed.answer_binds(entry, why)

@@ -58,6 +58,8 @@ class Entry:
     since: float = 0.0
     #: The informer has shown it; before that only kube-scheduler has spoken of it.
     informed: bool = False
+    #: The resourceVersion that the informer showed last; a caller may be ahead of it, or wrong.
+    shown: str = ""
     #: Token of the hold: its place (BINDING), its preemption (PREEMPTING), or the wait to be informed (WAITING).
     token: int = 0
     #: BINDING and BOUND: the record that the algorithm and the cache were given, node and annotations included.
