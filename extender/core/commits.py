@@ -133,6 +133,7 @@ class Commits:
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
+        entry.doubtful = True
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
@@ -158,7 +159,9 @@ class Commits:
     def _vanished(self, entry: Entry, kind: OutcomeKind, now: float) -> list[Instruction]:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
         answers = self.informed.answer_binds(entry, reason(code))
-        return answers + self.informed.pod_gone(entry, "the API server has it no more", now)
+        # Only of what it has shown before, the API server's "gone" concerns this UID, and not just a name.
+        bury = bool(entry.shown)
+        return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
 
     def _rejected(self, entry: Entry, detail: str, now: float) -> list[Instruction]:
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")

@@ -48,14 +48,16 @@ class Informed:
         entry = self.t.roster.named(pod.key)
         if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
+        out: list[Instruction] = []
         known = self.t.roster.get(pod.uid)
         if not pod.uid or (known is not None and known is not entry):
             self.counts["anomalies", "uid_of_another_name"] += 1
-            return []
-        out: list[Instruction] = []
+            if known is None or known.shown:
+                return []
+            out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
         if entry is not None and entry.uid != pod.uid:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
-            out = self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=entry.informed)
+            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
 
@@ -65,6 +67,7 @@ class Informed:
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """A live read found it; that is as good as an event, but not the informer's word."""
+        entry.shown = pod.resource_version
         return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
     def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:

@@ -8,7 +8,16 @@ from collections.abc import Callable
 from tests.support.heart_world import CALLS, GHOSTS, NAMES, NODES, HeartWorld
 from tests.support.plain_algorithm import PlainAlgorithm
 
-NETWORK = ("none",) * 6 + ("applied, no answer", "not applied, no answer", "429", "403", "lost", "slow", "slow")
+NETWORK = ("none",) * 6 + (
+    "applied, no answer",
+    "not applied, no answer",
+    "applied later, no answer",
+    "429",
+    "403",
+    "lost",
+    "slow",
+    "slow",
+)
 CHANGES = ("label", "terminating", "finished", "ungated", "disowned")
 
 
@@ -56,6 +65,7 @@ _TABLE: dict[_Step, float] = {
     lambda w, r: w.preempt_asked(r.choice(NAMES), _offer(r)): 2,
     lambda w, r: w.work_is_done(r.randint(0, 5), r.choice(NETWORK)): 8,
     lambda w, r: w.late_report(r.randint(0, 3)): 1,
+    lambda w, _: w.late_write(until=float("inf")): 0.5,
     lambda w, r: w.time_passes(r.choice((0.5, 3.0, 11.0))): 2.5,
     lambda w, r: w.node_flaps(r.choice(NODES)): 0.3,
     lambda w, _: w.crash(): 0.05,

@@ -132,8 +132,10 @@ class HeartWorld:
         """A fresh process: nodes, then bound pods, then the rest, then ready."""
         self.algorithm = self.make()
         self.heart = Lifecycle(self.algorithm, self.policy)
-        self.work: list[Instruction] = []
+        self.work: list[WriteBinding | ReadPod | Evict] = []
         self.late: list[Event] = []
+        #: Writes that timed out, and until when they may yet arrive.
+        self.drifting: list[tuple[float, WriteBinding]] = []
         self.delivered: list[Event] = []
         self.missed, self.log = False, []
         self.open_binds: set[int] = set()
@@ -320,11 +322,22 @@ class HeartWorld:
     def work_is_done(self, which: int, fault: str) -> None:
         """`fault`: how the network treats it. "slow": done now, reported later."""
         if self.work:
-            report = self._do(self.work.pop(which % len(self.work)), fault)
+            report = self._do(self.work.pop(self._first_of_its_pod(which % len(self.work))), fault)
             if report is not None and fault == "slow":
                 self.late.append(report)
             elif report is not None and fault != "lost":
                 self.handle(report)
+
+    def _first_of_its_pod(self, index: int) -> int:
+        """The committer takes up commands in order: a read is not made before the write that it is to verify."""
+        uid = self.work[index].uid
+        return next(at for at, command in enumerate(self.work) if command.uid == uid)
+
+    def late_write(self, *, until: float) -> None:
+        """What timed out arrives all the same."""
+        for deadline, write in [item for item in self.drifting if item[0] <= until]:
+            self.drifting.remove((deadline, write))
+            self.cluster.bind(write)
 
     def late_report(self, which: int) -> None:
         if self.late:
@@ -342,6 +355,9 @@ class HeartWorld:
             pod = self.cluster.pods.get(command.name)
             return PodRead(command.token, Outcome(OutcomeKind.DONE if pod else OutcomeKind.GONE), pod)
         if isinstance(command, WriteBinding):
+            if fault == "applied later, no answer":
+                self.drifting.append((self.now + self.policy.lease / 2, command))
+                return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN))
             outcome = refusal or self.cluster.bind(command)
             return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome)
         if isinstance(command, Evict):
@@ -352,6 +368,7 @@ class HeartWorld:
     # -- time, nodes, faults ----------------------------------------------------------------------------------------
 
     def time_passes(self, seconds: float) -> None:
+        self.late_write(until=self.now + seconds)
         self.now += seconds
         self.handle(Ticked())
 
@@ -372,6 +389,7 @@ class HeartWorld:
         """What was on its way to the API server may still arrive there; nobody hears of it."""
         for command in self.work:
             self._do(command, "none")
+        self.late_write(until=float("inf"))
         self.armed = ""
         self.boot()
 
@@ -385,6 +403,7 @@ class HeartWorld:
     def settle(self) -> None:
         """Everything is delivered, done and verified; then heart, algorithm and cluster are of one mind."""
         self.armed = ""
+        self.late_write(until=float("inf"))
         if isinstance(self.algorithm, PlainAlgorithm):
             self.algorithm.fail.clear()
         for _ in range(8):

@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from algorithm.reasons import Code
-from extender.core.events import Evict, EvictFinished, FilterAnswer, Outcome, OutcomeKind, PodRead, ReadPod, WriteBinding
+from extender.core.events import (
+    Evict,
+    EvictFinished,
+    FilterAnswer,
+    Outcome,
+    OutcomeKind,
+    PodRead,
+    ReadPod,
+    WriteBinding,
+)
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
 
@@ -92,6 +101,56 @@ def test_what_an_earlier_read_saw_is_not_taken_for_what_is_true_now(heart: Heart
     assert heart.handle(PodRead(early.token, Outcome(OutcomeKind.DONE), p)) == []
     assert heart.state(p) == "Binding"
     assert error_of(heart.read(late.token, pod("p", on="a"))) is None
+
+
+def test_a_place_whose_write_may_yet_arrive_is_insisted_on_until_that_is_verified(heart: Heart) -> None:
+    p = pod("p", cpu=4000)
+    heart.filter(p, "a")
+    read = only(heart.finish(only(heart.bind(p, "a"), WriteBinding).token, OutcomeKind.UNKNOWN), ReadPod)
+    heart.read(read.token, p)
+    assert code(heart.filter(p, "b")) is Code.BIND_IN_FLIGHT
+    assert heart.algorithm.free("a") == 0
+    heart.read(only(heart.tick(61), ReadPod).token, p)
+    assert heart.filter(p, "b").node == "b"
+
+
+def test_a_uid_that_a_caller_gave_a_wrong_name_does_not_hide_the_pod(heart: Heart) -> None:
+    heart.filter(pod("wrong", uid="uid-p", cpu=9000), "a")
+    heart.see(pod("p"))
+    assert heart.lifecycle.find("default", "p") is not None
+    assert heart.lifecycle.find("default", "wrong") is None
+
+
+def test_a_wrong_name_that_is_verified_first_does_not_bury_the_uid(heart: Heart) -> None:
+    heart.filter(pod("wrong", uid="uid-p", cpu=9000), "a")
+    heart.read(only(heart.tick(61), ReadPod).token, None)
+    p = pod("p")
+    heart.see(p)
+    assert heart.state(p) == "Waiting"
+
+
+@pytest.mark.parametrize("how", [{"gated": True}, {"terminating": True}])
+def test_an_older_record_does_not_bring_back_a_pod_that_does_not_wait(heart: Heart, how: dict[str, bool]) -> None:
+    old, new = pod("p"), pod("p", **how)
+    heart.see(old, new, old)
+    assert heart.state(new) == "Unknown"
+
+
+def test_a_pod_that_is_being_deleted_is_not_placed_by_an_older_record(heart: Heart) -> None:
+    p = pod("p")
+    heart.see(p)
+    heart.filter(p, "a")
+    token = only(heart.bind(p, "a"), WriteBinding).token
+    heart.see(pod("p", terminating=True))
+    assert code(heart.filter(p, "a")) is Code.POD_TERMINATING
+    heart.finish(token, OutcomeKind.THROTTLED)
+    assert heart.state(p) == "Unknown"
+
+
+def test_a_callers_newer_record_does_not_make_the_informers_word_late(heart: Heart) -> None:
+    heart.filter(pod("p", version=10**9, cpu=9000), "a")
+    heart.see(pod("p", gated=True))
+    assert not heart.algorithm.unallocated
 
 
 def test_a_report_that_never_comes_does_not_keep_callers_waiting_for_ever(heart: Heart) -> None:
