@@ -37,6 +37,8 @@ _BRIEFLY = 0.2
 _POLL = 0.02
 #: Seconds between two reads that failed.
 _PAUSE = 0.2
+#: Seconds that one of them may take.
+_READ_TIMEOUT = 2.0
 
 
 class Leadership:
@@ -155,7 +157,7 @@ class Leadership:
     def _version_now(self, informer: Reflector[Any]) -> str:
         """The version of the whole collection, as a read without resourceVersion has it: from the quorum."""
         try:
-            response = self._api.request("GET", informer.path, query={"limit": "1"})
+            response = self._api.request("GET", informer.path, query={"limit": "1"}, timeout=_READ_TIMEOUT)
             return wire.decode_page(response.body).resource_version if response.ok else self._pause()
         except (ApiError, msgspec.DecodeError, UnicodeDecodeError):
             return self._pause()

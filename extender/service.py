@@ -79,12 +79,14 @@ class Service:
         self._pods = Reflector(self.api, PODS, self._pods_changed)
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
-        self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
+        self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
+        self._start_failed = ""
+        self.runtime.add_hindrance(self._hindrance)
         self.runtime.add_gauges(self._metrics)
         self.runtime.add_gauges(self.comparer.metrics)
         if self._leadership:
             self.runtime.add_gauges(self._leadership.metrics)
-            self.runtime.standing = self._leadership.standing
+            self.runtime.add_hindrance(self._leadership.standing)
 
     def start(self) -> None:
         # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
@@ -117,8 +119,27 @@ class Service:
 
     # -- informers ------------------------------------------------------------------------------------------------
 
+    def _informers(self) -> tuple[tuple[str, Reflector[Any]], ...]:
+        return ("nodes", self._nodes), ("pods", self._pods)
+
+    def _hindrance(self) -> str:
+        """Why it is not ready yet: an API server that does not answer keeps us alive, and is named."""
+        if self._start_failed:
+            return self._start_failed
+        behind = next((each for each in self._informers() if not each[1].synced.is_set()), None)
+        return f"{behind[0]}: {behind[1].last_error}" if behind is not None and behind[1].last_error else ""
+
+    def _run_start(self) -> None:
+        try:
+            self._synchronise()
+        except Exception as error:
+            self._start_failed = f"start failed, restart needed: {error!r}"
+            log.exception("start failed")
+
     def _synchronise(self) -> None:
         for reflector in (self._nodes, self._pods):
+            if self._stopped.is_set():
+                return
             reflector.start()
             while not reflector.wait_synced(0.1):
                 if self._stopped.is_set():
@@ -149,25 +170,25 @@ class Service:
     # -- metrics --------------------------------------------------------------------------------------------------
 
     def _metrics(self) -> list[Metric]:
-        reflectors: dict[str, Reflector[Any]] = {"nodes": self._nodes, "pods": self._pods}
+        reflectors = self._informers()
         return [
             Metric(
                 "waggle_watch_staleness_seconds",
                 "gauge",
                 "Seconds since the API server was last heard of this resource (events and bookmarks).",
-                [({"resource": name}, r.last_contact_age()) for name, r in reflectors.items()],
+                [({"resource": name}, r.last_contact_age()) for name, r in reflectors],
             ),
             Metric(
                 "waggle_informer_relists_total",
                 "counter",
                 "Complete lists that an informer has read.",
-                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors.items()],
+                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors],
             ),
             Metric(
                 "waggle_informer_undecodable_total",
                 "counter",
                 "Objects that could not be read, and were left out.",
-                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors.items()],
+                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
             ),
             Metric(
                 "waggle_hints_dropped_total",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State, Why
 from extender.core.events import (
@@ -87,6 +88,8 @@ class Commits:
             return self.informed.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)
+        if why is Why.UNSEEN:
+            return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
 
     def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
@@ -100,10 +103,14 @@ class Commits:
 
     # -- what was found -------------------------------------------------------------------------------------------
 
+    def _exists(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        """What only kube-scheduler spoke of is there; it is looked for again, unless it does not wait for a place."""
+        if not self.policy.wants_place(pod):
+            return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
     def _not_bound(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
-        if why is Why.UNSEEN:
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return []
         if why is Why.OUTCOME:
             return self._not_written(entry, now)
         hold = self.t.ledger.get(entry.token)
@@ -126,6 +133,7 @@ class Commits:
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
+        entry.doubtful = True
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
@@ -136,6 +144,9 @@ class Commits:
         self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
         self.t.unresolved.pop(entry.uid, None)
         entry.reason = why
+        if entry.pod.terminating:
+            answers = self.informed.answer_binds(entry, why)
+            return answers + self.informed.pod_gone(entry, "it is being deleted", now, bury=False)
         if entry.insisted:
             self.waking.line_up(entry, now)
         return self.informed.answer_binds(entry, why)
@@ -152,7 +163,9 @@ class Commits:
     def _vanished(self, entry: Entry, kind: OutcomeKind, now: float) -> list[Instruction]:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
         answers = self.informed.answer_binds(entry, reason(code))
-        return answers + self.informed.pod_gone(entry, "the API server has it no more", now)
+        # Only of what it has shown before, the API server's "gone" concerns this UID, and not just a name.
+        bury = bool(entry.shown)
+        return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
 
     def _rejected(self, entry: Entry, detail: str, now: float) -> list[Instruction]:
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")

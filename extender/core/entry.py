@@ -58,6 +58,8 @@ class Entry:
     since: float = 0.0
     #: The informer has shown it; before that only kube-scheduler has spoken of it.
     informed: bool = False
+    #: The resourceVersion that the API server showed last; a caller may be ahead of it, or wrong.
+    shown: str = ""
     #: Token of the hold: its place (BINDING), its preemption (PREEMPTING), or the wait to be informed (WAITING).
     token: int = 0
     #: BINDING and BOUND: the record that the algorithm and the cache were given, node and annotations included.
@@ -79,6 +81,8 @@ class Entry:
     #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
     reading: Why | None = None
     read_token: int = 0
+    #: A write of its binding was not answered and has not arrived so far: it still may, until the hold is verified.
+    doubtful: bool = False
     #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
     insisted: bool = False
     #: The node on which a trial was just refused.

@@ -6,7 +6,7 @@ lower resourceVersion, of a UID known to be gone, or of a bound pod as unbound, 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
@@ -24,6 +24,9 @@ from extender.core.transitions import Facts, Transitions
 from extender.core.version import older
 from extender.core.waking import Waking
 
+#: How many pods that do not wait are remembered with the version that said so.
+ASIDE = 4096
+
 
 class Informed:
     """Handles informer events, and wakes whom they leave waiting for room that kube-scheduler does not see."""
@@ -33,24 +36,28 @@ class Informed:
         self.waking = waking
         self.policy = transitions.policy
         self.counts = counts
+        #: Unbound pods that do not wait (gated, terminating, not ours) and the version that said so, latest last.
+        self._aside: OrderedDict[str, str] = OrderedDict()
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def pod_seen(self, event: PodSeen, now: float) -> list[Instruction]:
         pod = event.pod
-        if self.t.cache.removed(pod.uid):
+        if self.t.cache.removed(pod.uid) or older(pod.resource_version, self._aside.get(pod.uid, "")):
             return self._late()
         entry = self.t.roster.named(pod.key)
-        if entry is not None and entry.informed and older(pod.resource_version, entry.pod.resource_version):
+        if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
+        out: list[Instruction] = []
         known = self.t.roster.get(pod.uid)
         if not pod.uid or (known is not None and known is not entry):
             self.counts["anomalies", "uid_of_another_name"] += 1
-            return []
-        out: list[Instruction] = []
+            if known is None or known.shown:
+                return []
+            out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
         if entry is not None and entry.uid != pod.uid:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
-            out = self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=entry.informed)
+            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
 
@@ -60,6 +67,7 @@ class Informed:
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """A live read found it; that is as good as an event, but not the informer's word."""
+        entry.shown = pod.resource_version
         return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
     def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
@@ -69,16 +77,16 @@ class Informed:
         if not pod.node_name:
             return self._unbound(entry, pod, now)
         if entry is None:
-            return self._bound(Entry(pod, informed=True), pod, now)
-        self._inform(entry)
+            return self._bound(Entry(pod, informed=True, shown=pod.resource_version), pod, now)
+        self._inform(entry, pod)
         return self._bound(entry, pod, now)
 
     def _finished(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         return self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
 
-    def _inform(self, entry: Entry) -> None:
+    def _inform(self, entry: Entry, pod: Pod) -> None:
         """The informer shows it: it will also tell its end, so nothing needs to be verified for that."""
-        entry.informed = True
+        entry.informed, entry.shown = True, pod.resource_version
         if entry.state in (State.WAITING, State.BOUND):
             self.t.release_hold(entry)
 
@@ -94,27 +102,37 @@ class Informed:
         return out + (self.waking.room_freed(now) if freed else [])
 
     def _unbound(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
-        wanted = self.policy.ours(pod) and not pod.terminating and not pod.gated
+        wanted = self.policy.wants_place(pod)
+        self._aside.pop(pod.uid, None)
+        if not wanted:
+            self._set_aside(pod)
         if entry is None:
             if wanted:
-                self.t.move(Entry(pod, informed=True), State.WAITING, now, Facts("the informer shows it"))
+                entry = Entry(pod, informed=True, shown=pod.resource_version)
+                self.t.move(entry, State.WAITING, now, Facts("the informer shows it"))
             return []
         if entry.state is State.BOUND:
             return self._late()
-        self._inform(entry)
-        if not older(pod.resource_version, entry.pod.resource_version):
-            entry.pod = pod
+        self._inform(entry, pod)
+        entry.pod = pod
         if entry.state is State.BINDING:
-            return self._unbound_while_binding(entry, pod, now)
+            return [] if wanted else self._unwanted_while_binding(entry, pod, now)
         if not wanted:
             return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, bury=False)
         self.t.teller.wants_place(entry.pod)
         return []
 
-    def _unbound_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
-        """Expected until the bind is confirmed. A pod that is being deleted will never be bound."""
-        if pod.terminating and not self.t.in_flight(entry):
-            return self.pod_gone(entry, "it is being deleted", now, bury=False)
+    def _set_aside(self, pod: Pod) -> None:
+        """So that a late record, from before it stopped waiting, does not bring it back."""
+        self._aside[pod.uid] = pod.resource_version
+        if len(self._aside) > ASIDE:
+            self._aside.popitem(last=False)
+
+    def _unwanted_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        """A pod that is being deleted or gated will never be bound; any other still may, if a write is on its way."""
+        if (pod.terminating or pod.gated) and not self.t.in_flight(entry):
+            return self.pod_gone(entry, "it is terminating or gated", now, bury=False)
+        entry.informed = False  # if the write fails, the informer has nothing more to say: then it is verified
         return []
 
     def pod_lost(self, event: PodGone, now: float) -> list[Instruction]:
@@ -145,8 +163,8 @@ class Informed:
         return [BindAnswer(request, error) for request in requests]
 
     def let_go(self, entry: Entry, why: Reason, now: float, *, expired: bool = False) -> None:
-        """A proposal came to nothing. A pod that is none of ours is not kept waiting here."""
-        if not self.policy.ours(entry.pod):
+        """A proposal came to nothing. A pod that is none of ours, or being deleted, is not kept waiting here."""
+        if not self.policy.wants_place(entry.pod):
             self.t.move(entry, State.UNKNOWN, now, Facts(why.text))
             return
         self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why, expired=expired))

@@ -40,6 +40,10 @@ class Policy:
             return False
         return not self.resource or _names_resource(pod, self.resource)
 
+    def wants_place(self, pod: Pod) -> bool:
+        """Whether this unbound pod waits for a place of ours."""
+        return self.ours(pod) and not pod.terminating and not pod.gated
+
 
 def _names_resource(pod: Pod, resource: str) -> bool:
     """As kube-scheduler decides about managedResources: the name alone counts, also with quantity 0."""

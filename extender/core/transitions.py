@@ -208,7 +208,7 @@ class Transitions:
         self.release_hold(entry)
         self.wake.drop(entry.uid)
         self.teller.forget(entry.uid)
-        if self.cache.state(entry.uid) in (PodState.ASSUMED, PodState.EXPIRED):
+        if self.cache.state(entry.uid) is not None:
             self.cache.forget(entry.uid)
         entry.placed = None
         self.roster.remove(entry)
@@ -234,12 +234,12 @@ class Transitions:
         self.roster.set_token(entry, 0)
         self.unresolved.pop(entry.uid, None)
         entry.reading = None
-        entry.lost = ""
+        entry.lost, entry.doubtful = "", False
 
     def in_flight(self, entry: Entry) -> bool:
-        """Whether its binding is being written, or is written and not confirmed yet: the place is insisted on."""
+        """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
         hold = self.ledger.get(entry.token)
-        return hold is not None and hold.state is not HoldState.HELD
+        return hold is not None and (hold.state is not HoldState.HELD or entry.doubtful)
 
     def _leave_binding(self, entry: Entry) -> None:
         """Whatever becomes of the pod, its proposed place is free."""

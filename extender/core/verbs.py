@@ -79,9 +79,12 @@ class Verbs:
         return entry.node if entry is not None and entry.state is State.BOUND else pod.node_name or None
 
     def _is_over(self, pod: Pod) -> Reason | None:
+        """Whether the pod is beyond scheduling, as the caller says or as we know better."""
         if pod.finished:
             return reason(Code.POD_FINISHED)
-        return reason(Code.POD_TERMINATING) if pod.terminating or self.t.cache.removed(pod.uid) else None
+        entry = self.t.roster.get(pod.uid)
+        ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.t.cache.removed(pod.uid)
+        return reason(Code.POD_TERMINATING) if ending else None
 
     def _mistaken_for(self, pod: Pod, now: float) -> Reason | None:
         """Another pod has this name or this UID. A caller's word alone does not end it: the informer's will.

@@ -39,9 +39,9 @@ from extender.core.events import (
 )
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
+from tests.support.heart_world import CAPACITY, NAMES, NODES, Cluster
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
-from tests.unit.core.test_lifecycle_machine import CAPACITY, NAMES, NODES, Cluster
 
 POLICY = Policy(lease=10, verify=2, write_timeout=8, elected=True)
 
@@ -88,6 +88,8 @@ class ReplicasMachine(RuleBasedStateMachine):
         self.term = 0
         self.leader: int | None = None
         self.replicas = [Replica(self), Replica(self)]
+        for name in NAMES[:3]:
+            self.cluster.create(name, 3000, 0)
 
     def holder(self) -> Replica | None:
         return None if self.leader is None else self.replicas[self.leader]
@@ -138,6 +140,14 @@ class ReplicasMachine(RuleBasedStateMachine):
             assert answer.reason.code is Code.NOT_READY
         if bind:
             self.bound(which, name, answer.node or NODES[0])
+
+    @rule(name=st.sampled_from(NAMES), fault=st.sampled_from(["none", "not applied, no answer"]))
+    def scheduled_by_the_leader_at_once(self, name: str, fault: str) -> None:
+        replica = self.holder()
+        if replica is not None:
+            self.scheduled(self.leader, name, True)
+            while replica.work:
+                self._do(replica, replica.work.pop(0), fault)
 
     @rule(which=st.sampled_from([0, 1]), name=st.sampled_from(NAMES), where=st.sampled_from(NODES))
     def bound(self, which: int, name: str, where: str) -> None:
