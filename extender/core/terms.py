@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from algorithm.reasons import Code, reason
-from extender.core.entry import State
+from extender.core.entry import Entry, State
 from extender.core.events import Evict, Instruction, Nudge, RecordEvent, TermBegan, TermEnded, WriteBinding
 from extender.core.informed import Informed
+from extender.core.ledger import HoldState
 from extender.core.transitions import Facts, Transitions
 from extender.core.verbs import Verbs
 from extender.core.waking import Waking
@@ -50,10 +51,16 @@ class Terms:
         for entry in self.t.roster:
             if entry.state is State.PREEMPTING:
                 self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why))
-            elif entry.state is State.BINDING and not self.t.in_flight(entry):
+            elif entry.state is State.BINDING and self._is_only_held(entry):
                 self._informed.let_go(entry, why, now)
         self._verbs.forget_passed()
         return []
+
+    def _is_only_held(self, entry: Entry) -> bool:
+        """Nothing is being written for it now. A write that was not answered is not insisted on beyond its term:
+        whoever decides next knows nothing of it, and may have given the room away."""
+        hold = self.t.ledger.get(entry.token)
+        return hold is None or hold.state is HoldState.HELD
 
     def missing(self) -> str:
         """Why nothing may be decided now, "" if it may."""

@@ -136,6 +136,18 @@ def test_a_write_of_unknown_end_is_read_back_and_its_place_not_kept(next_term: b
     assert heart.state(p) == "Waiting"
 
 
+def test_a_write_whose_end_was_unknown_before_is_not_insisted_on_in_another_term() -> None:
+    heart = elected()
+    p = pod("p")
+    heart.see(p)
+    heart.filter(p, "a")
+    read = only(heart.finish(only(heart.bind(p, "a"), WriteBinding).token, OutcomeKind.UNKNOWN), ReadPod)
+    heart.read(read.token, p)
+    assert heart.state(p) == "Binding"
+    heart.handle(TermEnded(1))
+    assert heart.state(p) == "Waiting"
+
+
 def test_a_write_of_unknown_end_that_did_arrive_is_found() -> None:
     heart = elected()
     p, write = in_flight(heart)
