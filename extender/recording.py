@@ -92,9 +92,9 @@ class Recorder:
                 continue  # the server goes on; what was recorded so far can still be replayed
             try:
                 self._file.write(encode_step(step) + b"\n")
-            except Exception as error:
+            except Exception:
                 self._failed = True
-                log.error("recording has ended", error=repr(error))
+                log.exception("recording has ended")
 
 
 def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:

@@ -195,13 +195,12 @@ class Runtime:
         try:
             instructions = self._heart.handle(event, now)
             self._plan_tick()
-            return instructions
         except Exception as error:
             self._broken = f"internal error, restart needed: {type(error).__name__}: {error}"
-            log.exception("the heart failed", event=type(event).__name__)
-            self._next_tick = float("inf")
+            log.exception("the heart failed", kind=type(event).__name__)
             self._timer_wake.set()  # the timer refuses the binds that wait: not here, under the lock
             return []
+        return instructions
 
     def _dispatch(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
@@ -237,6 +236,7 @@ class Runtime:
             wait = self._next_tick - self._clock()
             if self._broken:
                 self._refuse_binds()
+                wait = float("inf")
             elif wait <= 0:
                 self.handle(Ticked())
                 wait = SHORTEST_TICK

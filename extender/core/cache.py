@@ -139,7 +139,7 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """Nobody speaks of the pod any more: it is unknown again, its room free. Raises CacheError if it is not held."""
+        """Nobody speaks of the pod any more: unknown again, its room free. Raises CacheError if it is not held."""
         if uid not in self._pods:
             raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
         return self._drop(uid)
