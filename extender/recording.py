@@ -11,6 +11,7 @@ gave. Encoding happens in a thread of its own: the lock of the heart only hands 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
+import structlog
 
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.registry import create
@@ -26,6 +28,8 @@ from extender.core import events
 from extender.core.events import Event, Instruction
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
+
+log = structlog.get_logger(__name__)
 
 VERSION = 1
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in events.Event.__args__}
@@ -67,8 +71,8 @@ class Recorder:
 
     def __init__(self, path: Path, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
         self._file = path.open("wb")
-        header = Header(VERSION, algorithm, dict(settings), asdict(policy))
-        self._file.write(msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n")
+        self._file.write(encode_header(algorithm, settings, policy))
+        self._failed = False
         self._queue: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="waggle-recorder", daemon=True)
         self._thread.start()
@@ -79,11 +83,24 @@ class Recorder:
     def close(self) -> None:
         self._queue.put(None)
         self._thread.join()
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _run(self) -> None:
         while (step := self._queue.get()) is not None:
-            self._file.write(encode_step(step) + b"\n")
+            if self._failed:
+                continue  # the server goes on; what was recorded so far can still be replayed
+            try:
+                self._file.write(encode_step(step) + b"\n")
+            except Exception:
+                self._failed = True
+                log.exception("recording has ended")
+
+
+def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:
+    """The first line of a log."""
+    header = Header(VERSION, algorithm, dict(settings), asdict(policy))
+    return msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n"
 
 
 def encode_step(step: Step) -> bytes:

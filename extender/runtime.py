@@ -45,10 +45,12 @@ from extender.core.events import (
     PreemptRequested,
     ReadPod,
     RecordEvent,
+    TermEnded,
     Ticked,
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
+from extender.kube.lease import Fence, eternal
 from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
 log = structlog.get_logger(__name__)
@@ -57,6 +59,8 @@ log = structlog.get_logger(__name__)
 Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
 #: Events of a batch that are handled before the lock is offered to others.
 SLICE = 25
+#: Pods that are looked at for people while the lock is held.
+VIEWS = 100
 #: The timer never runs more often than this, seconds.
 SHORTEST_TICK = 0.05
 
@@ -70,11 +74,13 @@ class Runtime:
         carry_out: Callable[[Command], None],
         *,
         clock: Callable[[], float] = time.monotonic,
+        fence: Fence = eternal,
         record: Callable[[Event, float], None] | None = None,
     ) -> None:
         self._heart = lifecycle
         self._carry_out = carry_out
         self._clock = clock
+        self._fence = fence
         self._record = record
         self._lock = threading.Lock()
         self._timer_wake = threading.Event()
@@ -84,6 +90,7 @@ class Runtime:
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._broken = ""
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
+        self._hindrances: list[Callable[[], str]] = []
         self._timer = threading.Thread(target=self._run_timer, name="waggle-timer", daemon=True)
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -95,14 +102,17 @@ class Runtime:
         """Stops the timer and refuses the binds that still wait. Idempotent."""
         self._stopping = True
         self._timer_wake.set()
-        if self._timer.is_alive():
+        if self._timer.is_alive() and self._timer is not threading.current_thread():
             self._timer.join(timeout=5)
-        for request in list(self._binds):
-            self._complete(BindAnswer(request, reason(Code.NOT_READY, detail="it is shutting down")))
+        self._refuse_binds()
 
     def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
         """More metrics, asked at each scrape (the informers' staleness, the committer's queue)."""
         self._gauges.append(source)
+
+    def add_hindrance(self, source: Callable[[], str]) -> None:
+        """What may keep it from being ready, asked while it is not: "" or a text for /readyz."""
+        self._hindrances.append(source)
 
     # -- the scheduler's verbs ------------------------------------------------------------------------------------
 
@@ -116,21 +126,28 @@ class Runtime:
         answer = self._ask(PreemptRequested(pod, candidates))
         if isinstance(answer, PreemptAnswer):
             return answer
-        return PreemptAnswer(reason=reason(Code.NOT_READY, detail=self._broken))
+        return PreemptAnswer(reason=reason(Code.NOT_READY, detail=self._broken), error=True)
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Future[BindAnswer]:
         """Completes when the outcome is known, which may take as long as the API server does."""
         request = next(self._requests)
         future: Future[BindAnswer] = Future()
         self._binds[request] = future
-        self.handle(BindRequested(request, namespace, name, uid, node))
-        if self._broken:
-            self._complete(BindAnswer(request, reason(Code.NOT_READY, detail=self._broken)))
+        if not self._stopping:
+            self.handle(BindRequested(request, namespace, name, uid, node))
+        if self._stopping or self._broken:
+            self._refuse_binds()
         return future
+
+    def _refuse_binds(self) -> None:
+        """Nobody is left waiting for an answer that cannot come any more. A write that is under way goes on."""
+        why = reason(Code.NOT_READY, detail=self._broken or "it is shutting down")
+        for request in list(self._binds):
+            self._complete(BindAnswer(request, why))
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         with self._lock:
-            return self._heart.prioritize(pod, nodes)
+            return {} if self._overdue() else self._heart.prioritize(pod, nodes)
 
     def _ask(self, event: FilterRequested | PreemptRequested) -> Instruction | None:
         answer: Instruction | None = None
@@ -152,34 +169,52 @@ class Runtime:
             with self._lock:
                 for event in events[start : start + SLICE]:
                     instructions += self._step(event)
-                self._plan_tick()
             self._dispatch(instructions)
 
     def _handle_one(self, event: Event) -> list[Instruction]:
         with self._lock:
-            instructions = self._step(event)
-            self._plan_tick()
-        return instructions
+            return self._step(event)
 
     def _step(self, event: Event) -> list[Instruction]:
+        """No verb is decided by a process that was asleep when its term ended, whatever its other threads know."""
+        if isinstance(event, FilterRequested | PreemptRequested | BindRequested) and (term := self._overdue()):
+            return self._apply(TermEnded(term)) + self._apply(event)
+        return self._apply(event)
+
+    def _overdue(self) -> int:
+        """The heart's term if it is over; 0 if it lasts, and outside of any."""
+        term = self._heart.term
+        return term if term and self._fence(term) <= 0 else 0
+
+    def _apply(self, event: Event) -> list[Instruction]:
         now = self._clock()
         if self._broken:
             return []
         if self._record is not None:
             self._record(event, now)
         try:
-            return self._heart.handle(event, now)
+            instructions = self._heart.handle(event, now)
+            self._plan_tick()
         except Exception as error:
             self._broken = f"internal error, restart needed: {type(error).__name__}: {error}"
-            log.exception("the heart failed", event=type(event).__name__)
+            log.exception("the heart failed", kind=type(event).__name__)
+            self._timer_wake.set()  # the timer refuses the binds that wait: not here, under the lock
             return []
+        return instructions
 
     def _dispatch(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, BindAnswer):
                 self._complete(instruction)
             elif not isinstance(instruction, FilterAnswer | PreemptAnswer):
-                self._carry_out(instruction)
+                self._hand_over(instruction)
+
+    def _hand_over(self, command: Command) -> None:
+        """A committer that fails costs this command, not the caller's answer: what is not reported is verified."""
+        try:
+            self._carry_out(command)
+        except Exception:
+            log.exception("not carried out", command=type(command).__name__)
 
     def _complete(self, answer: BindAnswer) -> None:
         future = self._binds.pop(answer.request, None)
@@ -199,7 +234,10 @@ class Runtime:
     def _run_timer(self) -> None:
         while not self._stopping:
             wait = self._next_tick - self._clock()
-            if wait <= 0:
+            if self._broken:
+                self._refuse_binds()
+                wait = float("inf")
+            elif wait <= 0:
                 self.handle(Ticked())
                 wait = SHORTEST_TICK
             self._timer_wake.wait(min(wait, 3600.0))
@@ -215,16 +253,23 @@ class Runtime:
             return Readiness(False, self._broken)
         if self._stopping:
             return Readiness(False, "shutting down")
-        if not self._heart.synced:
-            return Readiness(False, "nodes and pods are not synced yet")
-        return Readiness(True)
+        missing = self._heart.missing() or ("the term is over" if self._overdue() else "")
+        if not missing:
+            return Readiness(True)
+        why = "; ".join(text for source in self._hindrances if (text := source()))
+        return Readiness(False, f"{missing}{': ' if why else ''}{why}")
 
     def pods(self) -> list[PodView]:
         """Every pod that takes room or waits, by namespace and name."""
         with self._lock:
             entries = list(self._heart.transitions.roster)
-        now = self._clock()
-        return [pod_view(entry, now) for entry in sorted(entries, key=lambda entry: entry.key)]
+        entries.sort(key=lambda entry: entry.key)
+        views: list[PodView] = []
+        for start in range(0, len(entries), VIEWS):
+            with self._lock:  # entries change under it only; a filter call need not wait for all of them
+                now = self._clock()
+                views += [pod_view(entry, now) for entry in entries[start : start + VIEWS]]
+        return views
 
     def nodes(self) -> list[NodeView]:
         return node_views(self.cache_snapshot())
@@ -248,12 +293,13 @@ class Runtime:
             entry = self._heart.find(namespace, name)
             if entry is None:
                 return None
+            now = self._clock()
+            view, why = pod_view(entry, now), reason_of(entry)
             nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
-        now = self._clock()
-        waits = entry.state in _PENDING
+            waits = entry.state in _PENDING
         return Explanation(
-            pod=pod_view(entry, now),
-            reason=reason_of(entry),
+            pod=view,
+            reason=why,
             nodes=nodes,
             nearest=nearest(pod, self.nodes()) if waits else [],
             story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],

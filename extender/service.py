@@ -28,7 +28,9 @@ from extender.core.policy import Policy
 from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
+from extender.kube.lease import eternal
 from extender.kube.reflector import Change, ChangeKind, Reflector, Resource
+from extender.leadership import Leadership
 from extender.recording import Recorder
 from extender.runtime import Runtime
 from extender.settings import Settings
@@ -53,6 +55,7 @@ def policy_of(settings: Settings) -> Policy:
         force_bind_after=settings.force_bind.after_filters,
         force_bind_unoffered=settings.force_bind.when_not_offered,
         evict_directly=settings.preemption.mode == "direct",
+        elected=settings.leader_election.enabled,
     )
 
 
@@ -66,22 +69,33 @@ class Service:
         self._recorder = (
             Recorder(record, settings.algorithm.name, settings.algorithm.settings, policy) if record else None
         )
-        self._committer = Committer(self.api, workers=settings.cluster.concurrent_writes, report=self._report)
-        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder)
+        self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
+        fence = self._leadership.remaining if self._leadership else eternal
+        self._committer = Committer(
+            self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
+        )
+        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
         self._nodes = Reflector(self.api, NODES, self._nodes_changed)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(self.api, PODS, self._pods_changed)
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
-        self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
+        self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
+        self._start_failed = ""
+        self.runtime.add_hindrance(self._hindrance)
         self.runtime.add_gauges(self._metrics)
         self.runtime.add_gauges(self.comparer.metrics)
+        if self._leadership:
+            self.runtime.add_gauges(self._leadership.metrics)
+            self.runtime.add_hindrance(self._leadership.standing)
 
     def start(self) -> None:
         # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
         sys.setswitchinterval(0.0005)
         self.runtime.start()
         self._starter.start()
+        if self._leadership:
+            self._leadership.start(self.runtime.handle, (self._nodes, self._pods))
         self.comparer.start()
 
     def stop(self) -> None:
@@ -89,12 +103,16 @@ class Service:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
+            self._leadership.end_term()
+        self._committer.stop()
+        if self._leadership:
+            self._leadership.stop()
         self.comparer.stop()
         for reflector in (self._nodes, self._pods):
             reflector.stop()
         if self._starter.is_alive():
             self._starter.join(timeout=5)
-        self._committer.stop()
         self.runtime.stop()
         self.api.close()
         if self._recorder is not None:
@@ -102,14 +120,35 @@ class Service:
 
     # -- informers ------------------------------------------------------------------------------------------------
 
+    def _informers(self) -> tuple[tuple[str, Reflector[Any]], ...]:
+        return ("nodes", self._nodes), ("pods", self._pods)
+
+    def _hindrance(self) -> str:
+        """Why it is not ready yet: an API server that does not answer keeps us alive, and is named."""
+        if self._start_failed:
+            return self._start_failed
+        behind = next((each for each in self._informers() if not each[1].synced.is_set()), None)
+        return f"{behind[0]}: {behind[1].last_error}" if behind is not None and behind[1].last_error else ""
+
+    def _run_start(self) -> None:
+        try:
+            self._synchronise()
+        except Exception as error:
+            self._start_failed = f"start failed, restart needed: {error!r}"
+            log.exception("start failed")
+
     def _synchronise(self) -> None:
         for reflector in (self._nodes, self._pods):
+            if self._stopped.is_set():
+                return
             reflector.start()
             while not reflector.wait_synced(0.1):
                 if self._stopped.is_set():
                     return
         self._pods_buffer.release()
         self.runtime.handle(Synced())
+        if self._leadership:
+            self._leadership.informers_ready()
         # What was just built lives as long as the process: the garbage collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -132,25 +171,25 @@ class Service:
     # -- metrics --------------------------------------------------------------------------------------------------
 
     def _metrics(self) -> list[Metric]:
-        reflectors: dict[str, Reflector[Any]] = {"nodes": self._nodes, "pods": self._pods}
+        reflectors = self._informers()
         return [
             Metric(
                 "waggle_watch_staleness_seconds",
                 "gauge",
                 "Seconds since the API server was last heard of this resource (events and bookmarks).",
-                [({"resource": name}, r.last_contact_age()) for name, r in reflectors.items()],
+                [({"resource": name}, r.last_contact_age()) for name, r in reflectors],
             ),
             Metric(
                 "waggle_informer_relists_total",
                 "counter",
                 "Complete lists that an informer has read.",
-                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors.items()],
+                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors],
             ),
             Metric(
                 "waggle_informer_undecodable_total",
                 "counter",
                 "Objects that could not be read, and were left out.",
-                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors.items()],
+                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
             ),
             Metric(
                 "waggle_hints_dropped_total",

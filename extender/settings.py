@@ -10,9 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from algorithm.registry import explain
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_LABEL_OR_EMPTY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
 
 
 class SettingsError(ValueError):
@@ -102,6 +113,40 @@ class PreemptionSettings(_Section):
     mode: Literal["kube-scheduler", "direct"] = "kube-scheduler"
 
 
+class LeaderElectionSettings(_Section):
+    """Several replicas: one decides, the others keep themselves informed and take over. See `kube/election.py`."""
+
+    enabled: bool = False
+    #: Where the Lease is. Empty: the namespace of the pod that this runs in, elsewhere `default`.
+    namespace: str = Field("", pattern=_LABEL_OR_EMPTY, max_length=63)
+    name: str = Field("waggle", pattern=_NAME, max_length=253)
+    #: How others see who leads; something unique is always added. Empty: the host's name.
+    identity: str = Field("", max_length=200)
+    #: Seconds after which a leader that was not heard of is taken for dead.
+    lease_seconds: float = Field(10, ge=1, le=120)
+    #: Seconds after which a leader that could not renew its lease has ended. What lies between is for writes under way
+    #: and for clocks that do not run alike.
+    renew_deadline_seconds: float = Field(7, gt=0, validate_default=True)
+    #: Seconds between two renewals, and between two looks of those that wait.
+    retry_seconds: float = Field(1.5, gt=0, validate_default=True)
+
+    @field_validator("renew_deadline_seconds")
+    @classmethod
+    def _ends_before_others_begin(cls, value: float, info: ValidationInfo) -> float:
+        lease = info.data.get("lease_seconds")
+        if lease is not None and value > 0.8 * lease:
+            raise ValueError(f"expected at most 0.8 * lease_seconds ({lease:g}), got {value:g}")
+        return value
+
+    @field_validator("retry_seconds")
+    @classmethod
+    def _leaves_time_for_another_try(cls, value: float, info: ValidationInfo) -> float:
+        deadline = info.data.get("renew_deadline_seconds")
+        if deadline is not None and value > 0.4 * deadline:
+            raise ValueError(f"expected at most 0.4 * renew_deadline_seconds ({deadline:g}), got {value:g}")
+        return value
+
+
 class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
@@ -117,6 +162,7 @@ class Settings(_Section):
     holds: HoldSettings = HoldSettings()
     force_bind: ForceBindSettings = ForceBindSettings()
     preemption: PreemptionSettings = PreemptionSettings()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
     log: LogSettings = LogSettings()
 
     @model_validator(mode="before")

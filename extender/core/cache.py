@@ -10,6 +10,7 @@
 
     Initial -> ADDED       add_pod: bound by somebody else, or before we started
     ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
+    any     -> Initial     forget: nobody speaks of it any more, and it may come again
     any     -> Deleted     remove_pod, or another UID under the same name
 
 Assumptions, and what follows from them:
@@ -138,23 +139,19 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """The proposal came to nothing: an Assumed pod is unknown again, its room free. Raises CacheError otherwise."""
-        pod = self._assumed(uid, "forgotten")
-        self._drop(uid)
-        return pod
+        """Nobody speaks of the pod any more: unknown again, its room free. Raises CacheError if it is not held."""
+        if uid not in self._pods:
+            raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
+        return self._drop(uid)
 
     def expire(self, uid: str) -> Pod:
         """An Assumed pod was found unbound: it takes no room any more. Raises CacheError if it is not Assumed."""
-        pod = self._assumed(uid, "expired")
-        self._put(pod, PodState.EXPIRED)
-        return pod
-
-    def _assumed(self, uid: str, wanted: str) -> Pod:
         held = self._pods.get(uid)
         if held is None:
-            raise CacheError(f"pod {uid!r} cannot be {wanted}: it is not in the cache")
+            raise CacheError(f"pod {uid!r} cannot expire: it is not in the cache")
         if held.state is not PodState.ASSUMED:
-            raise CacheError(f"{_text(held.pod)} cannot be {wanted}: it is {held.state} on {held.pod.node_name}")
+            raise CacheError(f"{_text(held.pod)} cannot expire: it is {held.state} on {held.pod.node_name}")
+        self._put(held.pod, PodState.EXPIRED)
         return held.pod
 
     # -- what the API server says -----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State, Why
 from extender.core.events import (
@@ -41,7 +42,11 @@ class Commits:
         self.t = transitions
         self.policy = transitions.policy
         self.informed = informed
+        self.waking = informed.waking
         self.counts = counts
+        self._reads = 0
+        #: UID of the pod that each read under way is for, by the read's own token.
+        self._reading: dict[int, str] = {}
 
     # -- reports --------------------------------------------------------------------------------------------------
 
@@ -70,9 +75,9 @@ class Commits:
                 return [self._read_outcome(entry, now)]
 
     def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
-        entry = self.t.roster.holding(event.token)
-        if entry is None or entry.reading is None:
-            return []  # a bind, a filter or an event was quicker
+        entry = self.t.roster.get(self._reading.pop(event.token, ""))
+        if entry is None or entry.reading is None or entry.read_token != event.token:
+            return []  # a bind, a filter, an event or a younger read was quicker
         why, entry.reading = entry.reading, None
         pod = event.pod
         if event.outcome.kind is OutcomeKind.GONE:
@@ -82,25 +87,33 @@ class Commits:
         if pod.uid != entry.uid:
             return self._vanished(entry, OutcomeKind.STALE, now)
         if pod.node_name or pod.finished:
-            self.t.ledger.renew(event.token, now=now, lease=self.policy.lease)
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return self.informed.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)
+        if why is Why.UNSEEN:
+            return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
 
     def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
         self.counts["evictions", event.outcome.kind.value] += 1
         entry = self.t.roster.holding(event.token)
         if entry is not None:
-            entry.tell(now, f"eviction: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
+            entry.tell(now, f"eviction of {event.uid}: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
+            if event.outcome.kind not in (OutcomeKind.DONE, OutcomeKind.GONE):
+                entry.evicting.discard(event.uid)  # the next filter tries it again
         return []
 
     # -- what was found -------------------------------------------------------------------------------------------
 
+    def _exists(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        """What only kube-scheduler spoke of is there; it is looked for again, unless it does not wait for a place."""
+        if not self.policy.wants_place(pod):
+            return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
     def _not_bound(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
-        if why is Why.UNSEEN:
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return []
         if why is Why.OUTCOME:
             return self._not_written(entry, now)
         hold = self.t.ledger.get(entry.token)
@@ -108,19 +121,37 @@ class Commits:
             self.counts["anomalies", "written_but_unbound"] += 1
         self.counts["holds", "expired"] += 1
         self.informed.let_go(entry, reason(Code.HOLD_EXPIRED, node=entry.node), now, expired=True)
-        return self.informed.room_freed(now)
+        return [*self._tell_expired(entry), *self.waking.room_freed(now)]
+
+    def _tell_expired(self, entry: Entry) -> list[Instruction]:
+        """Nobody else tells people that a place was found and not taken. Once for each node in a row."""
+        why = entry.reason
+        if entry.state is not State.WAITING or why is None or why == entry.told:
+            return []
+        entry.told = why
+        return [RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why, warning=False)]
 
     def _not_written(self, entry: Entry, now: float) -> list[Instruction]:
         """The read shows it unbound. A write that was refused never comes; one that timed out still may."""
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
+        entry.doubtful = True
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
+        if entry.term != self.t.term:  # its place was decided by a leader of the past
+            answers = self.informed.answer_binds(entry, why)
+            self.informed.let_go(entry, why, now)
+            return [*answers, *self.waking.room_freed(now)]
         self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
         self.t.unresolved.pop(entry.uid, None)
         entry.reason = why
+        if entry.pod.terminating:
+            answers = self.informed.answer_binds(entry, why)
+            return answers + self.informed.pod_gone(entry, "it is being deleted", now, bury=False)
+        if entry.insisted:
+            self.waking.line_up(entry, now)
         return self.informed.answer_binds(entry, why)
 
     def _unreadable(self, entry: Entry, why: Why, now: float) -> list[Instruction]:
@@ -135,17 +166,19 @@ class Commits:
     def _vanished(self, entry: Entry, kind: OutcomeKind, now: float) -> list[Instruction]:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
         answers = self.informed.answer_binds(entry, reason(code))
-        return answers + self.informed.pod_gone(entry, "the API server has it no more", now)
+        # Only of what it has shown before, the API server's "gone" concerns this UID, and not just a name.
+        bury = bool(entry.shown)
+        return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
 
     def _rejected(self, entry: Entry, detail: str, now: float) -> list[Instruction]:
         """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
         shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
-        if now < entry.doubt_until:
+        if entry.doubtful:
             return [*self._hold_again(entry, why, now), shown]
         answers = self.informed.answer_binds(entry, why)
         self.informed.let_go(entry, why, now)
-        return [*answers, shown, *self.informed.room_freed(now)]
+        return [*answers, shown, *self.waking.room_freed(now)]
 
     def _committing(self, token: int) -> Entry | None:
         hold = self.t.ledger.get(token)
@@ -164,32 +197,38 @@ class Commits:
             entry = self.t.roster.get(uid)
             if entry is not None:
                 entry.doubt_until = now + self.policy.arrival
+                if entry.reading is Why.OUTCOME:  # not even the read was answered: callers wait long enough
+                    out += self.informed.answer_binds(entry, reason(Code.BIND_UNKNOWN))
                 out.append(self._read_outcome(entry, now))
         return out
 
     def _due(self, entry: Entry, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
             self.counts["holds", "preemption_expired"] += 1
+            if self.policy.evict_directly:  # kube-scheduler knows of no preemption that it could go on with
+                self.waking.line_up(entry, now)
             self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
-            return self.informed.room_freed(now)
+            return self.waking.room_freed(now)
         if now < entry.doubt_until:
             self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
             return []
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
-        entry.reading = Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN
-        return [_read(entry)]
+        return [self._read(entry, Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN)]
 
     def _read_outcome(self, entry: Entry, now: float) -> ReadPod:
         self.t.unresolved[entry.uid] = now + self.policy.write_timeout
-        entry.reading = Why.OUTCOME
-        return _read(entry)
+        return self._read(entry, Why.OUTCOME)
+
+    def _read(self, entry: Entry, why: Why) -> ReadPod:
+        """Every read has a token of its own: what an earlier one saw must not be taken for what is true now."""
+        self._reads += 1
+        self._reading.pop(entry.read_token, None)
+        entry.reading, entry.read_token = why, self._reads
+        self._reading[self._reads] = entry.uid
+        return ReadPod(self._reads, entry.key.namespace, entry.key.name, entry.uid)
 
     def next_due(self) -> float | None:
         """When `tick` has something to do next, seconds; None if nothing waits for time."""
         times = list(self.t.unresolved.values())
         deadline = self.t.ledger.next_deadline()
         return min([*times, deadline] if deadline is not None else times, default=None)
-
-
-def _read(entry: Entry) -> ReadPod:
-    return ReadPod(entry.token, entry.key.namespace, entry.key.name, entry.uid)

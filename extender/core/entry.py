@@ -58,12 +58,16 @@ class Entry:
     since: float = 0.0
     #: The informer has shown it; before that only kube-scheduler has spoken of it.
     informed: bool = False
+    #: The resourceVersion that the API server showed last; a caller may be ahead of it, or wrong.
+    shown: str = ""
     #: Token of the hold: its place (BINDING), its preemption (PREEMPTING), or the wait to be informed (WAITING).
     token: int = 0
     #: BINDING and BOUND: the record that the algorithm and the cache were given, node and annotations included.
     placed: Pod | None = None
     #: BINDING: what the binding writes on the pod.
     annotations: Pairs = ()
+    #: BINDING: the term in which it was placed.
+    term: int = 0
     #: PREEMPTING: who has to go.
     victims: tuple[Victim, ...] = ()
     #: The dominant reason why it waits, and what was said of single nodes.
@@ -74,12 +78,23 @@ class Entry:
     unanswered: int = 0
     #: Bind requests that wait for the outcome of the write in flight.
     binds: list[int] = field(default_factory=list)
-    #: Why a live read is under way. None also when its answer is of no interest any more.
+    #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
     reading: Why | None = None
-    #: BINDING: a write was sent and not answered; until this time it may yet arrive, seconds.
+    read_token: int = 0
+    #: A write of its binding was not answered and has not arrived so far: it still may, until the hold is verified.
+    doubtful: bool = False
+    #: ... and that is not before this time, seconds: when the API server has surely given that write up.
     doubt_until: float = float("-inf")
+    #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
+    insisted: bool = False
+    #: The node on which a trial was just refused.
+    tried: str = ""
+    #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.
+    evicting: set[str] = field(default_factory=set)
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
+    #: What people were last shown of it as a Kubernetes Event that may come again.
+    told: Reason | None = None
     nudged_at: float = float("-inf")
     story: deque[Line] = field(default_factory=lambda: deque(maxlen=64))
 
@@ -94,7 +109,8 @@ class Entry:
     @property
     def node(self) -> str:
         """The node it is placed on, "" if none."""
-        return self.placed.node_name if self.placed else ""
+        placed = self.placed  # read once: people look at entries without the lock
+        return placed.node_name if placed else ""
 
     def tell(self, now: float, text: str) -> None:
         self.story.append(Line(now, text))

@@ -2,6 +2,7 @@
 
     kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
+    election -------- TermBegan, TermEnded ------------------------------>  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
     timer ----------- Ticked -------------------------------------------->  +-----------+     Evict, Nudge, RecordEvent
 
@@ -127,6 +128,23 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
+class TermBegan:
+    """This replica leads, and its informers have seen all that was true when it began to: it decides from now on.
+
+    Terms of one process grow. Without an election there is one eternal term, and this never comes.
+    """
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class TermEnded:
+    """This term is over: somebody else may decide by now. May come more than once, and for a term that never began."""
+
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
 class BindFinished:
     """The report of a WriteBinding."""
 
@@ -148,10 +166,11 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class EvictFinished:
-    """The report of an Evict. REJECTED or THROTTLED: a PodDisruptionBudget does not allow it now."""
+    """The report of an Evict of the pod `uid`. REJECTED or THROTTLED: a PodDisruptionBudget does not allow it now."""
 
     token: int
     outcome: Outcome
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +187,8 @@ Event = (
     | NodeSeen
     | NodeGone
     | Synced
+    | TermBegan
+    | TermEnded
     | BindFinished
     | PodRead
     | EvictFinished
@@ -201,11 +222,13 @@ class PreemptAnswer:
     """The answer of a preempt request: victims by node, nodes sorted; never a node without victims.
 
     `untouched`: the pod is none of ours, kube-scheduler's own choice stands. Empty candidates: nothing to evict.
+    `error` means that the request itself could not be served; the wire has no field for it, only a status.
     """
 
     candidates: tuple[Candidate, ...] = ()
     reason: Reason | None = None
     untouched: bool = False
+    error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +241,7 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class WriteBinding:
-    """POST the Binding with UID and annotations. Reported by BindFinished.
+    """POST the Binding with UID and annotations, if the `term` still lasts. Reported by BindFinished.
 
     It must not leave later than `valid_for` seconds after it was given (then: THROTTLED). The heart does not wait for
     ever; a write that still lay in a queue when its place was given to somebody else would bind two pods to it.
@@ -230,6 +253,7 @@ class WriteBinding:
     uid: str
     node: str
     annotations: Pairs = ()
+    term: int = 0
     valid_for: float = 20.0
 
 
@@ -245,13 +269,17 @@ class ReadPod:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """POST an Eviction with UID precondition. Reported by EvictFinished. Not to be sent after `valid_for` seconds."""
+    """POST an Eviction with UID precondition, if the `term` still lasts; not after `valid_for` seconds.
+
+    Reported by EvictFinished.
+    """
 
     token: int
     namespace: str
     name: str
     uid: str
     preemptor: PodKey
+    term: int = 0
     valid_for: float = 20.0
 
 
@@ -262,6 +290,7 @@ class Nudge:
     namespace: str
     name: str
     uid: str
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +302,7 @@ class RecordEvent:
     uid: str
     reason: Reason
     warning: bool = True
+    term: int = 0
 
 
 Instruction = FilterAnswer | PreemptAnswer | BindAnswer | WriteBinding | ReadPod | Evict | Nudge | RecordEvent

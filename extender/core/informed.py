@@ -6,7 +6,7 @@ lower resourceVersion, of a UID known to be gone, or of a bound pod as unbound, 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
@@ -16,94 +16,123 @@ from extender.core.events import (
     Instruction,
     NodeGone,
     NodeSeen,
-    Nudge,
     PodGone,
     PodSeen,
 )
+from extender.core.teller import same_node
 from extender.core.transitions import Facts, Transitions
-from extender.core.verbs import ROOM
 from extender.core.version import older
+from extender.core.waking import Waking
+
+#: How many pods that do not wait are remembered with the version that said so.
+ASIDE = 4096
 
 
 class Informed:
     """Handles informer events, and wakes whom they leave waiting for room that kube-scheduler does not see."""
 
-    def __init__(self, transitions: Transitions, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(self, transitions: Transitions, waking: Waking, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
+        self.waking = waking
         self.policy = transitions.policy
         self.counts = counts
-        self._to_nudge: dict[str, None] = {}
+        #: Unbound pods that do not wait (gated, terminating, not ours) and the version that said so, latest last.
+        self._aside: OrderedDict[str, str] = OrderedDict()
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def pod_seen(self, event: PodSeen, now: float) -> list[Instruction]:
         pod = event.pod
-        if self.t.cache.removed(pod.uid):
+        if self.t.cache.removed(pod.uid) or older(pod.resource_version, self._aside.get(pod.uid, "")):
             return self._late()
         entry = self.t.roster.named(pod.key)
-        if entry is not None and entry.informed and older(pod.resource_version, entry.pod.resource_version):
+        if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
         out: list[Instruction] = []
+        known = self.t.roster.get(pod.uid)
+        if not pod.uid or (known is not None and known is not entry):
+            self.counts["anomalies", "uid_of_another_name"] += 1
+            if known is None or known.shown:
+                return []
+            out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
         if entry is not None and entry.uid != pod.uid:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
-            out = self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=entry.informed)
+            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
-        return out + self._reconcile(entry, pod, now, informed=True)
+        return out + self._reconcile(entry, pod, now)
 
     def _late(self) -> list[Instruction]:
         self.counts["late_events", "pod"] += 1
         return []
 
     def pod_found(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
-        """A live read found it; that is as good as an event, but the informer has yet to show it."""
-        return self._reconcile(entry, pod, now, informed=False)
+        """A live read found it; that is as good as an event, but not the informer's word."""
+        entry.shown = pod.resource_version
+        return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
-    def _reconcile(self, entry: Entry | None, pod: Pod, now: float, *, informed: bool) -> list[Instruction]:
+    def _reconcile(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
         if pod.finished:
             self.t.cache.remove_pod(pod.uid)
-            return [] if entry is None else self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
-        if pod.node_name:
-            return self._bound(entry, pod, now, informed=informed)
-        return self._unbound(entry, pod, now)
+            return [] if entry is None else self._finished(entry, pod, now)
+        if not pod.node_name:
+            return self._unbound(entry, pod, now)
+        if entry is None:
+            return self._bound(Entry(pod, informed=True, shown=pod.resource_version), pod, now)
+        self._inform(entry, pod)
+        return self._bound(entry, pod, now)
 
-    def _bound(self, entry: Entry | None, pod: Pod, now: float, *, informed: bool) -> list[Instruction]:
+    def _finished(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        return self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
+
+    def _inform(self, entry: Entry, pod: Pod) -> None:
+        """The informer shows it: it will also tell its end, so nothing needs to be verified for that."""
+        entry.informed, entry.shown = True, pod.resource_version
+        if entry.state in (State.WAITING, State.BOUND):
+            self.t.release_hold(entry)
+
+    def _bound(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         """Whoever waits for the bind learns it here too: the event may be quicker than the write's own answer."""
-        entry = entry or Entry(pod)
+        if entry.state is State.BOUND and older(pod.resource_version, entry.pod.resource_version):
+            return self._late()
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost)
         freed = entry.state is State.BINDING and lost is not None
-        entry.informed = entry.informed or informed
         self.t.move(entry, State.BOUND, now, Facts("shown bound", placed=pod))
         entry.pod = pod
-        return out + (self.room_freed(now) if freed else [])
+        return out + (self.waking.room_freed(now) if freed else [])
 
     def _unbound(self, entry: Entry | None, pod: Pod, now: float) -> list[Instruction]:
-        wanted = self.policy.ours(pod) and not pod.terminating and not pod.gated
+        wanted = self.policy.wants_place(pod)
+        self._aside.pop(pod.uid, None)
+        if not wanted:
+            self._set_aside(pod)
         if entry is None:
             if wanted:
-                self.t.move(Entry(pod, informed=True), State.WAITING, now, Facts("the informer shows it"))
+                entry = Entry(pod, informed=True, shown=pod.resource_version)
+                self.t.move(entry, State.WAITING, now, Facts("the informer shows it"))
             return []
         if entry.state is State.BOUND:
             return self._late()
         self._inform(entry, pod)
+        entry.pod = pod
         if entry.state is State.BINDING:
-            return self._unbound_while_binding(entry, pod, now)
+            return [] if wanted else self._unwanted_while_binding(entry, pod, now)
         if not wanted:
             return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, bury=False)
-        self.t.teller.wants_place(pod)
+        self.t.teller.wants_place(entry.pod)
         return []
 
-    def _inform(self, entry: Entry, pod: Pod) -> None:
-        if not older(pod.resource_version, entry.pod.resource_version):
-            entry.pod = pod
-        entry.informed = True
-        if entry.state is State.WAITING:
-            self.t.release_hold(entry)
+    def _set_aside(self, pod: Pod) -> None:
+        """So that a late record, from before it stopped waiting, does not bring it back."""
+        self._aside[pod.uid] = pod.resource_version
+        if len(self._aside) > ASIDE:
+            self._aside.popitem(last=False)
 
-    def _unbound_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
-        """Expected until the bind is confirmed. A pod that is being deleted will never be bound."""
-        if pod.terminating and not self.t.is_insisted(entry, now):
-            return self.pod_gone(entry, "it is being deleted", now, bury=False)
+    def _unwanted_while_binding(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
+        """A pod that is being deleted or gated will never be bound; any other still may, if a write is on its way."""
+        if (pod.terminating or pod.gated) and not self.t.in_flight(entry):
+            return self.pod_gone(entry, "it is terminating or gated", now, bury=False)
+        entry.informed = False  # if the write fails, the informer has nothing more to say: then it is verified
         return []
 
     def pod_lost(self, event: PodGone, now: float) -> list[Instruction]:
@@ -123,7 +152,10 @@ class Informed:
         self.t.move(entry, State.UNKNOWN, now, Facts(why))
         if bury:
             self.t.cache.remove_pod(entry.uid)
-        return answers + (self.room_freed(now) if unseen else [])
+        if unseen:
+            return answers + self.waking.room_freed(now)
+        self.waking.room_shown(now)
+        return answers
 
     def answer_binds(self, entry: Entry, error: Reason | None) -> list[Instruction]:
         """Everybody who asked for this bind gets the same answer."""
@@ -131,17 +163,21 @@ class Informed:
         return [BindAnswer(request, error) for request in requests]
 
     def let_go(self, entry: Entry, why: Reason, now: float, *, expired: bool = False) -> None:
-        """A proposal came to nothing. A pod that is none of ours is not kept waiting here."""
-        if self.policy.ours(entry.pod):
-            self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why, expired=expired))
-        else:
+        """A proposal came to nothing. A pod that is none of ours, or being deleted, is not kept waiting here."""
+        if not self.policy.wants_place(entry.pod):
             self.t.move(entry, State.UNKNOWN, now, Facts(why.text))
+            return
+        self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why, expired=expired))
+        if entry.insisted:
+            self.waking.line_up(entry, now)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def node_seen(self, event: NodeSeen, _now: float) -> list[Instruction]:
+    def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
         self.t.teller.set_node(event.node)
-        self.t.cache.set_node(event.node)
+        before = self.t.cache.set_node(event.node)
+        if before is None or not same_node(before, event.node):
+            self.waking.room_shown(now)
         return []
 
     def node_gone(self, event: NodeGone, now: float) -> list[Instruction]:
@@ -149,37 +185,9 @@ class Informed:
         freed = False
         why = reason(Code.NODE_DELETED, node=event.name)
         for entry in self.t.roster:
-            if entry.state is State.BINDING and entry.node == event.name and not self.t.is_insisted(entry, now):
+            if entry.state is State.BINDING and entry.node == event.name and not self.t.in_flight(entry):
                 self.let_go(entry, why, now)
                 freed = True
         self.t.teller.drop_node(event.name)
         self.t.cache.remove_node(event.name)
-        return self.room_freed(now) if freed else []
-
-    # -- waking ---------------------------------------------------------------------------------------------------
-
-    def room_freed(self, now: float) -> list[Instruction]:
-        """Room became free by our doing: kube-scheduler has seen no event, so the pods that wait are nudged."""
-        woken = [entry for uid in self.t.wake.touch(ROOM) if (entry := self.t.roster.get(uid))]
-        for entry in sorted(woken, key=lambda entry: -entry.pod.priority):
-            self._to_nudge[entry.uid] = None
-        return self.nudge(now)
-
-    def nudge(self, now: float) -> list[Instruction]:
-        """As many as one batch allows; a pod nudged a moment ago stays in line."""
-        out: list[Instruction] = []
-        for uid in list(self._to_nudge):
-            entry = self.t.roster.get(uid)
-            if entry is None or entry.state is not State.WAITING:
-                del self._to_nudge[uid]
-            elif entry.nudged_at + self.policy.nudge_again <= now and len(out) < self.policy.nudge_batch:
-                del self._to_nudge[uid]
-                entry.nudged_at = now
-                self.counts["nudges", "sent"] += 1
-                out.append(Nudge(entry.key.namespace, entry.key.name, entry.uid))
-        return out
-
-    def next_nudge(self) -> float | None:
-        """When the next pod in line may be nudged, seconds; None if none waits for it."""
-        waiting = [entry for uid in self._to_nudge if (entry := self.t.roster.get(uid))]
-        return min((entry.nudged_at + self.policy.nudge_again for entry in waiting), default=None)
+        return self.waking.room_freed(now) if freed else []

@@ -38,13 +38,17 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptRequested,
     Synced,
+    TermBegan,
+    TermEnded,
     Ticked,
 )
 from extender.core.informed import Informed
 from extender.core.policy import Policy
 from extender.core.teller import Teller
+from extender.core.terms import Terms
 from extender.core.transitions import Transitions
 from extender.core.verbs import Verbs
+from extender.core.waking import Waking
 
 
 class Lifecycle:
@@ -56,15 +60,29 @@ class Lifecycle:
         self.teller = Teller(algorithm)
         self.transitions = Transitions(self.teller, self.policy)
         self.synced = False
-        self._informed = Informed(self.transitions, self.counts)
-        self._verbs = Verbs(self.transitions, self.counts)
+        self._waking = Waking(self.transitions, self.counts)
+        self._informed = Informed(self.transitions, self._waking, self.counts)
+        self._verbs = Verbs(self.transitions, self._waking, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
+        self._terms = Terms(self.transitions, self._informed, self._verbs, self._waking)
+
+    @property
+    def term(self) -> int | None:
+        """The present term, None outside of any; 0 where nobody is elected."""
+        return self.transitions.term
+
+    def missing(self) -> str:
+        """Why no verb can be served now, "" if they are."""
+        return self._terms.missing() if self.synced else "nodes and pods are not synced yet"
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What this event causes. `now` is in seconds of a clock that never goes back."""
+        return self._terms.stamp(self._handle(event, now))
+
+    def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:
-            case FilterRequested() | PreemptRequested() | BindRequested() if not self.synced:
-                return [_not_ready(event)]
+            case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
+                return [_not_ready(event, missing)]
             case FilterRequested():
                 return self._verbs.filter(event, now)
             case PreemptRequested():
@@ -88,12 +106,16 @@ class Lifecycle:
             case Synced():
                 self.synced = True
                 return []
+            case TermBegan():
+                return self._terms.began(event, now)
+            case TermEnded():
+                return self._terms.ended(event, now)
             case Ticked():
-                return self._commits.tick(now) + self._informed.nudge(now)
+                return self._commits.tick(now) + self._waking.nudge(now)
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores 0..10; the place that a pod already has is the best."""
-        if not self.synced or not self.policy.ours(pod):
+        if self.missing() or not self.policy.ours(pod):
             return {}
         entry = self.transitions.roster.get(pod.uid)
         if entry is not None and entry.node:
@@ -103,7 +125,7 @@ class Lifecycle:
     def next_due(self) -> float | None:
         """When Ticked has something to do next, seconds; None if nothing waits for time."""
         due = self._commits.next_due()
-        nudge = self._informed.next_nudge()
+        nudge = self._waking.next_due()
         return min((at for at in (due, nudge) if at is not None), default=None)
 
     # -- for people -----------------------------------------------------------------------------------------------
@@ -137,7 +159,8 @@ class Lifecycle:
         assert tokens == {hold.token for hold in t.ledger.active()}, "a hold belongs to no pod, or a pod's hold is lost"
         known = {entry.uid for entry in t.roster}
         for name, told in (("allocated", self.teller.allocated), ("unallocated", self.teller.unallocated)):
-            assert told.keys() <= known, f"algorithm knows {name} pods that are gone: {sorted(told.keys() - known)}"
+            gone = {uid for uid in told.keys() - known if not self.teller.owes_pod(uid)}
+            assert not gone, f"algorithm knows {name} pods that are gone: {sorted(gone)}"
         assert set(t.unresolved) <= known, "a write is looked after for a pod that is gone"
 
     def _wrong_with(self, entry: Entry) -> str:
@@ -152,12 +175,13 @@ class Lifecycle:
     def _wrong_waiting(self, entry: Entry) -> str:
         cached = self.transitions.cache.state(entry.uid)
         preempting = entry.uid in self.teller.preempting
-        if entry.placed is not None or entry.uid in self.teller.allocated:
-            return "it has no place, but the algorithm thinks so"
-        if cached is not None and cached is not PodState.EXPIRED:
-            return f"it has no place, but is {cached} in the cache"
-        if preempting and entry.state is State.WAITING:
-            return "it does not preempt, but the algorithm thinks so"
+        if entry.placed is not None or (cached is not None and cached is not PodState.EXPIRED):
+            return f"it has no place, but is {cached} in the cache, on {entry.node}"
+        if not self.teller.owes_pod(entry.uid):
+            if entry.uid in self.teller.allocated or entry.uid not in self.teller.unallocated:
+                return "it has no place, but the algorithm thinks so"
+            if preempting and entry.state is State.WAITING:
+                return "it does not preempt, but the algorithm thinks so"
         needs_hold = entry.state is State.PREEMPTING or not entry.informed
         return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
 
@@ -169,22 +193,21 @@ class Lifecycle:
         if cached is not wanted:
             return f"it should be {wanted} in the cache, but is {cached}"
         told = self.teller.allocated.get(entry.uid)
-        if told is not None and told.node_name != entry.node:
-            return f"the algorithm was told node {told.node_name}, it is on {entry.node}"
-        if told is None and not self.teller.faults:
-            return "the algorithm was never told of its place"
-        if entry.uid in self.teller.unallocated:
-            return "the algorithm thinks that it waits"
+        if not self.teller.owes_pod(entry.uid):
+            if told is None or told.node_name != entry.node:
+                return f"the algorithm was told {told and told.node_name}, it is on {entry.node}"
+            if entry.uid in self.teller.unallocated:
+                return "the algorithm thinks that it waits"
         needs_hold = entry.state is State.BINDING or not entry.informed
-        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
+        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong here"
 
 
-def _not_ready(event: FilterRequested | PreemptRequested | BindRequested) -> Instruction:
-    why = reason(Code.NOT_READY, detail="nodes and pods are not synced yet")
+def _not_ready(event: FilterRequested | PreemptRequested | BindRequested, missing: str) -> Instruction:
+    why = reason(Code.NOT_READY, detail=missing)
     match event:
         case FilterRequested():
             return FilterAnswer(reason=why, error=True)
         case PreemptRequested():
-            return PreemptAnswer(reason=why)
+            return PreemptAnswer(reason=why, error=True)
         case BindRequested():
             return BindAnswer(event.request, why)

@@ -32,6 +32,8 @@ class Policy:
     force_bind_unoffered: bool = False
     #: Evict victims by ourselves as soon as filter finds them, instead of answering kube-scheduler's preempt call.
     evict_directly: bool = False
+    #: Replicas elect a leader: outside a term nothing is decided and nothing written.
+    elected: bool = False
     #: How many waiting pods are nudged at once, and how often the same one.
     nudge_batch: int = 50
     nudge_again: float = 10.0
@@ -42,6 +44,10 @@ class Policy:
         if self.annotation and lookup(pod.annotations, self.annotation) is None:
             return False
         return not self.resource or _names_resource(pod, self.resource)
+
+    def wants_place(self, pod: Pod) -> bool:
+        """Whether this unbound pod waits for a place of ours."""
+        return self.ours(pod) and not pod.terminating and not pod.gated
 
 
 def _names_resource(pod: Pod, resource: str) -> bool:

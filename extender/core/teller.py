@@ -2,12 +2,16 @@
 
 What was told is remembered here, so a delete always names the very record that the add had, and nothing is told twice.
 An algorithm that raises has not been told (its promise is that an exception changes nothing): the heart goes on, the
-failure is counted, and what it does not know it is not told the end of either.
+failure is counted, and what could not be told is *owed*: it is told again before the next decision, so that one
+exception does not leave the algorithm with a wrong picture for good.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
 
 from algorithm.interface import (
     Bind,
@@ -21,7 +25,11 @@ from algorithm.interface import (
     Wait,
 )
 from algorithm.model import Node, Pod
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, Reason, reason
+
+T = TypeVar("T")
+#: How much of what is owed is told again before one decision.
+CATCH_UP = 16
 
 
 class AlgorithmFault(Exception):  # noqa: N818
@@ -37,102 +45,160 @@ class Teller:
         self.unallocated: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, tuple[Pod, tuple[Victim, ...]]] = {}
+        #: What the algorithm should know of a node or a pod (None: nothing) and could not be told.
+        self._owed_nodes: dict[str, Node | None] = {}
+        self._owed_pods: dict[str, Pod | None] = {}
         #: How often the algorithm raised, and the last time's text.
         self.faults = 0
         self.last_fault = ""
+
+    @property
+    def owes(self) -> int:
+        """How many nodes and pods the algorithm has a wrong picture of, because it raised when it was told."""
+        return len(self._owed_nodes) + len(self._owed_pods)
+
+    def owes_pod(self, uid: str) -> bool:
+        return uid in self._owed_pods
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:
         """A node appeared or changed; another UID under the same name is another node."""
-        old = self.nodes.get(node.name)
-        if old is not None and old.uid != node.uid:
-            self.drop_node(node.name)
-            old = None
-        if old == node:
-            return
-        told = (
-            self._told(self.algorithm.add_node, node)
-            if old is None
-            else self._told(self.algorithm.update_node, old, node)
-        )
-        if told:
-            self.nodes[node.name] = node
+        self._owe(self._owed_nodes, node.name, node, self._reach_node(node.name, node))
 
     def drop_node(self, name: str) -> None:
-        node = self.nodes.pop(name, None)
-        if node is not None:
-            self._told(self.algorithm.delete_node, node)
+        self._owe(self._owed_nodes, name, None, self._reach_node(name, None))
+
+    def _reach_node(self, name: str, node: Node | None) -> bool:
+        old = self.nodes.get(name)
+        if old is not None and (node is None or old.uid != node.uid):
+            if not self._told(self.algorithm.delete_node, old):
+                return False
+            del self.nodes[name]
+            old = None
+        if node is None or (old is not None and same_node(old, node)):
+            return True
+        if old is None:
+            told = self._told(self.algorithm.add_node, node)
+        else:
+            told = self._told(self.algorithm.update_node, old, node)
+        if told:
+            self.nodes[name] = node
+        return told
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def wants_place(self, pod: Pod) -> None:
         """The pod waits: it is unallocated now, whatever it was before. A changed record replaces the old one."""
-        self.end_allocation(pod.uid)
-        known = self.unallocated.get(pod.uid)
-        if known is not None:
-            if not _differs(known, pod):
-                return
-            self._replace_unallocated(pod)
-        elif self._told(self.algorithm.add_unallocated_pod, pod):
-            self.unallocated[pod.uid] = pod
-
-    def _replace_unallocated(self, pod: Pod) -> None:
-        """The pod changed while it waits. A preemption it has under way goes on with the new record."""
-        claim = self.preempting.get(pod.uid)
-        self.end_preemption(pod.uid)
-        self._told(self.algorithm.delete_unallocated_pod, self.unallocated.pop(pod.uid))
-        if self._told(self.algorithm.add_unallocated_pod, pod):
-            self.unallocated[pod.uid] = pod
-            if claim is not None:
-                self.preempts(pod, claim[1])
+        told = self._reach(pod.uid, pod) if pod.uid in self._owed_pods else self._reach_unallocated(pod)
+        self._owe(self._owed_pods, pod.uid, pod, told)
 
     def takes_room(self, placed: Pod) -> None:
         """The pod, not allocated so far, is on `placed.node_name`. Raises AlgorithmFault if the algorithm does."""
-        if not self._told(self.algorithm.add_allocated_pod, placed):
+        if placed.uid in self.allocated or not self._allocate(placed):
             raise AlgorithmFault(self.last_fault)
-        self.allocated[placed.uid] = placed
-        self.unallocated.pop(placed.uid, None)
-        self.preempting.pop(placed.uid, None)
+        self._owed_pods.pop(placed.uid, None)
 
-    def found_bound(self, placed: Pod) -> None:
-        """The pod is bound, whatever the algorithm thinks of it: what it knew otherwise ends."""
-        self.end_allocation(placed.uid)
-        try:
-            self.takes_room(placed)
-        except AlgorithmFault:
-            self.forget(placed.uid)
-
-    def changed_in_place(self, placed: Pod) -> None:
-        """An allocated pod changed where it is."""
-        old = self.allocated.get(placed.uid)
-        if old is None:
-            self.found_bound(placed)
-        elif _differs(old, placed) and self._told(self.algorithm.update_allocated_pod, old, placed):
-            self.allocated[placed.uid] = placed
-
-    def end_allocation(self, uid: str) -> None:
-        """The pod takes no room any more."""
-        placed = self.allocated.pop(uid, None)
-        if placed is not None:
-            self._told(self.algorithm.delete_allocated_pod, placed)
-
-    def preempts(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
-        if self._told(self.algorithm.add_preempting_pod, pod, victims):
-            self.preempting[pod.uid] = (pod, victims)
-
-    def end_preemption(self, uid: str) -> None:
-        claim = self.preempting.pop(uid, None)
-        if claim is not None:
-            self._told(self.algorithm.delete_preempting_pod, claim[0])
+    def is_bound(self, placed: Pod) -> None:
+        """The pod is bound, whatever the algorithm thinks of it: what it knew otherwise ends, and changes are told."""
+        self._owe(self._owed_pods, placed.uid, placed, self._reach_allocated(placed))
 
     def forget(self, uid: str) -> None:
         """The pod is gone: whatever the algorithm knows of it ends."""
-        self.end_preemption(uid)
-        self.end_allocation(uid)
-        pod = self.unallocated.pop(uid, None)
-        if pod is not None:
-            self._told(self.algorithm.delete_unallocated_pod, pod)
+        self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
+
+    def preempts(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+        """Raises AlgorithmFault if the algorithm does."""
+        if not self._claim(pod, victims):
+            raise AlgorithmFault(self.last_fault)
+
+    def gives_up(self, pod: Pod) -> None:
+        """The pod preempts no more, and waits."""
+        self._owe(self._owed_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod))
+
+    def _end_preemption(self, uid: str) -> bool:
+        claim = self.preempting.get(uid)
+        if claim is not None and self._told(self.algorithm.delete_preempting_pod, claim[0]):
+            del self.preempting[uid]
+        return uid not in self.preempting
+
+    def _claim(self, pod: Pod, victims: tuple[Victim, ...]) -> bool:
+        told = self._told(self.algorithm.add_preempting_pod, pod, victims)
+        if told:
+            self.preempting[pod.uid] = (pod, victims)
+        return told
+
+    def _reach_unallocated(self, pod: Pod) -> bool:
+        known = self.unallocated.get(pod.uid)
+        if known is not None:
+            return not _differs(known, pod) or self._replace_unallocated(pod)
+        if not self._end_allocation(pod.uid) or not self._told(self.algorithm.add_unallocated_pod, pod):
+            return False
+        self.unallocated[pod.uid] = pod
+        return True
+
+    def _replace_unallocated(self, pod: Pod) -> bool:
+        """The pod changed while it waits. A preemption it has under way goes on with the new record."""
+        claim = self.preempting.get(pod.uid)
+        if not self._reach_nothing(pod.uid) or not self._reach_unallocated(pod):
+            return False
+        return claim is None or self._claim(pod, claim[1])
+
+    def _reach_allocated(self, placed: Pod) -> bool:
+        old = self.allocated.get(placed.uid)
+        if old is None or old.node_name != placed.node_name:
+            return self._end_allocation(placed.uid) and self._allocate(placed)
+        if not _differs(old, placed):
+            return True
+        told = self._told(self.algorithm.update_allocated_pod, old, placed)
+        if told:
+            self.allocated[placed.uid] = placed
+        return told
+
+    def _allocate(self, placed: Pod) -> bool:
+        told = self._told(self.algorithm.add_allocated_pod, placed)
+        if told:
+            self.allocated[placed.uid] = placed
+            self.unallocated.pop(placed.uid, None)
+            self.preempting.pop(placed.uid, None)
+        return told
+
+    def _end_allocation(self, uid: str) -> bool:
+        placed = self.allocated.get(uid)
+        if placed is not None and self._told(self.algorithm.delete_allocated_pod, placed):
+            del self.allocated[uid]
+        return uid not in self.allocated
+
+    def _reach_nothing(self, uid: str) -> bool:
+        if not self._end_preemption(uid) or not self._end_allocation(uid):
+            return False
+        pod = self.unallocated.get(uid)
+        if pod is not None and self._told(self.algorithm.delete_unallocated_pod, pod):
+            del self.unallocated[uid]
+        return uid not in self.unallocated
+
+    # -- what is owed ---------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _owe(owed: dict[str, T], key: str, truth: T, told: bool) -> None:
+        """What failed last goes to the end of the line."""
+        owed.pop(key, None)
+        if not told:
+            owed[key] = truth
+
+    def catch_up(self) -> None:
+        """Tells again what could not be told, some of it at a time: an algorithm may fail for good."""
+        for name, node in list(self._owed_nodes.items())[:CATCH_UP]:
+            self._owe(self._owed_nodes, name, node, self._reach_node(name, node))
+        for uid, pod in list(self._owed_pods.items())[:CATCH_UP]:
+            self._owe(self._owed_pods, uid, pod, self._reach(uid, pod))
+
+    def _reach(self, uid: str, pod: Pod | None) -> bool:
+        if pod is None:
+            return self._reach_nothing(uid)
+        if pod.node_name:
+            return self._reach_allocated(pod)
+        return self._end_preemption(uid) and self._reach_unallocated(pod)
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -140,16 +206,27 @@ class Teller:
         """The algorithm's decision. A pod that it refuses is a pod that waits. Raises AlgorithmFault."""
         if not nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
+        if self.owes:
+            self.catch_up()
+        if pod.uid not in self.unallocated or pod.uid in self._owed_pods:
+            raise AlgorithmFault(self.last_fault)  # it is promised that add_unallocated_pod came before
         try:
             result = self.algorithm.schedule(pod, nodes, phase)
+            wrong = _wrong_with(result)
         except PodRefused as refused:
             return Wait(refused.reason)
         except Exception as error:
             self._failed(error)
             raise AlgorithmFault(self.last_fault) from error
-        if not isinstance(result, Bind | Preempt | Wait):
-            raise AlgorithmFault(f"schedule returned {type(result).__name__}, not Bind, Preempt or Wait")
+        if wrong:
+            raise self.misbehaved(f"schedule returned {wrong}")
         return result
+
+    def misbehaved(self, what: str) -> AlgorithmFault:
+        """Counts what the algorithm's contract rules out, as an exception to raise."""
+        self.faults += 1
+        self.last_fault = what
+        return AlgorithmFault(what)
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores by node name, 0..10; empty if the algorithm fails.
@@ -176,6 +253,25 @@ class Teller:
         self.last_fault = f"{type(error).__name__}: {error}"
 
 
+def _wrong_with(result: object) -> str:
+    """What is wrong with the shape of a decision, "" if nothing. Raises whatever a malformed reason raises."""
+    match result:
+        case Bind(node=node, annotations=annotations):
+            well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
+        case Preempt(victims=victims, reason=why):
+            well = all(isinstance(each, Victim) for each in victims) and isinstance(why, Reason) and bool(why.text)
+        case Wait(reason=why, nodes=nodes):
+            well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
+        case _:
+            return f"{type(result).__name__}, not Bind, Preempt or Wait"
+    return "" if well else f"a malformed {type(result).__name__}"
+
+
+def same_node(old: Node, new: Node) -> bool:
+    """Whether nothing but the API server's bookkeeping differs: a heartbeat is no news."""
+    return old == new or old == msgspec.structs.replace(new, resource_version=old.resource_version)
+
+
 def _differs(known: Pod, pod: Pod) -> bool:
     """Whether an algorithm could care: everything but the bookkeeping of the API server."""
     if known.resource_version and known.resource_version == pod.resource_version:
@@ -184,4 +280,7 @@ def _differs(known: Pod, pod: Pod) -> bool:
 
 
 def _substance(pod: Pod) -> tuple[object, ...]:
-    return (pod.requests, pod.limits, pod.priority, pod.may_preempt, pod.labels, pod.annotations, pod.group)
+    return (
+        (pod.requests, pod.limits, pod.priority, pod.may_preempt),
+        (pod.labels, pod.annotations, pod.group, pod.terminating),
+    )

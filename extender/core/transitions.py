@@ -81,6 +81,8 @@ class Transitions:
         self.ledger = Ledger()
         self.wake = Wake()
         self.roster = Roster()
+        #: The present term, None outside of any; 0 where nobody is elected. `terms.py` changes it.
+        self.term: int | None = None if policy.elected else 0
         #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
         self.unresolved: dict[str, float] = {}
 
@@ -106,8 +108,8 @@ class Transitions:
         self._wait(entry, now)
 
     def give_up_preemption(self, entry: Entry, now: float, _facts: Facts) -> None:
-        self.teller.end_preemption(entry.uid)
-        entry.victims = ()
+        self.teller.gives_up(entry.pod)
+        entry.victims, entry.evicting = (), set()
         self._wait(entry, now)
 
     def let_go(self, entry: Entry, now: float, facts: Facts) -> None:
@@ -117,24 +119,23 @@ class Transitions:
         self._wait(entry, now)
 
     def _wait(self, entry: Entry, now: float) -> None:
-        """A pod that only kube-scheduler spoke of is held until its existence is verified or the informer shows it."""
         self.release_hold(entry)
         self.teller.wants_place(entry.pod)
-        if not entry.informed:
-            self._acquire(entry, now)
+        self._hold_until_informed(entry, now)
 
     # -- into Preempting ------------------------------------------------------------------------------------------
 
     def preempt(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.teller.preempts(entry.pod, facts.victims)
         self.release_hold(entry)
         self._acquire(entry, now)
-        self.replan(entry, now, facts)
+        entry.victims = facts.victims
+        self.wake.drop(entry.uid)
 
     def replan(self, entry: Entry, now: float, facts: Facts) -> None:
+        self.teller.preempts(entry.pod, facts.victims)
         self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         entry.victims = facts.victims
-        self.teller.preempts(entry.pod, facts.victims)
-        self.wake.drop(entry.uid)
 
     # -- into Binding ---------------------------------------------------------------------------------------------
 
@@ -145,7 +146,8 @@ class Transitions:
         self._acquire(entry, now)
         self.cache.assume(facts.placed)
         entry.placed = facts.placed
-        entry.victims = ()
+        entry.term = self.term or 0
+        entry.victims, entry.evicting = (), set()
         entry.reason, entry.nodes = None, {}
         self.wake.drop(entry.uid)
 
@@ -162,7 +164,8 @@ class Transitions:
         if facts.placed.node_name == entry.node:
             self.ledger.confirm(entry.token)
             self.drop_token(entry)
-            self._hear_bound(entry, facts.placed, now)
+            self._hear_bound(entry, facts.placed)
+            self._hold_until_informed(entry, now)
             return
         self._leave_binding(entry)
         self.recover(entry, now, facts)
@@ -174,35 +177,29 @@ class Transitions:
             self.roster.add(entry)
         self.release_hold(entry)
         self.wake.drop(entry.uid)
-        self.teller.end_preemption(entry.uid)
-        self.teller.found_bound(facts.placed)
+        self.teller.is_bound(facts.placed)
         self.cache.add_pod(facts.placed)
         entry.placed = facts.placed
-        entry.victims = ()
-        self._settle(entry, now)
+        self._settle(entry)
+        self._hold_until_informed(entry, now)
 
     def update_bound(self, entry: Entry, now: float, facts: Facts) -> None:
         """A bound pod changed; a different node cannot be, and is believed all the same."""
         assert facts.placed is not None
         if facts.placed.node_name == entry.node:
-            self._hear_bound(entry, facts.placed, now)
+            self._hear_bound(entry, facts.placed)
         else:
             self.recover(entry, now, facts)
 
-    def _hear_bound(self, entry: Entry, placed: Pod, now: float) -> None:
-        self.teller.changed_in_place(placed)
+    def _hear_bound(self, entry: Entry, placed: Pod) -> None:
+        self.teller.is_bound(placed)
         self.cache.add_pod(placed)
         entry.placed = placed
-        self._settle(entry, now)
+        self._settle(entry)
 
-    def _settle(self, entry: Entry, now: float) -> None:
-        """A bound pod that only a live read has shown is held until the informer shows it: it may be gone by then."""
-        entry.reason, entry.nodes, entry.unanswered = None, {}, 0
-        entry.doubt_until = float("-inf")
-        if entry.informed:
-            self.release_hold(entry)
-        elif not entry.token:
-            self._acquire(entry, now)
+    def _settle(self, entry: Entry) -> None:
+        entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
+        entry.victims, entry.evicting = (), set()
 
     # -- out ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +208,7 @@ class Transitions:
         self.release_hold(entry)
         self.wake.drop(entry.uid)
         self.teller.forget(entry.uid)
-        if self.cache.state(entry.uid) is PodState.ASSUMED:
+        if self.cache.state(entry.uid) is not None:
             self.cache.forget(entry.uid)
         entry.placed = None
         self.roster.remove(entry)
@@ -221,6 +218,11 @@ class Transitions:
     def _acquire(self, entry: Entry, now: float) -> None:
         hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
         self.roster.set_token(entry, hold.token)
+
+    def _hold_until_informed(self, entry: Entry, now: float) -> None:
+        """Whom the informer has never shown it will not tell the end of: that is verified, again and again."""
+        if not entry.informed:
+            self._acquire(entry, now)
 
     def release_hold(self, entry: Entry) -> None:
         if entry.token:
@@ -232,26 +234,23 @@ class Transitions:
         self.roster.set_token(entry, 0)
         self.unresolved.pop(entry.uid, None)
         entry.reading = None
-        entry.lost = ""
+        entry.lost, entry.doubtful, entry.doubt_until = "", False, float("-inf")
 
     def is_writing(self, entry: Entry) -> bool:
         """Whether its binding is being written, or is written and not confirmed yet."""
         hold = self.ledger.get(entry.token)
         return hold is not None and hold.state is not HoldState.HELD
 
-    def is_insisted(self, entry: Entry, now: float) -> bool:
-        """Whether its place must not be given up: a write is under way, or was sent and may yet arrive."""
-        return self.is_writing(entry) or now < entry.doubt_until
+    def in_flight(self, entry: Entry) -> bool:
+        """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
+        return self.is_writing(entry) or entry.doubtful
 
     def _leave_binding(self, entry: Entry) -> None:
         """Whatever becomes of the pod, its proposed place is free."""
         self.release_hold(entry)
         if self.cache.state(entry.uid) is PodState.ASSUMED:
             self.cache.forget(entry.uid)
-        self.teller.end_allocation(entry.uid)
         entry.placed = None
-        entry.unanswered = 0
-        entry.doubt_until = float("-inf")
 
 
 _Act = Callable[[Transitions, Entry, float, Facts], None]

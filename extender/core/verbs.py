@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
-from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State
@@ -36,9 +36,8 @@ from extender.core.ledger import HoldState
 from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Facts, Transitions
 from extender.core.version import older
+from extender.core.waking import Waking
 
-#: What waiting pods are parked on: room that becomes free without kube-scheduler seeing it.
-ROOM = "room"
 #: Pods of others that passed a filter and may come to be bound through us: how many are remembered.
 PASSED = 4096
 
@@ -46,8 +45,9 @@ PASSED = 4096
 class Verbs:
     """Answers the scheduler's verbs. Every call returns its answer, and what else is to be done."""
 
-    def __init__(self, transitions: Transitions, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(self, transitions: Transitions, waking: Waking, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
+        self.waking = waking
         self.policy = transitions.policy
         self.teller = transitions.teller
         self.counts = counts
@@ -60,42 +60,61 @@ class Verbs:
         if not self.policy.ours(pod):
             self._remember_passed(pod)
             return [FilterAnswer(untouched=True)]
-        entry = self.t.roster.get(pod.uid)
-        if entry is not None and entry.state is State.BOUND:
-            return [_refused(reason(Code.ALREADY_BOUND, node=entry.node))]
-        if self._is_over(pod):
-            return [_refused(reason(Code.POD_FINISHED if pod.finished else Code.POD_TERMINATING))]
-        if (namesake := self._namesake(pod, now)) is not None:
-            return [FilterAnswer(reason=reason(Code.UID_MISMATCH, uid=namesake.uid), error=True)]
-        entry = entry or self._meet(pod, now)
+        if (bound := self._bound_to(pod)) is not None:
+            return [_refused(reason(Code.ALREADY_BOUND, node=bound))]
+        if (over := self._is_over(pod)) is not None:
+            return [_refused(over)]
+        if (mistaken := self._mistaken_for(pod, now)) is not None:
+            return [FilterAnswer(reason=mistaken, error=True)]
+        entry = self._meet(pod, now)
         entry.attempts += 1
-        if not older(pod.resource_version, entry.pod.resource_version):
-            entry.pod = pod
+        entry.insisted = False
         if entry.state is State.BINDING:
             return self._filter_again(entry, event.nodes, now)
         return self._propose(entry, event.nodes, now)
 
-    def _is_over(self, pod: Pod) -> bool:
-        return pod.finished or pod.terminating or self.t.cache.removed(pod.uid)
+    def _bound_to(self, pod: Pod) -> str | None:
+        """The node it is bound to, as we know or as the caller says."""
+        entry = self.t.roster.get(pod.uid)
+        return entry.node if entry is not None and entry.state is State.BOUND else pod.node_name or None
 
-    def _namesake(self, pod: Pod, now: float) -> Entry | None:
-        """Another pod that has this name as far as we know. A caller's word alone does not end it: the informer's will.
+    def _is_over(self, pod: Pod) -> Reason | None:
+        """Whether the pod is beyond scheduling, as the caller says or as we know better."""
+        if pod.finished:
+            return reason(Code.POD_FINISHED)
+        entry = self.t.roster.get(pod.uid)
+        ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.t.cache.removed(pod.uid)
+        return reason(Code.POD_TERMINATING) if ending else None
+
+    def _mistaken_for(self, pod: Pod, now: float) -> Reason | None:
+        """Another pod has this name or this UID. A caller's word alone does not end it: the informer's will.
 
         Only one that nobody but a caller has spoken of, and that holds nothing, makes way.
         """
+        known = self.t.roster.get(pod.uid)
+        if known is not None and known.key != pod.key:
+            return reason(Code.BAD_REQUEST, detail=f"UID {pod.uid} belongs to {known.key}, not to {pod.key}")
         other = self.t.roster.named(pod.key)
         if other is None or other.uid == pod.uid:
             return None
         if other.informed or other.state is not State.WAITING:
-            return other
+            return reason(Code.UID_MISMATCH, uid=other.uid)
         self.t.move(other, State.UNKNOWN, now, Facts(f"kube-scheduler asks for UID {pod.uid} of that name"))
         return None
 
     def _meet(self, pod: Pod, now: float) -> Entry:
-        """A pod that the informer has not shown yet."""
-        entry = Entry(pod)
-        self.t.move(entry, State.WAITING, now, Facts("kube-scheduler asks for it"))
+        """The pod's entry with the younger record, the caller's or ours; the informer may not have shown it yet."""
+        entry = self.t.roster.get(pod.uid)
+        if entry is None:
+            entry = Entry(pod)
+            self.t.move(entry, State.WAITING, now, Facts("kube-scheduler asks for it"))
+        elif not older(pod.resource_version, entry.pod.resource_version):
+            entry.pod = pod
         return entry
+
+    def forget_passed(self) -> None:
+        """A bind that comes from now on has to pass a filter first."""
+        self._passed.clear()
 
     def _remember_passed(self, pod: Pod) -> None:
         """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names."""
@@ -106,32 +125,43 @@ class Verbs:
 
     def _propose(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """A pod without a place. A trial that fails leaves everything as it was."""
-        ticket = self.t.wake.look([ROOM])
+        ticket = self.waking.asked(entry)
         self.teller.wants_place(entry.pod)
         try:
             result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+            if _is_trial(entry, nodes) and not (isinstance(result, Bind) and result.node in nodes):
+                return [self._fail_trial(entry, result)]
             if isinstance(result, Bind):
                 return self._place(entry, result, nodes, now)
+            more = self._wait_or_preempt(entry, result, now)
         except AlgorithmFault as fault:
             return [self._fault(entry, fault)]
-        if _is_trial(entry, nodes):
-            return [_refused(result.reason, result)]
-        more: list[Instruction] = []
-        if isinstance(result, Preempt):
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            more = self._evict(entry, result, now)
-        elif entry.state is State.PREEMPTING:
-            self._reconsider(entry, result, now)
         self._remember_reason(entry, result, now)
         if entry.state is State.WAITING:
-            self.t.wake.park(entry.uid, ticket)
+            self.waking.park(entry, ticket, now)
         self.counts["attempts", "unschedulable"] += 1
         return [_refused(result.reason, result), *more]
+
+    def _fail_trial(self, entry: Entry, result: ScheduleResult) -> FilterAnswer:
+        """The full list follows at once: this leaves no trace but the memory that it was tried."""
+        entry.tried = entry.pod.nominated_node_name
+        if isinstance(result, Bind):
+            return _refused(reason(Code.PLACED_ELSEWHERE, node=result.node))
+        return _refused(result.reason, result)
+
+    def _wait_or_preempt(self, entry: Entry, result: Preempt | Wait, now: float) -> list[Instruction]:
+        entry.tried = ""
+        if isinstance(result, Preempt):
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return self._evict(entry, result, now)
+        return self._reconsider(entry, result, now)
 
     def _place(self, entry: Entry, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         offered = bind.node in nodes
         if not offered and not self.policy.force_bind_unoffered:
-            raise AlgorithmFault(f"it chose node {bind.node}, which was not offered")
+            raise self.teller.misbehaved(f"it chose node {bind.node}, which was not offered")
+        if not offered and self.t.cache.node(bind.node) is None:
+            raise self.teller.misbehaved(f"it chose node {bind.node}, which does not exist")
         placed = entry.pod.placed(bind.node, bind.annotations)
         self.t.move(entry, State.BINDING, now, Facts("placed by the algorithm", placed=placed))
         entry.annotations = bind.annotations
@@ -140,6 +170,7 @@ class Verbs:
     def _answer_placed(self, entry: Entry, offered: bool, now: float) -> list[Instruction]:
         """Names the place if it was offered; the server binds by itself where the operator wants that."""
         entry.unanswered += 1
+        entry.tried = ""
         self.counts["attempts", "scheduled"] += 1
         tired = 0 < self.policy.force_bind_after < entry.unanswered
         write = [] if offered and not tired else self._write(entry, now)
@@ -147,15 +178,20 @@ class Verbs:
             self.counts["force_binds", "tired" if offered else "unoffered"] += 1
         if offered:
             return [FilterAnswer(node=entry.node), *write]
-        return [_refused(reason(Code.BIND_IN_FLIGHT, node=entry.node)), *write]
+        return [self._insist(entry), *write]
+
+    def _insist(self, entry: Entry) -> FilterAnswer:
+        """Its place is not offered, and is not given up: we are binding it there."""
+        entry.insisted = True
+        return _refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))
 
     def _filter_again(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         if entry.node in nodes:
             if not self.t.is_writing(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
                 entry.reading = None
             return self._answer_placed(entry, True, now)
-        if self.t.is_insisted(entry, now):
-            return [_refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))]
+        if self.t.in_flight(entry):
+            return [self._insist(entry)]
         if self.policy.force_bind_unoffered and not _is_trial(entry, nodes):
             return self._answer_placed(entry, False, now)
         return self._propose_anew(entry, nodes, now)
@@ -164,10 +200,16 @@ class Verbs:
         """The proposed node is not offered any more. A trial must not cost the place that the pod has."""
         before = entry.placed
         assert before is not None
+        trial = _is_trial(entry, nodes)
         self.t.move(entry, State.WAITING, now, Facts(f"node {before.node_name} is no longer offered"))
         answer = self._propose(entry, nodes, now)
-        if entry.state is State.BINDING or not _is_trial(entry, nodes):
+        if trial and entry.state is State.WAITING:
+            answer = self._keep_place(entry, before, now)
+        if entry.node == before.node_name:
             return answer
+        return answer + self.waking.room_freed(now, by=entry)
+
+    def _keep_place(self, entry: Entry, before: Pod, now: float) -> list[Instruction]:
         try:
             self.t.move(entry, State.BINDING, now, Facts("the trial failed, the place is kept", placed=before))
         except AlgorithmFault as fault:
@@ -182,6 +224,7 @@ class Verbs:
 
     def _fault(self, entry: Entry, fault: AlgorithmFault) -> FilterAnswer:
         self.counts["attempts", "error"] += 1
+        entry.tried = ""
         entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
         return FilterAnswer(reason=entry.reason, error=True)
 
@@ -191,17 +234,18 @@ class Verbs:
         pod = event.pod
         if not self.policy.ours(pod):
             return [PreemptAnswer(untouched=True)]
-        entry = self.t.roster.get(pod.uid)
-        if entry is not None and entry.state in (State.BINDING, State.BOUND):
+        if (bound := self._bound_to(pod)) is not None:
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=bound))]
+        if (over := self._is_over(pod)) is not None:
+            return [PreemptAnswer(reason=over)]
+        if (mistaken := self._mistaken_for(pod, now)) is not None:
+            return [PreemptAnswer(reason=mistaken, error=True)]
+        entry = self._meet(pod, now)
+        if entry.state is State.BINDING:
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
-        if self._is_over(pod):
-            return [PreemptAnswer(reason=reason(Code.POD_TERMINATING))]
-        if (namesake := self._namesake(pod, now)) is not None:
-            return [PreemptAnswer(reason=reason(Code.UID_MISMATCH, uid=namesake.uid))]
-        entry = entry or self._meet(pod, now)
-        return [self._answer_preempt(entry, event.candidates, now)]
+        return self._answer_preempt(entry, event.candidates, now)
 
-    def _answer_preempt(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> PreemptAnswer:
+    def _answer_preempt(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
         offered = {candidate.node: candidate for candidate in candidates}
         self.teller.wants_place(entry.pod)
         try:
@@ -210,18 +254,18 @@ class Verbs:
                 return self._start_preempting(entry, result, offered, now)
         except AlgorithmFault as fault:
             entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
-            return PreemptAnswer(reason=entry.reason)
+            return [PreemptAnswer(reason=entry.reason, error=True)]
         if isinstance(result, Bind):
-            return PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))
-        if entry.state is State.PREEMPTING:
-            self._reconsider(entry, result, now)
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
+        more = self._reconsider(entry, result, now)
         self._remember_reason(entry, result, now)
-        return PreemptAnswer(reason=result.reason)
+        return [PreemptAnswer(reason=result.reason), *more]
 
     def _start_preempting(
         self, entry: Entry, result: Preempt, offered: dict[str, Candidate], now: float
-    ) -> PreemptAnswer:
+    ) -> list[Instruction]:
         victims = self._checked_victims(entry.pod, result.victims)
+        changed = entry.state is State.PREEMPTING and set(victims) != set(entry.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
         self.t.move(entry, State.PREEMPTING, now, Facts(f"victims on {names}", victims=victims, reason=result.reason))
         by_node: dict[str, list[str]] = {}
@@ -229,35 +273,39 @@ class Verbs:
             if victim.node in offered:
                 by_node.setdefault(victim.node, []).append(victim.uid)
         self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
-        return PreemptAnswer(
-            candidates=tuple(
-                Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
-            ),
-            reason=result.reason,
+        chosen = tuple(
+            Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
         )
+        # Where the victims of an earlier plan were, room is no longer held for this pod.
+        freed = self.waking.room_freed(now, by=entry) if changed else []
+        return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
 
-    def _reconsider(self, entry: Entry, result: Wait, now: float) -> None:
-        """It preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
+    def _reconsider(self, entry: Entry, result: Wait, now: float) -> list[Instruction]:
+        """If it preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
+        if entry.state is not State.PREEMPTING:
+            return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-        else:
-            self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
+            return []
+        self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
+        return self.waking.room_freed(now, by=entry)
 
     def _checked_victims(self, pod: Pod, victims: Sequence[Victim]) -> tuple[Victim, ...]:
         """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
         if not pod.may_preempt:
-            raise AlgorithmFault("it names victims for a pod whose preemptionPolicy is Never")
+            raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
         alive = []
         for victim in sorted(set(victims)):
             found = self.t.cache.pod(victim.uid)
             if found is None:
                 continue
             if found.priority >= pod.priority:
-                raise AlgorithmFault(
+                raise self.teller.misbehaved(
                     f"it names victim {found.key} of priority {found.priority}, the pod has {pod.priority}"
                 )
             if found.node_name != victim.node:
-                raise AlgorithmFault(f"it names victim {found.key} on {victim.node}, which runs on {found.node_name}")
+                where = f"on {victim.node}, which runs on {found.node_name}"
+                raise self.teller.misbehaved(f"it names victim {found.key} {where}")
             alive.append(victim)
         return tuple(alive)
 
@@ -265,21 +313,19 @@ class Verbs:
         """Filter found victims. kube-scheduler will call preempt for them, unless the operator lets us evict."""
         if not self.policy.evict_directly or not entry.pod.may_preempt:
             return []
-        try:
-            victims = self._checked_victims(entry.pod, result.victims)
-        except AlgorithmFault:
-            return []
-        asked = set(entry.victims)
+        victims = self._checked_victims(entry.pod, result.victims)
         self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
-        found = [self.t.cache.pod(victim.uid) for victim in victims if victim not in asked]
+        new = [victim.uid for victim in victims if victim.uid not in entry.evicting]
+        entry.evicting = {victim.uid for victim in victims}
+        found = [pod for uid in new if (pod := self.t.cache.pod(uid)) is not None]
         self.counts["victims", "evicted"] += len(found)
         valid = self.policy.write_validity
-        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid) for pod in found if pod]
+        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid_for=valid) for pod in found]
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
     def bind(self, event: BindRequested, now: float) -> list[Instruction]:
-        entry = self.t.roster.get(event.uid)
+        entry = self._leave_other_place(self.t.roster.get(event.uid), event, now)
         refusal = self._cannot_bind(event, entry)
         if refusal is None and entry is None:
             try:
@@ -292,6 +338,15 @@ class Verbs:
         if entry.state is State.BOUND:
             return [BindAnswer(event.request)]
         return self._bind_place(entry, event.request, now)
+
+    def _leave_other_place(self, entry: Entry | None, event: BindRequested, now: float) -> Entry | None:
+        """A pod that is none of ours goes where kube-scheduler now wants it: its last bind had come to nothing."""
+        if entry is None or entry.state is not State.BINDING or event.uid not in self._passed:
+            return entry
+        if entry.node == event.node or entry.key != event.key or self.t.in_flight(entry):
+            return entry
+        self.t.move(entry, State.UNKNOWN, now, Facts(f"kube-scheduler now wants it on {event.node}"))
+        return None
 
     def _cannot_bind(self, event: BindRequested, entry: Entry | None) -> Reason | None:
         if entry is None:
@@ -340,8 +395,17 @@ class Verbs:
         entry.reading = None
         self.t.unresolved[entry.uid] = now + self.policy.write_timeout
         pod = entry.placed
-        valid = self.policy.write_validity
-        return [WriteBinding(entry.token, pod.namespace, pod.name, pod.uid, pod.node_name, entry.annotations, valid)]
+        return [
+            WriteBinding(
+                entry.token,
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                pod.node_name,
+                entry.annotations,
+                valid_for=self.policy.write_validity,
+            )
+        ]
 
 
 def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
@@ -349,5 +413,8 @@ def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
 
 
 def _is_trial(entry: Entry, nodes: SuggestedNodes) -> bool:
-    """kube-scheduler first tries the nominated node alone; the full list follows in the same cycle."""
-    return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name
+    """kube-scheduler first tries the nominated node alone; the full list follows in the same cycle.
+
+    Refused twice in a row it is no trial: the full list has no other node.
+    """
+    return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name and nodes[0] != entry.tried

@@ -33,6 +33,10 @@ _CHUNK = 64 * 1024
 _FAILURES = (OSError, http.client.HTTPException)
 
 
+def _always() -> bool:
+    return True
+
+
 class ApiError(Exception):
     """No answer from the API server."""
 
@@ -94,7 +98,14 @@ class Exchange:
     """
 
     def __init__(
-        self, server: ApiServer, method: str, target: str, body: bytes | None, content_type: str, timeout: float
+        self,
+        server: ApiServer,
+        method: str,
+        target: str,
+        body: bytes | None,
+        content_type: str,
+        timeout: float,
+        may_send: Callable[[], bool],
     ) -> None:
         self._server = server
         self._method = method
@@ -102,6 +113,7 @@ class Exchange:
         self._body = body
         self._content_type = content_type
         self._timeout = timeout
+        self._may_send = may_send
         self._lock = threading.Lock()
         self._interrupted = False
         self._connection: Connection | None = None
@@ -117,7 +129,7 @@ class Exchange:
             if self.status == http.HTTPStatus.UNAUTHORIZED:
                 self._server.endpoint.refused()
         except BaseException:
-            self._finish(reusable=False)
+            self._finish(reusable=False, failed=True)
             raise
         return self
 
@@ -126,9 +138,9 @@ class Exchange:
     ) -> None:
         answer = self._got()
         read_to_end = answer.isclosed() or answer.length == 0
-        self._finish(reusable=error is None and read_to_end and not answer.will_close)
+        self._finish(reusable=error is None and read_to_end and not answer.will_close, failed=error is not None)
 
-    def _finish(self, *, reusable: bool) -> None:
+    def _finish(self, *, reusable: bool, failed: bool) -> None:
         with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
             connection, self._connection = self._connection, None
         if self._answer is not None:
@@ -137,6 +149,8 @@ class Exchange:
             return
         if reusable and not self._interrupted:
             self._server.keep(connection)
+        elif failed:
+            connection.abort()
         else:
             connection.close()
 
@@ -148,12 +162,14 @@ class Exchange:
             if self._interrupted:
                 raise Unreachable(f"{self._server.endpoint.url}: interrupted before anything was sent")
         connection.set_timeout(self._timeout)
+        if not self._may_send():
+            raise Unreachable(f"{self._server.endpoint.url}: not permitted any more, nothing was sent")
         try:
             connection.request(self._method, self._target, self._body, headers)
             self._answer = connection.getresponse()
         except _FAILURES as error:
             if reused and self._method == "GET" and not isinstance(error, TimeoutError) and not self._interrupted:
-                self._finish(reusable=False)
+                self._finish(reusable=False, failed=True)
                 return False
             raise self._failure(error) from error
         return True
@@ -212,7 +228,7 @@ class ApiServer:
         self, endpoint: Endpoint, *, timeout: float = 10.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.endpoint = endpoint
-        self._timeout = timeout
+        self.timeout = timeout
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []
@@ -247,10 +263,16 @@ class ApiServer:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: float | None = None,
+        may_send: Callable[[], bool] = _always,
     ) -> Exchange:
-        """A call that is not made yet: it starts on entering, and any thread may interrupt it."""
+        """A call that is not made yet: it starts on entering, and any thread may interrupt it.
+
+        `may_send` is asked when all is ready, credentials and connection, right before the first byte leaves; if it
+        says no, nothing does.
+        """
         target = self.endpoint.target(f"{path}?{urlencode(query)}" if query else path)
-        return Exchange(self, method, target, body, content_type, self._timeout if timeout is None else timeout)
+        patience = self.timeout if timeout is None else timeout
+        return Exchange(self, method, target, body, content_type, patience, may_send)
 
     def close(self) -> None:
         """Close what lies idle; connections in use are closed when their exchange ends. No call can start any more."""

@@ -9,12 +9,14 @@ Promises:
 * every accepted WriteBinding, ReadPod and Evict is reported exactly once, whatever fails: an answer, a time-out, a
   bug in here, or `stop` (what was never sent is THROTTLED, what may have been is UNKNOWN);
 * a hint never delays a write: hints have their own worker, and are dropped and counted when there are too many;
+* nothing is written for a term that is over, or about to be: it is THROTTLED, and what hangs then is broken off;
 * a write is repeated only if the API server certainly did not do it (throttled, unreachable), for two seconds at most.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import queue
 import socket
 import threading
@@ -42,6 +44,7 @@ from extender.core.events import (
 )
 from extender.kube import writes
 from extender.kube.api import ApiError, ApiServer, Exchange, Response
+from extender.kube.lease import Fence, eternal
 from extender.kube.outcome import outcome_of, outcome_of_error
 
 log = structlog.get_logger(__name__)
@@ -57,6 +60,8 @@ _SAME_EVENT = 300.0
 _EVENTS_REMEMBERED = 4096
 #: Seconds that an interrupted worker gets to report by itself.
 _GRACE = 1.0
+#: Seconds that a term must still last for a write to be sent: it should arrive before somebody else may decide.
+_LEAST_TIME = 0.25
 
 
 @dataclass(slots=True)
@@ -118,11 +123,13 @@ class Committer:
         *,
         workers: int,
         report: Callable[[Event], None],
+        fence: Fence = eternal,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._report = report
+        self._fence = fence
         self._clock = clock
         self._wall_clock = wall_clock
         self._urgent: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -236,7 +243,8 @@ class Committer:
         while True:
             outcome, response = self._once(job, request)
             wait = max(outcome.retry_after, 0.1)
-            if outcome.kind is not OutcomeKind.THROTTLED or self._clock() + wait > end:
+            over = self._time_left(job.instruction) <= _LEAST_TIME
+            if outcome.kind is not OutcomeKind.THROTTLED or over or self._clock() + wait > end:
                 return outcome, response
             with self._lock:
                 self._stats.retries += 1
@@ -244,15 +252,29 @@ class Committer:
                 return outcome, response
 
     def _once(self, job: _Job, request: writes.Request) -> tuple[Outcome, Response | None]:
-        exchange = job.begin(self._exchange(request))
+        if self._time_left(job.instruction) <= _LEAST_TIME:
+            return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0), None
+        exchange = job.begin(self._exchange(request, job.instruction))
         try:
             response = _complete(exchange)
         except ApiError as error:
             return outcome_of_error(error), None
         return outcome_of(response), response
 
-    def _exchange(self, request: writes.Request) -> Exchange:
-        return self._api.exchange(request.method, request.path, body=request.body, content_type=request.content_type)
+    def _exchange(self, request: writes.Request, instruction: Urgent | Hint) -> Exchange:
+        """The request, which leaves only while the instruction's term lasts, and waits no longer than that."""
+        return self._api.exchange(
+            request.method,
+            request.path,
+            body=request.body,
+            content_type=request.content_type,
+            timeout=max(_LEAST_TIME, min(self._api.timeout, self._time_left(instruction))),
+            may_send=lambda: self._time_left(instruction) > _LEAST_TIME,
+        )
+
+    def _time_left(self, instruction: Urgent | Hint) -> float:
+        """Seconds for which it may be sent; a read always may."""
+        return math.inf if isinstance(instruction, ReadPod) else self._fence(instruction.term)
 
     def _finish(self, job: _Job, outcome: Outcome, pod: Pod | None = None) -> None:
         if not job.claim():
@@ -286,7 +308,7 @@ class Committer:
             with self._lock:
                 self._stats.events_repeated += 1
             return
-        done = self._give_once(self._hint_request(hint))
+        done = self._give_once(self._exchange(self._hint_request(hint), hint))
         if not done and isinstance(hint, RecordEvent):
             self._told.pop(_topic(hint), None)
         with self._lock:
@@ -299,8 +321,7 @@ class Committer:
             return writes.nudge(hint, value=f"{now.isoformat()}-{serial}")
         return writes.record(hint, now=now, serial=serial, instance=self._instance)
 
-    def _give_once(self, request: writes.Request) -> bool:
-        exchange = self._exchange(request)
+    def _give_once(self, exchange: Exchange) -> bool:
         with self._lock:
             self._hint_exchange = exchange
             if self._stopping.is_set():
@@ -354,6 +375,6 @@ def _report_of(instruction: Urgent, outcome: Outcome, pod: Pod | None) -> Event:
         case WriteBinding():
             return BindFinished(instruction.token, outcome)
         case Evict():
-            return EvictFinished(instruction.token, outcome)
+            return EvictFinished(instruction.token, outcome, instruction.uid)
         case ReadPod():
             return PodRead(instruction.token, outcome, pod)

@@ -108,8 +108,13 @@ class Reflector(Generic[T]):
         self._stale_lists = 0
         self._heard = clock()
         self._stop = threading.Event()
+        #: Set by whoever wants the thread not to wait; and whether a list is wanted whatever the watch says.
+        self._roused = threading.Event()
+        self._relist_wanted = threading.Event()
+        self._told = ""
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
+        self._watching = False
         self.synced = threading.Event()
         self.last_error = ""
         self._thread = threading.Thread(target=self._run, name=name or f"reflect-{resource.name}", daemon=True)
@@ -120,6 +125,7 @@ class Reflector(Generic[T]):
     def stop(self, timeout: float = 5.0) -> None:
         """End the thread, also in the midst of a watch. Waits at most `timeout` seconds for it."""
         self._stop.set()
+        self._roused.set()
         with self._lock:
             if self._exchange is not None:
                 self._exchange.interrupt()
@@ -129,6 +135,24 @@ class Reflector(Generic[T]):
     def wait_synced(self, timeout: float) -> bool:
         """Whether the first complete list has been told within `timeout` seconds."""
         return self.synced.wait(timeout)
+
+    @property
+    def path(self) -> str:
+        """Of the collection."""
+        return self._resource.path
+
+    @property
+    def version(self) -> str:
+        """The resourceVersion up to which the sink has been told everything; "" before the first list."""
+        return self._told
+
+    def relist(self) -> None:
+        """List anew, at once, instead of waiting for what the watch brings. For who cannot wait for a bookmark."""
+        self._relist_wanted.set()
+        self._roused.set()
+        with self._lock:
+            if self._exchange is not None and self._watching:
+                self._exchange.interrupt()
 
     def last_contact_age(self) -> float:
         """Seconds since the API server was last heard (a page, an event, a bookmark); since the making if never."""
@@ -144,17 +168,24 @@ class Reflector(Generic[T]):
     def _run(self) -> None:
         while not self._stop.is_set():
             delay = self._round()
-            self._stop.wait(delay)
+            self._roused.wait(delay)
+            if not self._stop.is_set():
+                self._roused.clear()
 
     def _round(self) -> float:
         """List if need be, and watch until that ends. Returns the seconds to wait before the next round."""
         try:
+            if self._relist_wanted.is_set():
+                self._relist_wanted.clear()
+                self._version = ""
             if not self._version:
                 self._list()
             began = self._clock()
             self._watch()
         except Exception as error:
-            return 0.0 if self._stop.is_set() else self._recover(error)
+            if self._stop.is_set() or (self._relist_wanted.is_set() and isinstance(error, Interrupted)):
+                return 0.0
+            return self._recover(error)
         if self._clock() - began < _SHORT_WATCH:
             return self._backoff.next(first=0.0)
         return 0.0
@@ -190,7 +221,7 @@ class Reflector(Generic[T]):
         version = self._read_pages(listed, unreadable)
         self._refuse_stale(version)
         self._deliver(self._store.replace(listed, version=version, unreadable=unreadable))
-        self._version = version
+        self._version = self._told = version
         self._stats.relists += self.synced.is_set()
         self.synced.set()
 
@@ -277,7 +308,7 @@ class Reflector(Generic[T]):
         )
         silence = min(timing.watch_silence, seconds + 30)
         exchange = self._api.stream(self._resource.path, query=query, timeout_read=silence)
-        with self._current(exchange):
+        with self._current(exchange, watching=True):
             self._heard = self._clock()
             if exchange.status != 200:
                 self._accept("watch", Response(exchange.status, exchange.read(), exchange.headers))
@@ -293,6 +324,7 @@ class Reflector(Generic[T]):
                 if len(tail) > _LONGEST_LINE:
                     raise _RelistError("watch: a line without end")
                 self._deliver(change for line in lines if line.strip() for change in self._changes(line))
+                self._told = self._version
         except Interrupted as error:
             self._stats.silences += error.timed_out
             raise
@@ -369,12 +401,12 @@ class Reflector(Generic[T]):
             raise _RefusedError(f"{verb} {self._resource.path}", response)
 
     @contextmanager
-    def _current(self, exchange: Exchange) -> Iterator[None]:
-        """Within, `stop` can interrupt the exchange."""
+    def _current(self, exchange: Exchange, *, watching: bool = False) -> Iterator[None]:
+        """Within, `stop` can interrupt the exchange, and `relist` if it is a watch."""
         with self._lock:
-            if self._stop.is_set():
-                raise Interrupted("stopped")
-            self._exchange = exchange
+            if self._stop.is_set() or (watching and self._relist_wanted.is_set()):
+                raise Interrupted("not wanted any more")
+            self._exchange, self._watching = exchange, watching
         try:
             with exchange:
                 yield

@@ -14,6 +14,7 @@ import http.client
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -160,6 +161,13 @@ class Connection(http.client.HTTPConnection):
             with suppress(OSError):  # already gone
                 # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
                 socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
+
+    def abort(self) -> None:
+        """Close, and throw away what the kernel has not sent yet: it must not arrive later, when a network heals."""
+        if self._wire is not None:
+            with suppress(OSError):  # already gone
+                self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
     @property
     def stale(self) -> bool:

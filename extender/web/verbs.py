@@ -42,6 +42,10 @@ PREFIXES = ("", "/v1/extender")
 _log = structlog.get_logger(__name__)
 
 
+class Unavailable(Exception):  # noqa: N818
+    """The verb cannot be served now, and its answer has no field to say so in: 503, with the text for logs."""
+
+
 class Verb(NamedTuple):
     """One verb: how it is served, and how it says an error inside of a 200 (None: it cannot)."""
 
@@ -62,7 +66,10 @@ async def _prioritize(runtime: Runtime, body: bytes) -> bytes:
 
 async def _preempt(runtime: Runtime, body: bytes) -> bytes:
     request = decode_preempt(body)
-    return encode_preempt(runtime.preempt(request.pod, request.candidates), request)
+    answer = runtime.preempt(request.pod, request.candidates)
+    if answer.error:
+        raise Unavailable(answer.reason.text if answer.reason else "extender cannot tell whom to evict")
+    return encode_preempt(answer, request)
 
 
 async def _bind(runtime: Runtime, body: bytes) -> bytes:
@@ -108,6 +115,8 @@ async def _answer(verb: Verb, runtime: Runtime, request: Request, max_body: int)
     except BadRequest as error:
         _log.warning("bad_request", verb=verb.name, field=error.field, error=error.text)
         return _refusal(verb, error.status, error.text, error.field)
+    except Unavailable as error:
+        return error_response(503, str(error), None)
     except ClientDisconnect:
         return _refusal(verb, 400, "body: connection closed before its end", "body")
     except Exception as error:

@@ -328,8 +328,10 @@ class World:
         self.api.create(Target(NODES), {"metadata": {"name": f"n{self._names:03}"}, "status": status})
 
     def _remove_node(self) -> None:
-        """An empty one: pods of a node that vanishes would stay for ever, without a garbage collector."""
+        """An empty one that is kept for nobody: a gang whose seat vanishes is split, and rightly so."""
         used = {stored.fields["spec.nodeName"] for stored in self.api.store.collection(PODS)}
+        used |= {entry.node for entry in self.heart.entries()}
+        used |= {hold.node for hold in self.algorithm._state.holds.values()}
         spare = [stored for stored in self.api.store.collection(NODES) if stored.key[1] not in used]
         if len(spare) > 2:
             self.api.delete(Target(NODES, "", self.rng.choice(spare).key[1]))

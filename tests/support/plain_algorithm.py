@@ -35,6 +35,8 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, Pod] = {}
         self.broken: list[str] = []
+        #: A node that is chosen if it has room, whether it is offered or not.
+        self.choose = ""
         #: Set to raise at the next call of that name.
         self.fail: set[str] = set()
 
@@ -60,6 +62,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
 
     def delete_node(self, node: Node) -> None:
         self._expect(self.nodes.get(node.name) == node, f"node {node.name} deleted, but was never added so")
+        self._maybe_fail("delete_node")
         del self.nodes[node.name]
 
     def add_unallocated_pod(self, pod: Pod) -> None:
@@ -72,6 +75,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
     def delete_unallocated_pod(self, pod: Pod) -> None:
         self._expect(self.unallocated.get(pod.uid) == pod, f"{pod.key} deleted, but was not unallocated so")
         self._expect(pod.uid not in self.preempting, f"{pod.key} deleted while it preempts")
+        self._maybe_fail("delete_unallocated_pod")
         del self.unallocated[pod.uid]
 
     def add_allocated_pod(self, pod: Pod) -> None:
@@ -85,18 +89,22 @@ class PlainAlgorithm(SchedulerAlgorithm):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
         self._expect(self.allocated.get(new.uid) == old, f"{new.key}: old record is not the one given before")
         self._expect(old.node_name == new.node_name, f"{new.key} moved")
+        self._maybe_fail("update_allocated_pod")
         self.allocated[new.uid] = new
 
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._expect(self.allocated.get(pod.uid) == pod, f"{pod.key} deleted, but was not allocated so")
+        self._maybe_fail("delete_allocated_pod")
         del self.allocated[pod.uid]
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
         self._expect(pod.uid in self.unallocated, f"{pod.key} preempts, but does not wait")
+        self._maybe_fail("add_preempting_pod")
         self.preempting[pod.uid] = pod
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._expect(self.preempting.get(pod.uid) == pod, f"{pod.key} does not preempt")
+        self._maybe_fail("delete_preempting_pod")
         del self.preempting[pod.uid]
 
     # -- deciding -------------------------------------------------------------------------------------------------
@@ -112,7 +120,8 @@ class PlainAlgorithm(SchedulerAlgorithm):
             raise PodRefused(reason(Code.POD_INVALID, detail="it says so"))
         wanted = dict(pod.requests).get(CPU, 0)
         known = [name for name in sorted(set(suggested_nodes)) if name in self.nodes]
-        for name in known:
+        first = [self.choose] if self.choose in self.nodes and phase is Phase.FILTERING else []
+        for name in first + known:
             if self.free(name) >= wanted:
                 return Bind(name, (("plain/place", name),))
         for name in known:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from extender.service import Service
-from extender.settings import ClusterSettings, Settings
+from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.metrics import Metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -14,7 +14,8 @@ ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
 
 
 def test_the_page_has_every_metric_and_no_other() -> None:
-    service = Service(Settings(cluster=ClusterSettings(server="http://127.0.0.1:1")))
+    cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
+    service = Service(Settings(cluster=cluster, leader_election=election))
     try:
         metrics = Metrics(service.runtime)
         served = {}

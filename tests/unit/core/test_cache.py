@@ -90,17 +90,30 @@ def test_an_expired_pod_may_be_assumed_again(cache):
     assert cache.pods_on("n2") == [make_pod(node="n2")]
 
 
-@pytest.mark.parametrize("call", ["forget", "expire"])
-def test_only_an_assumed_pod_is_forgotten_or_expires(cache, call):
+def test_only_an_assumed_pod_expires(cache):
     with pytest.raises(CacheError, match="not in the cache"):
-        getattr(cache, call)("u1")
+        cache.expire("u1")
     cache.add_pod(make_pod())
     with pytest.raises(CacheError, match="it is added on n1"):
-        getattr(cache, call)("u1")
-    cache.assume(make_pod("u2"))
-    cache.expire("u2")
+        cache.expire("u1")
+
+
+def test_what_is_forgotten_may_come_again(cache):
+    with pytest.raises(CacheError, match="not in the cache"):
+        cache.forget("u1")
+    cache.add_pod(make_pod())
+    cache.forget("u1")
+    assert cache.pods() == []
+    assert cache.add_pod(make_pod()) == make_pod()
+
+
+def test_an_expired_pod_does_not_expire_again_but_may_be_forgotten(cache):
+    cache.assume(make_pod())
+    cache.expire("u1")
     with pytest.raises(CacheError, match="it is expired on n1"):
-        getattr(cache, call)("u2")
+        cache.expire("u1")
+    cache.forget("u1")
+    assert cache.state("u1") is None
 
 
 def test_a_removed_pod_cannot_be_assumed(cache):

@@ -111,7 +111,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(uid=uids, end=st.sampled_from(["forget", "expire"]))
     def end_assumption(self, uid, end):
         pod, state = self.oracle.find(uid)
-        if state is not PodState.ASSUMED:
+        if state is None or (end == "expire" and state is not PodState.ASSUMED):
             self.refused(getattr(self.cache, end), uid)
             return
         assert getattr(self.cache, end)(uid) == pod

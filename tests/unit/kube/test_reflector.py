@@ -15,6 +15,7 @@ from extender.kube.backoff import BackoffSettings
 from extender.kube.connection import connect
 from extender.kube.reflector import PODS, Change, ChangeKind, Reflector, Timing
 from extender.settings import ClusterSettings
+from tests.support.api import eventually
 from tests.support.kube_objects import bookmark, event, expired, pod, pod_list
 from tests.support.scripted_server import WAIT, Feed, ScriptedServer, drop, hang, lines, reply, status
 
@@ -434,3 +435,38 @@ def test_staleness_is_measured_from_the_last_word(server: ScriptedServer, api: A
     reflector._round()
     now[0] = 131.0
     assert reflector.last_contact_age() == 1.0
+
+
+def test_the_version_is_what_the_sink_was_told(server: ScriptedServer) -> None:
+    feed = Feed()
+    server.on("GET", LIST, reply(200, pod_list(pod("a"), version=5)))
+    server.on("GET", WATCH, feed)
+    follower = Follower()
+    with reflecting(server, follower) as reflector:
+        assert reflector.wait_synced(WAIT)
+        assert reflector.version == "5"
+        feed.send(event("ADDED", pod("b", 7)))
+        eventually(lambda: reflector.version == "7")
+        assert "seen b 7" in follower.told
+
+
+def test_a_wanted_list_interrupts_the_watch(server: ScriptedServer) -> None:
+    server.on("GET", LIST, reply(200, pod_list(pod("a"), version=5)), reply(200, pod_list(pod("b", 8), version=9)))
+    server.on("GET", WATCH, hang())
+    follower = Follower()
+    with reflecting(server, follower) as reflector:
+        assert reflector.wait_synced(WAIT)
+        reflector.relist()
+        eventually(lambda: reflector.version == "9")
+        assert list(follower.mirror) == ["b"]
+
+
+def test_a_wanted_list_does_not_wait_for_the_back_off(server: ScriptedServer) -> None:
+    patient = Timing(backoff=BackoffSettings(shortest=60, longest=120))
+    server.on("GET", LIST, status(500, "down"), reply(200, pod_list(pod("a"), version=5)))
+    server.on("GET", WATCH, hang())
+    follower = Follower()
+    with reflecting(server, follower, timing=patient) as reflector:
+        eventually(lambda: reflector.stats.failures)
+        reflector.relist()
+        assert reflector.wait_synced(WAIT)

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from algorithm.reasons import Code, reason
-from extender.core.events import BindAnswer, FilterAnswer
+from extender.core.events import BindAnswer, FilterAnswer, PreemptAnswer
 from tests.support.face import CAPTURES, Client, FixedRuntime, capture, exchange
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
@@ -196,3 +196,14 @@ def test_what_is_no_http_is_answered_400(client: Client):
         response.close()
 
     assert response.status == 400
+
+
+def test_a_preempt_that_cannot_be_served_is_a_503_since_its_answer_has_no_error_field(
+    client: Client, runtime: FixedRuntime
+):
+    runtime.preempt_answer = PreemptAnswer(reason=reason(Code.NOT_READY, detail="pods"), error=True)
+
+    answer = client.post("/preempt", capture("preempt-meta-victims"))
+
+    assert answer.status == 503
+    assert answer.json["error"] == "extender is not ready: pods"

@@ -1,0 +1,78 @@
+"""Who decides changes: what a term's beginning and end mean for what was decided.
+
+    TermEnded: proposals that nobody wrote are let go, preemptions given up; writes in flight are followed to the end
+    TermBegan: nothing of earlier terms is held; whoever waits is nudged, as wake-ups may have died with a leader
+
+Outside a term the informers go on telling what is true, and reports and live reads are handled as ever: the books are
+kept, so that the next term can begin at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from algorithm.reasons import Code, reason
+from extender.core.entry import Entry, State
+from extender.core.events import Evict, Instruction, Nudge, RecordEvent, TermBegan, TermEnded, WriteBinding
+from extender.core.informed import Informed
+from extender.core.ledger import HoldState
+from extender.core.transitions import Facts, Transitions
+from extender.core.verbs import Verbs
+from extender.core.waking import Waking
+
+_NOT_LEADING = "another replica leads, or is about to"
+
+
+class Terms:
+    """The present term is `Transitions.term`; here it changes."""
+
+    def __init__(self, transitions: Transitions, informed: Informed, verbs: Verbs, waking: Waking) -> None:
+        self.t = transitions
+        self._informed = informed
+        self._verbs = verbs
+        self._waking = waking
+        self._last = 0
+
+    def began(self, event: TermBegan, now: float) -> list[Instruction]:
+        if event.term <= self._last:
+            return []
+        out = [] if self.t.term is None else self.ended(TermEnded(self.t.term), now)
+        self.t.term = self._last = event.term
+        for entry in sorted(self.t.roster, key=lambda entry: -entry.pod.priority):
+            if entry.state is State.WAITING:
+                self._waking.line_up(entry, now)
+        return out + self._waking.nudge(now)
+
+    def ended(self, event: TermEnded, now: float) -> list[Instruction]:
+        if event.term != self.t.term:
+            return []
+        self.t.term = None
+        why = reason(Code.NOT_READY, detail=_NOT_LEADING)
+        for entry in self.t.roster:
+            if entry.state is State.PREEMPTING:
+                self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why))
+            elif entry.state is State.BINDING and self._is_only_held(entry):
+                self._informed.let_go(entry, why, now)
+        self._verbs.forget_passed()
+        return []
+
+    def _is_only_held(self, entry: Entry) -> bool:
+        """Nothing is being written for it now. A write that was not answered is not insisted on beyond its term:
+        whoever decides next knows nothing of it, and may have given the room away."""
+        hold = self.t.ledger.get(entry.token)
+        return hold is None or hold.state is HoldState.HELD
+
+    def missing(self) -> str:
+        """Why nothing may be decided now, "" if it may."""
+        return _NOT_LEADING if self.t.term is None else ""
+
+    def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
+        """The instructions as of this term; outside of any nothing is written."""
+        if self.t.term == 0 or not instructions:
+            return instructions
+        return [stamped for item in instructions if (stamped := self._stamped(item)) is not None]
+
+    def _stamped(self, item: Instruction) -> Instruction | None:
+        if not isinstance(item, WriteBinding | Evict | Nudge | RecordEvent):
+            return item
+        return None if self.t.term is None else replace(item, term=self.t.term)

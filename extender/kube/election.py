@@ -1,0 +1,231 @@
+"""Who leads: decided from what is seen of one Lease, never two at one moment. No I/O, no threads, no clock.
+
+               look: held by another, and that changes        look: held by another, released, or spoilt
+              +------+                                       +-----------------------------------------+
+              v      |                                       |   its own deadline has passed, resigned |
+    start --> Follower --- take: written, and answered --> Leader(term) ---+---------------------------+--> Follower
+                 ^  |      within the deadline             ^   |   |
+                 |  +--- take: refused, or no answer --+   |   |   +--- renew: refused, or no answer: look again;
+                 +----------- look again --------------+   +---+        nothing of the deadline is gained by it
+                                                        renew: written
+
+    take is tried when the Lease is     released (by its holder, on its way out)
+                                        ours already (a write whose answer was lost, a deadline that was missed)
+                                        unchanged, or held by nobody, for a whole lease, *as seen from here*
+
+    A Lease that does not exist is made at once, by anybody, held by nobody: to make one is never to lead.
+
+Why there are never two leaders. A leader's deadline counts from the moment *before* its last answered write was sent;
+a follower's patience from the moment *after* it first saw what was written. The deadline (7 s) is shorter than the
+patience (10 s), so the leader has ended before anybody may follow it, whatever the delays, pauses and time-outs are,
+as long as one clock does not run faster than the other by more than `lease / renew_deadline` (settings hold that to
+1.25). Clocks are only read here, never compared between machines; the Lease's own timestamps are not looked at but to
+see that they change. And no write of ours replaces anything but what was seen: of two that take, the second is refused.
+Only a creation replaces nothing, and could come late, after the Lease was deleted by hand; so it gives nobody a tenure.
+
+Every tenure has its own *term*, a number that only grows, also when the Lease was deleted by hand in between. Nothing
+that was read back prolongs a tenure: an answer that was lost is lost.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+#: Another's lease is waited for as long as the holder says, but no longer than this, seconds.
+LONGEST_LEASE = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """Seconds. `settings.LeaderElectionSettings` holds their order."""
+
+    lease: float = 10.0
+    renew_deadline: float = 7.0
+    retry: float = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the Lease says. Two that differ in anything were written at different times.
+
+    `term` is its leaseTransitions; `duration` in seconds; `beat` is whatever text its holder changes when it renews.
+    `released`: its holder has left it in order. One that is neither released nor has a holder was just made, or spoilt.
+    """
+
+    holder: str = ""
+    term: int = 0
+    duration: float = 0.0
+    beat: str = ""
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A Record where it was found. `version` and `uid` are the API server's; `record` None: there is no Lease."""
+
+    record: Record | None = None
+    version: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read the Lease; answered by `saw` or `failed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Make the Lease say that we hold it in this `term`, or that it is released, if it still is at `base`.
+
+    Where `base` has none, it is made, and held by nobody. Answered by `wrote`, `refused` (it is not at `base` any more)
+    or `failed` (anything else, no answer among it).
+    """
+
+    base: Seen
+    term: int
+    release: bool = False
+
+    @property
+    def creates(self) -> bool:
+        return self.base.record is None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before `until`."""
+
+    until: float
+
+
+Action = Look | Write | Wait
+
+
+@dataclass(slots=True)
+class Election:
+    """One replica's part. All times are seconds of one clock of this process that never goes back."""
+
+    identity: str
+    timing: LeaseTiming
+    rng: random.Random
+    #: The present tenure: 0 and no deadline without one.
+    term: int = 0
+    deadline: float = float("-inf")
+    _seen: Seen | None = None
+    _since: float = float("-inf")
+    #: What is known may have been overtaken: look before anything else.
+    _blind: bool = True
+    _due: float = float("-inf")
+    _failures: int = 0
+    #: The highest term that was ever seen, and the last that began here.
+    _highest: int = 0
+    _begun: int = 0
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen; "" if nobody did."""
+        record = self._seen.record if self._seen else None
+        return record.holder if record else ""
+
+    # -- what to do -----------------------------------------------------------------------------------------------
+
+    def step(self, now: float) -> Action:
+        """What is to be done at this moment. Ends a tenure whose deadline has come."""
+        if self.term and now >= self.deadline:
+            self.lapse()
+        if now < self._due:
+            return Wait(min(self._due, self.deadline) if self.term else self._due)
+        if self._blind or self._seen is None:
+            return Look()
+        if self._seen.record is None:
+            return Write(self._seen, self._highest)
+        if self.term:
+            return Write(self._seen, self.term)
+        return Write(self._seen, self._highest + 1) if now >= self._free_at(self._seen.record) else Look()
+
+    def _free_at(self, record: Record | None) -> float:
+        """When there is something to write. A Lease that is held is patiently waited for."""
+        if record is None or record.released or record.holder == self.identity:
+            return self._since
+        return self._since + max(self.timing.lease, min(record.duration, LONGEST_LEASE))
+
+    # -- what came of it ------------------------------------------------------------------------------------------
+
+    def saw(self, seen: Seen, now: float) -> None:
+        """The Lease was like this at some moment since the Look; `now` is when the answer was there."""
+        if self._seen is None or (seen.record, seen.uid) != (self._seen.record, self._seen.uid):
+            self._since = now
+        self._seen, self._blind = seen, False
+        if seen.record is not None:
+            self._highest = max(self._highest, seen.record.term)
+        if self.term and not self._is_ours(seen.record):
+            self.lapse()
+        free_at = self._free_at(seen.record)
+        if self.term or free_at <= now:
+            self._due = now
+        else:
+            self._failures = 0
+            self._due = min(self._soon(now), free_at)
+
+    def _is_ours(self, record: Record | None) -> bool:
+        """Whether this tenure can go on. What nobody holds, nobody else takes before our deadline."""
+        if record is None or not (record.holder or record.released):
+            return True
+        return record.holder == self.identity and record.term == self.term
+
+    def wrote(self, write: Write, seen: Seen, *, started: float, now: float) -> None:
+        """The write was done, the Lease is as in `seen`. `started` is a moment before it was sent.
+
+        An answer that comes after the deadline saves no tenure, and no term begins twice: the Lease is ours all the
+        same, and is taken at once in a new term.
+        """
+        self._seen, self._since, self._blind = seen, now, False
+        self._highest = max(self._highest, write.term)
+        self._failures = 0
+        self._due = now
+        if write.creates:
+            self._due = now if self.term else min(self._soon(now), self._free_at(seen.record))
+            return
+        deadline = started + self.timing.renew_deadline
+        in_time = now < deadline and (now < self.deadline if self.term else write.term > self._begun)
+        if write.release or not in_time:
+            self.lapse()
+            return
+        self.term = self._begun = write.term
+        self.deadline = deadline
+        self._due = self._soon(started)
+
+    def refused(self, now: float) -> None:
+        """Somebody was quicker, or the Lease is gone: nothing was written. The first time we look again at once."""
+        self._blind = True
+        self._failures += 1
+        self._due = now if self._failures == 1 else now + self._pause()
+
+    def failed(self, now: float, *, retry_after: float = 0.0) -> None:
+        """No answer, or one that says nothing: a write may have been done. `retry_after`: seconds asked for."""
+        self._blind = True
+        self._failures += 1
+        self._due = now + max(self._pause(), min(retry_after, self.timing.retry))
+
+    def _soon(self, now: float) -> float:
+        return now + self.rng.uniform(0.8, 1.0) * self.timing.retry
+
+    def _pause(self) -> float:
+        """Seconds; a quarter of `retry` after the first failure, doubling up to it, less up to a half by chance."""
+        return self.rng.uniform(0.5, 1.0) * self.timing.retry * min(1.0, 2.0 ** (self._failures - 3))
+
+    # -- the end of a tenure --------------------------------------------------------------------------------------
+
+    def lapse(self) -> None:
+        """The tenure is over, whatever the Lease says."""
+        self.term, self.deadline = 0, float("-inf")
+
+    def resign(self) -> Action | None:
+        """Ends the tenure. What lets the next one in at once, or a Look that is due first; None: it is not ours."""
+        self.lapse()
+        if self._blind or self._seen is None:
+            return Look()
+        record = self._seen.record
+        if record is None or record.holder != self.identity or record.released:
+            return None
+        return Write(self._seen, record.term, release=True)

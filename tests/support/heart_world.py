@@ -1,0 +1,450 @@
+"""The whole heart in a naive world: a cluster that is a dictionary, and everything that can happen to it.
+
+The cluster is as an API server would have it, and applies a binding only if that may be applied. What must never be
+seen: two places for a pod, a place that filter never named, a node with more than it has, a bind answered twice, a
+guarantee of the algorithm broken. What must be true once everything has been delivered (`settle`): heart and algorithm
+know exactly what the cluster is, every bind was answered, and the same events give the same instructions again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.model import CPU, Pod
+from extender.core.entry import State
+from extender.core.events import (
+    BindAnswer,
+    BindFinished,
+    BindRequested,
+    Candidate,
+    Event,
+    Evict,
+    EvictFinished,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    NodeGone,
+    NodeSeen,
+    Outcome,
+    OutcomeKind,
+    PodGone,
+    PodRead,
+    PodSeen,
+    PreemptAnswer,
+    PreemptRequested,
+    ReadPod,
+    Synced,
+    Ticked,
+    WriteBinding,
+)
+from extender.core.lifecycle import Lifecycle
+from extender.core.policy import Policy
+from tests.support.objects import node
+from tests.support.plain_algorithm import PlainAlgorithm
+
+NODES = ("n0", "n1", "n2")
+NAMES = ("a", "b", "c", "d", "e")
+GHOSTS = ("ghost", "a", "b")
+CAPACITY = 4000
+BASE: dict[str, Any] = {"lease": 10, "verify": 2, "write_timeout": 8}
+POLICIES = {
+    "tired": Policy(**BASE, force_bind_after=3),
+    "others": Policy(**BASE, scheduler_names=frozenset({"waggle"})),
+    "unoffered": Policy(**BASE, force_bind_unoffered=True),
+    "evicting": Policy(**BASE, evict_directly=True),
+    "criteria": Policy(**BASE, annotation="ours", resource=CPU, force_bind_after=2, force_bind_unoffered=True),
+}
+CALLS = (
+    *("schedule", "add_unallocated_pod", "delete_unallocated_pod", "add_allocated_pod", "delete_allocated_pod"),
+    *("update_allocated_pod", "add_preempting_pod", "delete_preempting_pod", "add_node", "update_node", "delete_node"),
+)
+
+
+@dataclass
+class Cluster:
+    """What the API server knows: pods by name, a version, and the events that the informer has yet to get."""
+
+    version: int = 0
+    births: int = 0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    queue: list[Event] = field(default_factory=list)
+
+    def put(self, pod: Pod) -> Pod:
+        self.version += 1
+        pod = msgspec.structs.replace(pod, resource_version=str(self.version))
+        self.pods[pod.name] = pod
+        self.queue.append(PodSeen(pod))
+        return pod
+
+    def create(self, name: str, cpu: int, priority: int, **more: Any) -> None:
+        self.births += 1
+        uid = f"{name}-{self.births}"
+        self.put(Pod(namespace="default", name=name, uid=uid, priority=priority, requests=((CPU, cpu),), **more))
+
+    def delete(self, name: str) -> None:
+        self.version += 1
+        pod = self.pods.pop(name)
+        self.queue.append(PodGone(pod.namespace, pod.name, pod.uid))
+
+    def bind(self, write: WriteBinding) -> Outcome:
+        pod = self.pods.get(write.name)
+        if pod is None:
+            return Outcome(OutcomeKind.GONE)
+        if pod.uid != write.uid:
+            return Outcome(OutcomeKind.STALE)
+        if pod.node_name or pod.terminating or pod.gated:
+            return Outcome(OutcomeKind.LOST, "already assigned, terminating or gated")
+        self.put(msgspec.structs.replace(pod.placed(write.node, write.annotations), phase="Running"))
+        return Outcome(OutcomeKind.DONE)
+
+    def evict(self, eviction: Evict) -> Outcome:
+        pod = self.pods.get(eviction.name)
+        if pod is None or pod.uid != eviction.uid:
+            return Outcome(OutcomeKind.GONE)
+        self.delete(eviction.name)
+        return Outcome(OutcomeKind.DONE)
+
+    def used(self, name: str) -> int:
+        return sum(dict(p.requests)[CPU] for p in self.pods.values() if p.node_name == name and not p.finished)
+
+
+class HeartWorld:
+    """One run. `resizing`: nodes change what they offer, `faults`: the algorithm raises; neither can promise room."""
+
+    def __init__(self, policy: Policy = POLICIES["tired"], *, make: Callable[[], SchedulerAlgorithm] = PlainAlgorithm):
+        self.policy = policy
+        self.make = make
+        self.cluster = Cluster()
+        self.now = 0.0
+        self.requests = 0
+        self.proposed: set[tuple[str, str]] = set()
+        self.safe = True
+        self.armed = ""
+        self.log: list[tuple[Event, float, list[Instruction], tuple[str, str]]] = []
+        self.boot()
+
+    def boot(self) -> None:
+        """A fresh process: nodes, then bound pods, then the rest, then ready."""
+        self.algorithm = self.make()
+        self.heart = Lifecycle(self.algorithm, self.policy)
+        self.work: list[WriteBinding | ReadPod | Evict] = []
+        self.late: list[Event] = []
+        #: Writes that timed out, and until when they may yet arrive.
+        self.drifting: list[tuple[float, WriteBinding]] = []
+        self.delivered: list[Event] = []
+        self.missed, self.log = False, []
+        self.open_binds: set[int] = set()
+        self.cluster.queue.clear()
+        self.nodes = dict.fromkeys(NODES, CAPACITY)
+        for name in NODES:
+            self.handle(NodeSeen(node(name, cpu=CAPACITY, pods=50)))
+        self.store = dict(self.cluster.pods)
+        for pod in sorted(self.store.values(), key=lambda p: not p.node_name):
+            self.handle(PodSeen(pod))
+        self.handle(Synced())
+
+    def handle(self, event: Event) -> list[Instruction]:
+        plain = self.algorithm if isinstance(self.algorithm, PlainAlgorithm) else None
+        if plain and self.armed:
+            plain.fail.add(self.armed)
+        out = self.heart.handle(event, self.now)
+        self.log.append((event, self.now, out, (self.armed, plain.choose if plain else "")))
+        self.armed = ""
+        self.heart.validate()
+        assert not plain or not plain.broken, plain.broken
+        for instruction in out:
+            if isinstance(instruction, BindAnswer):
+                assert instruction.request in self.open_binds, f"bind {instruction.request} answered twice"
+                self.open_binds.discard(instruction.request)
+            elif isinstance(instruction, ReadPod | Evict):
+                self.work.append(instruction)
+            elif isinstance(instruction, WriteBinding):
+                self._check_write(instruction)
+                self.work.append(instruction)
+        return out
+
+    def _check_write(self, write: WriteBinding) -> None:
+        held = self.heart.teller.allocated.get(write.uid)
+        assert (write.uid, write.node) in self.proposed or (held and held.node_name == write.node), write
+
+    # -- the cluster's life -----------------------------------------------------------------------------------------
+
+    def pod_created(self, name: str, cpu: int, priority: int, kind: str) -> None:
+        """`kind`: ours, theirs (none of ours by every criterion), gated, or polite (never preempts)."""
+        more: dict[str, Any] = {"scheduler_name": "default-scheduler" if kind == "theirs" else "waggle"}
+        if kind != "theirs":
+            more["annotations"] = (("ours", "yes"),)
+        if name not in self.cluster.pods:
+            gated, may_preempt = kind == "gated", kind != "polite"
+            self.cluster.create(name, cpu, priority, gated=gated, may_preempt=may_preempt, **more)
+
+    def pod_deleted(self, name: str) -> None:
+        if name in self.cluster.pods:
+            self.cluster.delete(name)
+
+    def pod_changed(self, name: str, how: str) -> None:
+        pod = self.cluster.pods.get(name)
+        if pod is None or pod.finished:
+            return
+        if how == "label":
+            self.cluster.put(msgspec.structs.replace(pod, labels=(("touched", str(self.cluster.version)),)))
+        elif how == "terminating":
+            self.cluster.put(msgspec.structs.replace(pod, terminating=True))
+        elif how == "ungated":
+            self.cluster.put(msgspec.structs.replace(pod, gated=False))
+        elif how == "disowned":
+            self.cluster.put(msgspec.structs.replace(pod, annotations=()))
+        elif pod.node_name:
+            self.cluster.put(msgspec.structs.replace(pod, phase="Succeeded"))
+
+    def _has_room(self, pod: Pod, where: str) -> bool:
+        """As a scheduler sees it that respects what is bound and what we proposed."""
+        told = self.heart.teller.allocated
+        taken = sum(dict(p.requests)[CPU] for p in told.values() if p.node_name == where) + sum(
+            dict(p.requests)[CPU] for p in self.cluster.pods.values() if p.node_name == where and p.uid not in told
+        )
+        return taken + dict(pod.requests)[CPU] <= self.nodes.get(where, 0)
+
+    def somebody_else_binds(self, name: str, where: str) -> None:
+        pod = self.cluster.pods.get(name)
+        if pod and not pod.node_name and not pod.terminating and not pod.gated and self._has_room(pod, where):
+            self.cluster.bind(WriteBinding(0, pod.namespace, pod.name, pod.uid, where))
+            self.deliver_all()
+
+    # -- the informer -----------------------------------------------------------------------------------------------
+
+    def event_arrives(self) -> None:
+        if self.cluster.queue and not self.missed:
+            self._deliver(self.cluster.queue.pop(0))
+
+    def _deliver(self, event: Event) -> None:
+        if isinstance(event, PodSeen):
+            self.store[event.pod.name] = event.pod
+        elif isinstance(event, PodGone):
+            self.store.pop(event.name, None)
+        self.delivered.append(event)
+        self.handle(event)
+
+    def event_arrives_again(self, which: int) -> None:
+        if self.delivered:
+            self.handle(self.delivered[-1 - which % len(self.delivered)])
+
+    def events_are_missed(self) -> None:
+        if self.cluster.queue:
+            self.cluster.queue.clear()
+            self.missed = True
+
+    def relist(self) -> None:
+        if not self.missed:
+            return
+        self.cluster.queue.clear()
+        self.missed = False
+        before, self.store = self.store, {}
+        for name, pod in before.items():
+            known = self.cluster.pods.get(name)
+            if known is None or known.uid != pod.uid:
+                self._deliver(PodGone(pod.namespace, pod.name, pod.uid))
+        for pod in list(self.cluster.pods.values()):
+            self._deliver(PodSeen(pod))
+
+    def deliver_all(self) -> None:
+        self.relist()
+        while self.cluster.queue:
+            self._deliver(self.cluster.queue.pop(0))
+
+    # -- kube-scheduler ---------------------------------------------------------------------------------------------
+
+    def filtered(self, name: str, nodes: list[str], *, stale: bool, trial: bool, bind: bool) -> None:
+        pod = (self.store if stale else self.cluster.pods).get(name)
+        if pod is None or pod.node_name:
+            return
+        if trial and nodes:
+            nodes = nodes[:1]
+            pod = msgspec.structs.replace(pod, nominated_node_name=nodes[0])
+        answer = self.ask(pod, nodes)
+        if answer.untouched:
+            where = next((name for name in nodes if self._has_room(pod, name)), None)
+            bind = bind and where is not None
+        else:
+            where = answer.node
+        if where is not None and bind:
+            self.proposed.add((pod.uid, where))
+            self.bind(pod, where)
+
+    def ask(self, pod: Pod, nodes: list[str]) -> FilterAnswer:
+        answers = [x for x in self.handle(FilterRequested(pod, SuggestedNodes(nodes))) if isinstance(x, FilterAnswer)]
+        assert len(answers) == 1
+        assert answers[0].untouched == (not self.policy.ours(pod))
+        if answers[0].node is not None:
+            assert answers[0].node in nodes, "a node was named that was not offered"
+            self.proposed.add((pod.uid, answers[0].node))
+        return answers[0]
+
+    def ghost_filtered(self, name: str, serial: int, nodes: list[str]) -> None:
+        """A pod that does not exist, perhaps under the name or the UID of one that does."""
+        others = [p.uid for p in self.cluster.pods.values()]
+        uid = others[serial % len(others)] if others and serial % 5 == 0 else f"ghost-{serial}"
+        version = str(self.cluster.version + serial - 2)
+        self.ask(Pod(namespace="default", name=name, uid=uid, resource_version=version, requests=((CPU, 500),)), nodes)
+
+    def bind(self, pod: Pod, where: str) -> None:
+        self.requests += 1
+        self.open_binds.add(self.requests)
+        self.handle(BindRequested(self.requests, pod.namespace, pod.name, pod.uid, where))
+
+    def bound_out_of_the_blue(self, name: str, where: str) -> None:
+        pod = self.cluster.pods.get(name)
+        if pod is not None and (self.policy.ours(pod) or self._has_room(pod, where)):
+            self.bind(pod, where)
+
+    def preempt_asked(self, name: str, nodes: list[str]) -> None:
+        pod = self.cluster.pods.get(name)
+        if pod is None or pod.node_name:
+            return
+        out = self.handle(PreemptRequested(pod, tuple(Candidate(n) for n in nodes)))
+        answer = next(x for x in out if isinstance(x, PreemptAnswer))
+        assert answer.untouched == (not self.policy.ours(pod))
+        for candidate in answer.candidates:
+            assert candidate.node in nodes
+            assert candidate.victims, "a node without victims"
+            for uid in candidate.victims:
+                victim = self.heart.teller.allocated[uid]
+                assert victim.priority < pod.priority
+                assert victim.node_name == candidate.node
+
+    # -- the committer ----------------------------------------------------------------------------------------------
+
+    def work_is_done(self, which: int, fault: str) -> None:
+        """`fault`: how the network treats it. "slow": done now, reported later."""
+        if self.work:
+            report = self._do(self.work.pop(self._first_of_its_pod(which % len(self.work))), fault)
+            if report is not None and fault == "slow":
+                self.late.append(report)
+            elif report is not None and fault != "lost":
+                self.handle(report)
+
+    def _first_of_its_pod(self, index: int) -> int:
+        """The committer takes up commands in order: a read is not made before the write that it is to verify."""
+        uid = self.work[index].uid
+        return next(at for at, command in enumerate(self.work) if command.uid == uid)
+
+    def late_write(self, *, until: float) -> None:
+        """What timed out arrives all the same."""
+        for deadline, write in [item for item in self.drifting if item[0] <= until]:
+            self.drifting.remove((deadline, write))
+            self.cluster.bind(write)
+
+    def late_report(self, which: int) -> None:
+        if self.late:
+            self.handle(self.late.pop(which % len(self.late)))
+
+    def _do(self, command: Instruction, fault: str) -> Event | None:
+        refusal = {
+            "429": Outcome(OutcomeKind.THROTTLED, retry_after=1),
+            "403": Outcome(OutcomeKind.REJECTED, "forbidden"),
+            "not applied, no answer": Outcome(OutcomeKind.UNKNOWN),
+        }.get(fault)
+        if isinstance(command, ReadPod):
+            if refusal is not None or fault == "applied, no answer":
+                return PodRead(command.token, refusal or Outcome(OutcomeKind.UNKNOWN))
+            pod = self.cluster.pods.get(command.name)
+            return PodRead(command.token, Outcome(OutcomeKind.DONE if pod else OutcomeKind.GONE), pod)
+        if isinstance(command, WriteBinding):
+            if fault == "applied later, no answer":
+                self.drifting.append((self.now + self.policy.lease / 2, command))
+                return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN))
+            outcome = refusal or self.cluster.bind(command)
+            return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome)
+        if isinstance(command, Evict):
+            outcome = refusal or self.cluster.evict(command)
+            return EvictFinished(command.token, outcome, command.uid)
+        return None
+
+    # -- time, nodes, faults ----------------------------------------------------------------------------------------
+
+    def time_passes(self, seconds: float) -> None:
+        self.late_write(until=self.now + seconds)
+        self.now += seconds
+        self.handle(Ticked())
+
+    def node_flaps(self, name: str) -> None:
+        self.handle(NodeGone(name))
+        self.handle(NodeSeen(node(name, cpu=self.nodes[name], pods=50)))
+
+    def node_resized(self, name: str, cpu: int) -> None:
+        self.safe = False
+        self.nodes[name] = cpu
+        self.handle(NodeSeen(node(name, cpu=cpu, pods=50)))
+
+    def algorithm_will_fail(self, call: str) -> None:
+        self.safe = False
+        self.armed = call
+
+    def crash(self) -> None:
+        """What was on its way to the API server may still arrive there; nobody hears of it."""
+        for command in self.work:
+            self._do(command, "none")
+        self.late_write(until=float("inf"))
+        self.armed = ""
+        self.boot()
+
+    # -- what must hold ---------------------------------------------------------------------------------------------
+
+    def check_room(self) -> None:
+        if self.safe:
+            for name in NODES:
+                assert self.cluster.used(name) <= CAPACITY, f"{name} has {self.cluster.used(name)}"
+
+    def settle(self) -> None:
+        """Everything is delivered, done and verified; then heart, algorithm and cluster are of one mind."""
+        self.armed = ""
+        self.late_write(until=float("inf"))
+        if isinstance(self.algorithm, PlainAlgorithm):
+            self.algorithm.fail.clear()
+        for _ in range(8):
+            self.deliver_all()
+            while self.late:
+                self.late_report(0)
+            while self.work:
+                self.work_is_done(0, "none")
+            self.now += self.policy.lease + 1
+            self.handle(Ticked())
+        self.deliver_all()
+        assert not self.open_binds, f"bind requests {self.open_binds} were never answered"
+        self._check_beliefs()
+        self.check_replay()
+
+    def _check_beliefs(self) -> None:
+        entries = {entry.uid: entry for entry in self.heart.entries()}
+        live = {p.uid: p for p in self.cluster.pods.values() if self._is_live(p)}
+        assert entries.keys() == live.keys(), f"heart knows {sorted(entries)}, the cluster has {sorted(live)}"
+        for uid, pod in live.items():
+            wanted = State.BOUND if pod.node_name else State.WAITING
+            assert (entries[uid].state, entries[uid].node) == (wanted, pod.node_name)
+        assert not self.heart.transitions.ledger.active(), "a hold leaked"
+        while self.heart.teller.owes:
+            self.heart.teller.catch_up()
+        told = {uid: pod.node_name for uid, pod in self.heart.teller.allocated.items()}
+        assert told == {uid: pod.node_name for uid, pod in live.items() if pod.node_name}
+        assert set(self.heart.teller.unallocated) == {uid for uid, pod in live.items() if not pod.node_name}
+        if isinstance(self.algorithm, PlainAlgorithm):
+            assert {uid: pod.node_name for uid, pod in self.algorithm.allocated.items()} == told
+
+    def _is_live(self, pod: Pod) -> bool:
+        waits = self.policy.ours(pod) and not pod.terminating and not pod.gated
+        return not pod.finished and (bool(pod.node_name) or waits)
+
+    def check_replay(self) -> None:
+        """The same events give the same instructions."""
+        algorithm = self.make()
+        again = Lifecycle(algorithm, self.policy)
+        for event, at, out, (armed, choose) in self.log:
+            if isinstance(algorithm, PlainAlgorithm):
+                algorithm.choose = choose
+                algorithm.fail |= {armed} - {""}
+            assert repr(again.handle(event, at)) == repr(out)

@@ -1,0 +1,151 @@
+"""An algorithm that raises, or answers nonsense: nothing is lost, nothing told twice, the heart goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.reasons import Code, Reason, reason
+from extender.core.events import NodeGone, PodGone
+from extender.core.teller import CATCH_UP
+from tests.support.heart import Heart
+from tests.support.objects import node, pod
+
+
+@pytest.fixture
+def heart() -> Heart:
+    heart = Heart()
+    heart.see(node("a"), node("b"))
+    return heart
+
+
+def test_schedule_never_comes_for_a_pod_that_could_not_be_added(heart: Heart) -> None:
+    heart.algorithm.add_unallocated_pod = fails
+    answer = heart.filter(pod("p"), "a")
+    assert answer.error
+    assert answer.reason is not None
+    assert answer.reason.code is Code.ALGORITHM_FAILED
+
+
+def fails(*_args: object) -> None:
+    raise RuntimeError("always")
+
+
+def test_a_pod_that_could_not_be_added_once_is_added_with_its_next_filter(heart: Heart) -> None:
+    p = pod("p")
+    heart.algorithm.fail.add("add_unallocated_pod")
+    heart.see(p)
+    assert heart.filter(p, "a").node == "a"
+
+
+def test_room_that_the_algorithm_failed_to_hear_of_is_told_before_the_next_decision(heart: Heart) -> None:
+    heart.algorithm.fail.add("add_allocated_pod")
+    heart.see(pod("old", cpu=4000, on="a"))
+    assert heart.filter(pod("p", cpu=4000), "a", "b").node == "b"
+
+
+def test_room_whose_end_the_algorithm_failed_to_hear_of_is_freed_before_the_next_decision(heart: Heart) -> None:
+    heart.see(pod("old", cpu=4000, on="a"))
+    heart.algorithm.fail.add("delete_allocated_pod")
+    heart.handle(PodGone("default", "old", "uid-old"))
+    assert heart.filter(pod("p", cpu=4000), "a").node == "a"
+
+
+@pytest.mark.parametrize("call", ["delete_node", "update_node"])
+def test_a_node_event_that_failed_is_told_before_the_next_decision(heart: Heart, call: str) -> None:
+    heart.algorithm.fail.add(call)
+    if call == "delete_node":
+        heart.handle(NodeGone("a"))
+    heart.see(node("a", cpu=9000))
+    assert heart.filter(pod("p", cpu=9000), "a").node == "a"
+
+
+def test_a_preemption_that_the_algorithm_failed_to_end_is_ended_later(heart: Heart) -> None:
+    heart.see(pod("low", cpu=4000, on="a"))
+    p = pod("p", cpu=4000, priority=5)
+    heart.see(p)
+    heart.preempt(p, "a")
+    heart.algorithm.fail.add("delete_preempting_pod")
+    heart.preempt(p, "unknown")
+    assert heart.state(p) == "Waiting"
+    heart.filter(p, "b")
+    assert not heart.algorithm.preempting
+
+
+def test_a_preemption_that_the_algorithm_fails_to_hear_of_is_none(heart: Heart) -> None:
+    heart.see(pod("low", cpu=4000, on="a"))
+    p = pod("p", cpu=4000, priority=5)
+    heart.algorithm.fail.add("add_preempting_pod")
+    answer = heart.preempt(p, "a")
+    assert answer.error
+    assert heart.state(p) == "Waiting"
+
+
+def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(heart: Heart) -> None:
+    heart.algorithm.add_allocated_pod = fails
+    heart.see(*(pod(f"old{i}", on="a") for i in range(3 * CATCH_UP)))
+    before = heart.lifecycle.teller.faults
+    heart.filter(pod("p", cpu=99_000), "a")
+    assert heart.lifecycle.teller.faults - before == CATCH_UP
+
+
+def test_an_algorithm_hears_that_a_pod_is_being_deleted(heart: Heart) -> None:
+    heart.see(pod("p", on="a"), pod("p", on="a", terminating=True))
+    assert heart.algorithm.allocated["uid-p"].terminating
+
+
+NONSENSE = {
+    "nothing": None,
+    "a text": "a",
+    "no node": Bind(None),
+    "annotations that are none": Bind("a", (("k", 1),)),
+    "annotations that are no pairs": Bind("a", 7),
+    "no victims": Preempt(None, reason(Code.OTHER, detail="x")),
+    "victims that are none": Preempt(("uid",), reason(Code.OTHER, detail="x")),
+    "no reason": Wait(None),
+    "a reason without its parameters": Wait(Reason(Code.INSUFFICIENT)),
+    "reasons of nodes that are no mapping": Wait(reason(Code.NO_NODE_FITS), ["a"]),
+    "an empty node": Bind(""),
+    "a node that was not offered": Bind("b"),
+    "a victim without a UID": Preempt((Victim("a", None),), reason(Code.OTHER, detail="x")),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_is_an_error_of_this_pod_and_no_more(heart: Heart, what: str) -> None:
+    heart.algorithm.schedule = lambda *_: NONSENSE[what]
+    p = pod("p")
+    if what.startswith("a victim"):
+        assert heart.preempt(p, "a").candidates == ()
+        return
+    answer = heart.filter(p, "a")
+    assert answer.error
+    assert answer.reason is not None
+    assert answer.reason.code is Code.ALGORITHM_FAILED
+    assert heart.lifecycle.teller.faults == 1
+    assert heart.state(p) == "Waiting"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_node_that_does_not_exist_is_never_bound_to(force: bool) -> None:
+    heart = Heart(force_bind_unoffered=force)
+    heart.see(node("a"))
+    heart.algorithm.schedule = lambda *_: Bind("zzz")
+    assert heart.filter(pod("p"), "a").error
+
+
+@pytest.mark.parametrize("scores", [None, {"a": "x"}, {"a": float("nan")}, 7])
+def test_nonsensical_scores_are_no_scores(heart: Heart, scores: object) -> None:
+    heart.algorithm.prioritize = lambda *_: scores
+    assert heart.lifecycle.prioritize(pod("p"), SuggestedNodes(["a"])) == {}
+
+
+def test_scores_are_whole_numbers_from_0_to_10(heart: Heart) -> None:
+    heart.algorithm.prioritize = lambda *_: {"a": 99, "b": -3, "c": 4.9}
+    assert heart.lifecycle.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
+
+
+def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(heart: Heart) -> None:
+    heart.algorithm.schedule = fails
+    answer = heart.filter(pod("p"))
+    assert (answer.error, answer.reason and answer.reason.code) == (False, Code.NOTHING_OFFERED)
