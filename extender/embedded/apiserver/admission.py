@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from extender.embedded.apiserver.errors import forbidden
 from extender.embedded.apiserver.objects import Object
-from extender.embedded.apiserver.resources import PODS, PRIORITY_CLASSES
 from extender.embedded.apiserver.store import Store
+from extender.embedded.apiserver.table import PODS, PRIORITY_CLASSES
 
 #: There from the start, as in every cluster.
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

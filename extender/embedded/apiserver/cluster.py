@@ -18,16 +18,11 @@ import msgspec
 from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod
 from extender.embedded.apiserver.defaults import set_creation_defaults, set_defaults
-from extender.embedded.apiserver.objects import Object, timestamp, without_nulls
-from extender.embedded.apiserver.patches import patch_with
-from extender.embedded.apiserver.resources import (
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    Resource,
-    ResourceTable,
-    Target,
-)
+from extender.embedded.apiserver.objects import Object, items, timestamp, without_nulls
+from extender.embedded.apiserver.patches import STRATEGIC, patch_with
+from extender.embedded.apiserver.resources import Resource, ResourceTable, Target
 from extender.embedded.apiserver.store import Store, Stored
+from extender.embedded.apiserver.table import NAMESPACES, PRIORITY_CLASSES, TABLE
 from extender.embedded.apiserver.validation import read_metadata, validate, validate_update
 from extender.embedded.apiserver.views import as_shown, as_stored
 
@@ -41,6 +36,9 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     grace_period_seconds: int | None = None
     preconditions: dict[str, str | None] | None = None
+    #: Orphan: what the object owns stays. Everything else means Background.
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
     dry_run: list[str] | None = None
 
 
@@ -55,7 +53,7 @@ class Cluster:
         seed: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.table = table or ResourceTable()
+        self.table = table or ResourceTable(TABLE)
         self.store = Store(self.table, history=history)
         self.clock = clock
         self._random = random.Random(seed)  # noqa: S311 - names and uids, no secrets
@@ -116,6 +114,17 @@ class Cluster:
             raise errors.bad_request("the patched object must be a JSON object")
         return self._replace(target, old, _accept(target, changed))
 
+    def apply(self, target: Target, manifest: Object) -> tuple[Stored, bool]:
+        """Server-side apply as a merge: lists of named things are merged by their key, what the manifest leaves out
+        stays. Nobody owns fields here, so nothing conflicts. Returns the object, and whether it is new. Raises as
+        `create` and `patch` do.
+        """
+        if self.store.collection(target.resource).get((target.namespace, target.name)) is not None:
+            return self.patch(target, manifest, STRATEGIC), False
+        if target.subresource:
+            raise errors.not_found(target.resource, target.name)
+        return self.create(Target(target.resource, target.namespace), _named(manifest, target.name)), True
+
     def _replace(self, target: Target, old: Stored, new: Object) -> Stored:
         resource, before = target.resource, old.fresh()
         _check_preconditions(target, old, new["metadata"])
@@ -139,6 +148,8 @@ class Cluster:
         stored = self.require(target)
         wanted = options.preconditions or {}
         _check_delete_preconditions(target, stored, wanted)
+        if options.propagation_policy == "Orphan" or options.orphan_dependents:
+            self._disown(stored.uid)
         obj = stored.fresh()
         grace = _grace_period(obj, options.grace_period_seconds) if target.resource.kind == "Pod" else 0
         if grace == 0 and not obj["metadata"].get("finalizers"):
@@ -157,6 +168,23 @@ class Cluster:
             metadata["generation"] = metadata.get("generation", 0) + 1
         return self.store.put(resource, obj)
 
+    def owned_by(self, uid: str) -> list[tuple[Resource, Stored]]:
+        """Everything with an owner reference to `uid`."""
+        needle = f'"uid":"{uid}"'.encode()
+        return [
+            (collection.resource, stored)
+            for collection in self.store
+            for stored in collection
+            if needle in stored.raw and stored.uid != uid and _owners(stored.fresh()) & {uid}
+        ]
+
+    def _disown(self, uid: str) -> None:
+        for resource, stored in self.owned_by(uid):
+            obj = stored.fresh()
+            references = obj["metadata"]["ownerReferences"]
+            obj["metadata"]["ownerReferences"] = [each for each in references if each.get("uid") != uid]
+            self.store.put(resource, obj)
+
     def _empty(self, namespace: str) -> None:
         for collection in self.store:
             for stored in [each for each in collection if each.key[0] == namespace]:
@@ -164,6 +192,11 @@ class Cluster:
 
     def _suffix(self) -> str:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
+
+
+def _owners(obj: Object) -> set[str]:
+    """The uids of an object's owners."""
+    return {each.get("uid", "") for each in items(obj["metadata"], "ownerReferences", "metadata")}
 
 
 def _accept(target: Target, body: Object) -> Object:
@@ -191,6 +224,13 @@ def _accept(target: Target, body: Object) -> Object:
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     return obj
+
+
+def _named(manifest: Object, name: str) -> Object:
+    if not isinstance(manifest, dict):
+        raise errors.bad_request(f"the body must be an object, not {type(manifest).__name__}")
+    metadata = manifest.get("metadata")
+    return {**manifest, "metadata": {**(metadata if isinstance(metadata, dict) else {}), "name": name}}
 
 
 def _check_preconditions(target: Target, old: Stored, metadata: Object) -> None:

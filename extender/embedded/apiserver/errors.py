@@ -109,6 +109,17 @@ def invalid(resource: Resource, name: str, faults: Sequence[FieldError], *, kind
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {shown}', details=details)
 
 
+def manager_required() -> ApiError:
+    """422: server-side apply without the name of who applies."""
+    fault = required("fieldManager", "is required for apply patch")
+    details = {
+        "group": "meta.k8s.io",
+        "kind": "PatchOptions",
+        "causes": [{"reason": fault.reason, "message": fault.text, "field": fault.path}],
+    }
+    return ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {fault.message}', details=details)
+
+
 def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 

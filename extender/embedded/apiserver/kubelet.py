@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extender.embedded.apiserver.cluster import Cluster
+from extender.embedded.apiserver.conditions import is_ready, set_condition
 from extender.embedded.apiserver.objects import Object
-from extender.embedded.apiserver.pods import is_ready, set_condition
-from extender.embedded.apiserver.resources import NODES, PODS
 from extender.embedded.apiserver.store import Change, Key, Stored
+from extender.embedded.apiserver.table import NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

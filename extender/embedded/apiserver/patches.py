@@ -17,6 +17,8 @@ from extender.embedded.apiserver.objects import Object
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON = "application/json-patch+json"
+#: Not one of the three: it can create, so it is a verb of its own (`Cluster.apply`).
+APPLY = "application/apply-patch+yaml"
 
 #: Field name -> the key by which its items are merged; "" for lists of plain values that are merged as sets.
 _MERGE_KEYS = {
@@ -35,6 +37,7 @@ _MERGE_KEYS = {
     "podIPs": "ip",
     "ports": "containerPort",
     "resourceClaims": "name",
+    "secrets": "name",
     "schedulingGates": "name",
     "topologySpreadConstraints": "topologyKey",
     "volumeDevices": "devicePath",

@@ -24,6 +24,7 @@ from extender.embedded.apiserver.errors import (
 from extender.embedded.apiserver.objects import Object, items, section, text
 from extender.embedded.apiserver.quantities import value_of
 from extender.embedded.apiserver.resources import Resource
+from extender.embedded.apiserver.selectors import from_label_selector
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -65,6 +66,8 @@ def validate_update(resource: Resource, new: Object, old: Object) -> None:
     faults: list[FieldError] = []
     if resource.kind == "Pod":
         faults.extend(_pod_update(new["spec"], old["spec"]))
+    elif resource.group == "apps" and new.get("spec", {}).get("selector") != old.get("spec", {}).get("selector"):
+        faults.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
     elif resource.kind == "PriorityClass" and new.get("value") != old.get("value"):
         faults.append(forbidden_field("value", "may not be changed in an update."))
     if faults:
@@ -233,9 +236,27 @@ def _budget(obj: Object) -> Iterator[FieldError]:
             yield invalid_value(f"spec.{key}", value, "must be greater than or equal to 0")
 
 
+def _workload(obj: Object) -> Iterator[FieldError]:
+    spec = obj["spec"]
+    replicas = spec.get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request(f"spec.replicas must be an integer, not {type(replicas).__name__}")
+    if replicas < 0:
+        yield invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+    labels = section(spec["template"]["metadata"], "labels", "spec.template.metadata")
+    selector = section(spec, "selector", "spec")
+    if not selector:
+        yield required("spec.selector")
+    elif not all(each.matches(labels) for each in from_label_selector(selector)):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    if not items(spec["template"]["spec"], "containers", "spec.template.spec"):
+        yield required("spec.template.spec.containers")
+
+
 _RULES: dict[str, Callable[[Object], Iterator[FieldError]]] = {
     "Pod": _pod,
     "Node": _node,
     "PriorityClass": _priority_class,
     "PodDisruptionBudget": _budget,
+    **dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), _workload),
 }

@@ -5,8 +5,9 @@ from itertools import islice
 
 from extender.embedded.apiserver import EmbeddedCluster
 from extender.embedded.apiserver.cluster import Cluster
-from extender.embedded.apiserver.resources import CONFIG_MAPS, Target
+from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.selectors import Selector
+from extender.embedded.apiserver.table import CONFIG_MAPS
 from extender.embedded.apiserver.watch import LIMIT, Watcher, WatchOptions
 from tests.support.api import Api, brief, reason
 
