@@ -38,6 +38,7 @@ class Request:
     query: Mapping[str, str]
     media_type: str
     body: bytes
+    accept: str = ""
 
     @property
     def watches(self) -> bool:

@@ -20,7 +20,8 @@ from typing import Self
 
 from extender.embedded.apiserver.server import Options, Runtime
 
-_BANNER = """\
+#: Nobody must mistake this for the real thing.
+BANNER = """\
   ** This is Waggle's EMBEDDED API server: a stand-in for demos and tests, not a Kubernetes. **
   ** Everything is in memory and lost when it ends; anybody on this machine may do anything. **
 """
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start_delay=chosen.start_delay,
         stop_delay=chosen.stop_delay,
     )
-    sys.stderr.write(_BANNER)
+    sys.stderr.write(BANNER)
     runtime = Runtime(options)
     runtime.on_ready = lambda: _ready(runtime, chosen.parent_pid)
     runtime.run()
