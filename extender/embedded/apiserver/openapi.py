@@ -17,8 +17,8 @@ def openapi(path: str, accept: str) -> tuple[bytes, str] | None:
     info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
     if path == "/openapi/v2":
         if _V2_PROTOBUF in accept:
-            # No bytes at all are a protobuf message whose fields are all unset.
-            return b"", _V2_PROTOBUF
+            # No bytes at all are a protobuf message whose fields are all unset. Nothing parses a media type with @.
+            return b"", _V2_PROTOBUF.replace("@", ".")
         return encode({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}), "application/json"
     if path == "/openapi/v3":
         return encode({"paths": {}}), "application/json"

@@ -60,7 +60,7 @@ _NAME = Column("Name", _at("metadata", "name"))
 _AGE = Column("Age", _since("metadata", "creationTimestamp"))
 
 
-# -- pods ---------------------------------------------------------------------------------------------------------------
+# -- pods ---------------------------------------------------------------------------------------------------------
 
 
 def _pod_ready(pod: Object, _now: float) -> str:
@@ -86,7 +86,7 @@ def _pod_restarts(pod: Object, _now: float) -> str:
     return str(sum(each.get("restartCount", 0) for each in pod.get("status", {}).get("containerStatuses", [])))
 
 
-# -- nodes --------------------------------------------------------------------------------------------------------------
+# -- nodes ---------------------------------------------------------------------------------------------------------
 
 
 def _node_status(node: Object, _now: float) -> str:
@@ -116,7 +116,7 @@ def _node_info(field: str) -> Column:
     return _wide(names[field], _at("status", "nodeInfo", field, empty="<unknown>"))
 
 
-# -- events -------------------------------------------------------------------------------------------------------------
+# -- events ---------------------------------------------------------------------------------------------------------
 
 
 def _event_object(event: Object, _now: float) -> str:
@@ -152,7 +152,7 @@ def _event_count(event: Object, _now: float) -> int:
     return count
 
 
-# -- workloads ----------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------
 
 
 def _ready_of_wanted(obj: Object, _now: float) -> str:
@@ -192,7 +192,7 @@ def _job_duration(job: Object, now: float) -> str:
     return age(started, now) if started else ""
 
 
-# -- the rest -----------------------------------------------------------------------------------------------------------
+# -- the rest ---------------------------------------------------------------------------------------------------------
 
 
 def _ports(service: Object, _now: float) -> str:
