@@ -1,8 +1,8 @@
 """Runs the scenarios against any API server and normalises what it answers, so that two servers can be compared.
 
 What differs from run to run is replaced: uids by <uid1>, <uid2>, ... in the order in which they appear,
-resourceVersions by <rv>, times by <time>, continue tokens by <token>, generated suffixes by <suffix>. managedFields are
-dropped.
+resourceVersions by <rv>, times by <time>, continue tokens by <token>, generated suffixes by <suffix>. managedFields and
+nulls are dropped: to a client, null is absent.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from tests.golden.operations import Step
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_NUMBERS = re.compile(r"((?:precondition|object meta|resource version|, current): )\d+( \(\d+\))?")
-_DROPPED = ("managedFields",)
+_NUMBERS = re.compile(r"((?:precondition|object meta|resource version|, current): )\d+( \(\d+\))?|(?<=record \()\d+")
 
 
 class Replay:
@@ -76,7 +75,7 @@ class Replay:
         if isinstance(value, dict):
             if value.get("generateName") and value.get("name"):
                 value = {**value, "name": value["generateName"] + "<suffix>"}
-            return {name: self._normal(item, name) for name, item in value.items() if name not in _DROPPED}
+            return {name: self._normal(item, name) for name, item in value.items() if _is_kept(name, item)}
         if isinstance(value, list):
             return [self._normal(item) for item in value]
         if not isinstance(value, str) or not value:
@@ -84,7 +83,11 @@ class Replay:
         if key in ("resourceVersion", "continue"):
             return "<rv>" if key == "resourceVersion" else "<token>"
         text = _UUID.sub(lambda match: self._uids.setdefault(match[0], f"<uid{len(self._uids) + 1}>"), value)
-        return _NUMBERS.sub(r"\1<rv>", _TIME.sub("<time>", text))
+        return _NUMBERS.sub(lambda match: f"{match[1] or ''}<rv>", _TIME.sub("<time>", text))
+
+
+def _is_kept(name: str, value: Any) -> bool:
+    return value is not None and name != "managedFields"
 
 
 def _path(path: str, namespace: str) -> str:

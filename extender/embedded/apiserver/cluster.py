@@ -11,14 +11,15 @@ import random
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from extender.embedded.apiserver import errors
-from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod
+from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod, keep_priority
 from extender.embedded.apiserver.defaults import set_creation_defaults, set_defaults
-from extender.embedded.apiserver.objects import Object, items, timestamp, without_nulls
+from extender.embedded.apiserver.objects import Object, encode_stored, items, timestamp, without_nulls
 from extender.embedded.apiserver.patches import STRATEGIC, patch_with
 from extender.embedded.apiserver.resources import Resource, ResourceTable, Target
 from extender.embedded.apiserver.store import Store, Stored
@@ -84,7 +85,7 @@ class Cluster:
         for key in _SYSTEM_METADATA:
             metadata.pop(key, None)
         set_defaults(resource, obj)
-        set_creation_defaults(resource, obj)
+        set_creation_defaults(resource, obj, now=self.now())
         validate(resource, obj)
         if resource.kind == "Pod":
             admit_pod(self.store, obj)
@@ -98,8 +99,8 @@ class Cluster:
 
     def update(self, target: Target, body: Object) -> Stored:
         """Replace an object, or with the subresource `status` only its status. Raises 400, 404, 409 or 422."""
-        old = self.require(target)
-        return self._replace(target, old, _accept(target, body))
+        obj = _accept(target, body)
+        return self._replace(target, self.require(target), obj)
 
     def patch(self, target: Target, patch: Any, media_type: str) -> Stored:
         """Raises 400, 404, 409, 415 or 422."""
@@ -129,6 +130,8 @@ class Cluster:
         resource, before = target.resource, old.fresh()
         _check_preconditions(target, old, new["metadata"])
         _keep_server_side(target, before, new)
+        if resource.kind == "Pod":
+            keep_priority(new, before)
         set_defaults(resource, new)
         validate(resource, new)
         validate_update(resource, new, before)
@@ -155,8 +158,18 @@ class Cluster:
         if grace == 0 and not obj["metadata"].get("finalizers"):
             if target.resource.kind == "Namespace":
                 self._empty(target.name)
-            return self.store.remove(target.resource, stored)
+            gone = self.store.remove(target.resource, stored)
+            return self._as_deleted(gone) if target.resource.kind == "Pod" else gone
         return self._begin_deletion(target.resource, stored, obj, grace)
+
+    def _as_deleted(self, gone: Stored) -> Stored:
+        """How the answer to a pod's deletion shows it: as if the deletion had been written, and then carried out."""
+        pod = gone.fresh()
+        metadata = pod["metadata"]
+        if "deletionTimestamp" not in metadata:
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        metadata |= {"deletionTimestamp": self.now(), "deletionGracePeriodSeconds": 0}
+        return replace(gone, raw=encode_stored(pod))
 
     def _begin_deletion(self, resource: Resource, stored: Stored, obj: Object, grace: int) -> Stored:
         metadata = obj["metadata"]
@@ -243,7 +256,7 @@ def _check_preconditions(target: Target, old: Stored, metadata: Object) -> None:
         raise errors.modified(resource, target.name)
     if not revision and not resource.unconditional_update:
         fault = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise errors.invalid(resource, target.name, [fault])
+        raise errors.invalid(resource, target.name, [fault], kind=resource.plural)
 
 
 def _keep_server_side(target: Target, before: Object, new: Object) -> None:

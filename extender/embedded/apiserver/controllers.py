@@ -77,6 +77,9 @@ class Controllers:
             except ApiError as error:
                 # What is missing (a priority class, say) may come, and touch the key again.
                 _LOG.warning("%s %s: %s", type(controller).__name__, key, error)
+            except Exception:
+                # Objects are not checked to the last field; one that cannot be worked with must not stop the others.
+                _LOG.exception("%s %s", type(controller).__name__, key)
         self._planned = None
         if self._queue and self._loop is not None:
             self._planned = self._loop.call_soon(self._work)

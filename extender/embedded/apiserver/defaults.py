@@ -11,11 +11,27 @@ from functools import partial
 
 from extender.embedded.apiserver.errors import bad_request
 from extender.embedded.apiserver.objects import Object, items, section, text
-from extender.embedded.apiserver.quantities import QuantityError, canonical
+from extender.embedded.apiserver.quantities import QuantityError, stored_amount
 from extender.embedded.apiserver.resources import Resource
 from extender.embedded.apiserver.workload_defaults import WORKLOAD_KINDS, secret, service, storage_class, workload
 
 _NOT_TOLERATED_FOREVER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+#: The numbers that a status is born with, all 0.
+_FIRST_STATUS: dict[str, tuple[str, ...]] = {
+    "PodDisruptionBudget": ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
+    "ReplicationController": ("replicas",),
+    "ReplicaSet": ("replicas",),
+    "StatefulSet": ("replicas", "availableReplicas"),
+    "DaemonSet": ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"),
+    "Deployment": (),
+    "Job": (),
+}
 _NODE_INFO = (
     "machineID",
     "systemUUID",
@@ -37,17 +53,18 @@ def set_defaults(resource: Resource, obj: Object) -> None:
         defaults(obj)
 
 
-def set_creation_defaults(resource: Resource, obj: Object) -> None:
-    """What is filled in only when an object is created: its first status."""
-    if resource.kind == "Pod":
+def set_creation_defaults(resource: Resource, obj: Object, *, now: str) -> None:
+    """What is filled in only when an object is created: its first status. `now` is an RFC 3339 time."""
+    if resource.kind in _FIRST_STATUS:
+        obj["status"] = dict.fromkeys(_FIRST_STATUS[resource.kind], 0)
+    elif resource.kind == "Pod":
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj)}
+        if obj["spec"].get("schedulingGates"):
+            obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": now}]
     elif resource.kind == "Namespace":
         obj["status"] = {"phase": "Active"}
     elif resource.kind in ("PersistentVolumeClaim", "PersistentVolume"):
         obj["status"] = {"phase": "Pending"}
-    elif resource.kind == "PodDisruptionBudget":
-        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        obj["status"] = dict.fromkeys(counts, 0)
 
 
 def pod_containers(obj: Object, path: str = "spec") -> Iterator[tuple[str, Object]]:
@@ -83,7 +100,7 @@ def canonicalise(parent: Object, key: str, path: str) -> None:
 
 def _quantity(value: str | float, path: str) -> str:
     try:
-        return canonical(value)
+        return stored_amount(value)
     except QuantityError as error:
         raise bad_request(f"{path}: {error}") from None
 
@@ -175,6 +192,12 @@ def _priority_class(obj: Object) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
+def _event(obj: Object) -> None:
+    section(obj, "source")
+    obj.setdefault("reportingComponent", "")
+    obj.setdefault("reportingInstance", "")
+
+
 def _claim(obj: Object) -> None:
     spec = section(obj, "spec")
     resources = section(spec, "resources", "spec")
@@ -197,6 +220,7 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "PriorityClass": _priority_class,
     "PersistentVolumeClaim": _claim,
     "PersistentVolume": _volume,
+    "Event": _event,
     "Service": service,
     "Secret": secret,
     "StorageClass": storage_class,

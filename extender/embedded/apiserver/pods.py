@@ -42,7 +42,6 @@ def bind(cluster: Cluster, target: Target, binding: Object) -> Object:
     for key in ("annotations", "labels"):
         if key in metadata:
             pod["metadata"].setdefault(key, {}).update(metadata[key])
-    pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
     set_condition(pod["status"], "PodScheduled", "True", now=cluster.now())
     cluster.store.put(PODS, pod)
     return SUCCESS

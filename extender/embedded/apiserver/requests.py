@@ -121,9 +121,9 @@ def _read(cluster: Cluster, target: Target, behind: int) -> Stored:
 
 
 def _review(target: Target, request: Request) -> Answer:
-    question = _body(request, _OBJECT_TYPES)
     if request.method != "POST" or target.name:
         raise errors.method_not_allowed()
+    question = _body(request, _OBJECT_TYPES)
     if not isinstance(question, dict):
         raise errors.bad_request(f"the body must be a JSON object, not {type(question).__name__}")
     return Answer(encode(review(target.resource, question)), 201)

@@ -38,7 +38,7 @@ def update_scale(cluster: Cluster, target: Target, body: Any) -> Object:
         raise errors.bad_request(f"spec.replicas must be an integer, not {type(replicas).__name__}")
     if replicas < 0:
         fault = errors.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise errors.invalid(target.resource, target.name, [fault], kind="Scale")
+        raise errors.invalid(target.resource, target.name, [fault], kind="Scale", group="autoscaling")
     metadata = section(body, "metadata")
     preconditions = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
     whole = Target(target.resource, target.namespace, target.name)

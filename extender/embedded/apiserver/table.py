@@ -98,7 +98,13 @@ POD_DISRUPTION_BUDGETS = Resource(
     unconditional_update=False,
 )
 PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+    "scheduling.k8s.io",
+    "v1",
+    "priorityclasses",
+    "PriorityClass",
+    namespaced=False,
+    short_names=("pc",),
+    generation=True,
 )
 
 

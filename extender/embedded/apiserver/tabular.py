@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.embedded.apiserver.objects import Object, decode, encode
-from extender.embedded.apiserver.printers import columns
+from extender.embedded.apiserver.printers import Column, columns
 from extender.embedded.apiserver.resources import Resource
 
 _HEAD = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
@@ -58,8 +58,15 @@ class TableWriter:
             definitions = [_definition(each.name, each.type, wide=each.wide) for each in shown]
             self._told_columns = True
         metadata = {key: value["metadata"][key] for key in _SHOWN_OF_LIST if key in value["metadata"]}
-        rows = [{"cells": [each.cell(item, self.clock()) for each in shown], **self._object(item)} for item in items]
+        rows = [{"cells": [self._cell(each, item) for each in shown], **self._object(item)} for item in items]
         return {**_HEAD, "metadata": metadata, "columnDefinitions": definitions, "rows": rows}
+
+    def _cell(self, column: Column, item: Object) -> Any:
+        try:
+            return column.cell(item, self.clock())
+        except (AttributeError, KeyError, TypeError):
+            # Objects are not checked to the last field; a strange one must not hide the others.
+            return "<unknown>"
 
     def _object(self, item: Object) -> Object:
         if self.include == "None":
