@@ -36,6 +36,8 @@ DEVIATIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "list[15]": (_TEXT, _CLEARER),
     "list[18]": (_TEXT, _CLEARER),
     "watch[13]": (_WHOLE, _NOT_500),
+    "strategic[5]": (("body.metadata",), "$patch: replace counts also where there was nothing to replace"),
+    "strategic[9]": (_WHOLE, _NOT_500),
     "nodes[4]": (_TEXT, "names spec.taints, and once; the real server says metadata.taints, and twice"),
     "nodes[5]": (_TEXT, "names spec.taints, and once; the real server says metadata.taints, and twice"),
     "quantities[4]": (_TEXT, _CLEARER),

@@ -108,6 +108,7 @@ ALLOWS_NONE = {
     "observedGeneration": 1,
 }
 
+_ADDRESSES = [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "strategic-a"}]
 _PDB = "policy/v1:poddisruptionbudgets"
 _STS = "apps/v1:statefulsets"
 _LEASES = "coordination.k8s.io/v1:leases"
@@ -294,6 +295,62 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
             resourceVersionMatch="NotOlderThan",
         ),
         watch("configmaps", 1, resourceVersion="nonsense"),
+    ),
+    "pod-watch": (
+        get("pods", {"rv": "metadata.resourceVersion"}),
+        post("pods", pod("p", terminationGracePeriodSeconds=7)),
+        post("pods/p/binding", binding("p", "n")),
+        delete("pods/p"),
+        delete("pods/p", gracePeriodSeconds="0"),
+        post("pods", pod("unbound")),
+        delete("pods/unbound"),
+        watch("pods", 6, resourceVersion="$rv"),
+        watch("pods", 4, resourceVersion="$rv", fieldSelector="spec.nodeName="),
+        watch("pods", 3, resourceVersion="$rv", fieldSelector="spec.nodeName=n"),
+        get("pods", resourceVersion="$rv", resourceVersionMatch="Exact"),
+    ),
+    "events-v1": (
+        post(
+            "events.k8s.io/v1:events",
+            {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": "e"},
+                "eventTime": "2026-01-01T00:00:00.000000Z",
+                "reportingController": "example.com/me",
+                "reportingInstance": "me-1",
+                "action": "Binding",
+                "reason": "Scheduled",
+                "type": "Normal",
+                "note": "said",
+                "regarding": {"kind": "Pod", "namespace": "events-v1", "name": "p"},
+            },
+        ),
+        get("events/e"),
+        get("events", fieldSelector="involvedObject.name=p,reason=Scheduled"),
+        get("events.k8s.io/v1:events", fieldSelector="regarding.name=p"),
+        patch("events.k8s.io/v1:events/e", {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}),
+    ),
+    "strategic": (
+        post("/api/v1/nodes", node("strategic-a")),
+        patch(
+            "/api/v1/nodes/strategic-a/status",
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}], "addresses": _ADDRESSES}},
+            STRATEGIC,
+        ),
+        patch(
+            "/api/v1/nodes/strategic-a/status",
+            {"status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]}},
+            STRATEGIC,
+        ),
+        patch("/api/v1/nodes/strategic-a", {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, STRATEGIC),
+        patch("/api/v1/nodes/strategic-a", {"spec": {"taints": [{"key": "b", "effect": "NoExecute"}]}}, STRATEGIC),
+        patch("/api/v1/nodes/strategic-a", {"metadata": {"labels": {"$patch": "replace", "x": "y"}}}, STRATEGIC),
+        post("pods", {**pod("p"), "metadata": {"name": "p", "finalizers": ["example.com/a", "example.com/b"]}}),
+        patch("pods/p", {"metadata": {"finalizers": ["example.com/c"]}}, STRATEGIC),
+        patch("pods/p", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, STRATEGIC),
+        patch("pods/p", {"spec": {"containers": [{"image": "nameless:1"}]}}, STRATEGIC),
+        patch("pods/p", {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}, STRATEGIC),
     ),
     "nodes": (
         post("/api/v1/nodes", node("nodes-a")),

@@ -11,7 +11,6 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ import msgspec
 from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod, keep_priority
 from extender.embedded.apiserver.defaults import set_creation_defaults, set_defaults
-from extender.embedded.apiserver.objects import Object, encode_stored, items, timestamp, without_nulls
+from extender.embedded.apiserver.objects import Object, items, timestamp, without_nulls
 from extender.embedded.apiserver.patches import STRATEGIC, patch_with
 from extender.embedded.apiserver.resources import Resource, ResourceTable, Target
 from extender.embedded.apiserver.store import Store, Stored
@@ -158,26 +157,20 @@ class Cluster:
         if grace == 0 and not obj["metadata"].get("finalizers"):
             if target.resource.kind == "Namespace":
                 self._empty(target.name)
-            gone = self.store.remove(target.resource, stored)
-            return self._as_deleted(gone) if target.resource.kind == "Pod" else gone
+            if target.resource.kind == "Pod":
+                # A watch sees it going before it is gone, as in Kubernetes.
+                stored = self._begin_deletion(target.resource, stored, obj, 0)
+            return self.store.remove(target.resource, stored)
         return self._begin_deletion(target.resource, stored, obj, grace)
-
-    def _as_deleted(self, gone: Stored) -> Stored:
-        """How the answer to a pod's deletion shows it: as if the deletion had been written, and then carried out."""
-        pod = gone.fresh()
-        metadata = pod["metadata"]
-        if "deletionTimestamp" not in metadata:
-            metadata["generation"] = metadata.get("generation", 0) + 1
-        metadata |= {"deletionTimestamp": self.now(), "deletionGracePeriodSeconds": 0}
-        return replace(gone, raw=encode_stored(pod))
 
     def _begin_deletion(self, resource: Resource, stored: Stored, obj: Object, grace: int) -> Stored:
         metadata = obj["metadata"]
         if "deletionTimestamp" in metadata and grace >= metadata.get("deletionGracePeriodSeconds", 0):
             return stored
+        is_new = "deletionTimestamp" not in metadata
         metadata["deletionTimestamp"] = timestamp(self.clock() + grace)
         metadata["deletionGracePeriodSeconds"] = grace
-        if resource.generation:
+        if is_new and resource.generation:
             metadata["generation"] = metadata.get("generation", 0) + 1
         return self.store.put(resource, obj)
 
