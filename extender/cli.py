@@ -1,4 +1,4 @@
-"""The command line: `waggle serve` in front of a cluster, `waggle demo` to see it work, and helpers around them.
+"""The command line: `waggle serve` in front of a cluster, `waggle demo` to see it work, `waggle cluster` to try things.
 
 Exit status: 0 all well, 1 the demo did not end as it should, 2 the configuration or the command line cannot be used.
 """
@@ -125,6 +125,9 @@ def demo(
     workloads: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The workloads, instead of manifests/demo.")
     ] = None,
+    kube_scheduler: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A real kube-scheduler binary, instead of the stand-in.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
 ) -> None:
     """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
@@ -135,13 +138,35 @@ def demo(
     from extender.demo.run import Demo, DemoError
 
     try:
-        ended_well = Demo(port=port, workloads=workloads, verbose=verbose).run(stay=stay)
+        play = Demo(port=port, workloads=workloads, kube_scheduler=kube_scheduler, verbose=verbose)
+        ended_well = play.run(stay=stay)
     except DemoError as error:
         _errors.print(f"[red]demo:[/red] {escape(str(error))}")
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     raise typer.Exit(0 if ended_well else 1)
+
+
+@app.command()
+def cluster(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1. 0: any free one.")] = 0,
+    nodes: Annotated[int, typer.Option(min=0, max=20_000, help="GPU nodes, as the demo's.")] = 32,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the kubeconfig. Default: a temporary folder.")
+    ] = None,
+) -> None:
+    """An API server stand-in alone, in the foreground: point kubectl, kube-scheduler or `waggle serve` at it.
+
+    It is not a Kubernetes: everything is in memory and lost at the end, nobody is asked who they are. Loopback only.
+    docs/embedded-cluster.md says what it can do. Ends with Ctrl-C or SIGTERM.
+    """
+    from extender.demo.cluster import ClusterError, serve_cluster
+
+    try:
+        serve_cluster(port=port, node_count=nodes, kubeconfig=kubeconfig)
+    except ClusterError as error:
+        raise _refuse(error) from error
 
 
 def _settings(config: Path | None) -> Settings:

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from extender.demo.workloads import GPU, Object
+from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
 from extender.kube.api import ApiError, ApiServer
 from extender.kube.connection import connect
@@ -75,10 +76,12 @@ class Process:
 class Cast:
     """The three processes and the connections to them. A context manager that ends them all."""
 
-    def __init__(self, *, port: int, verbose: bool) -> None:
+    def __init__(self, *, port: int, verbose: bool, kube_scheduler: Path | None = None) -> None:
         self._verbose = verbose
+        self._kube_scheduler = kube_scheduler
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-demo-")
         self.folder = Path(self._folder.name)
+        self.kubeconfig = self.folder / "kubeconfig"
         self._sidecar: Sidecar | None = None
         self._waggle: Process | None = None
         self._scheduler: Process | None = None
@@ -93,6 +96,7 @@ class Cast:
     def start_cluster(self, nodes: list[Object]) -> None:
         self._sidecar = spawn_sidecar()
         self.cluster_url = self._sidecar.url
+        write_kubeconfig(self.kubeconfig, self.cluster_url)
         self._api = connect(ClusterSettings(server=self.cluster_url))
         for node in nodes:
             self.create(node)
@@ -115,10 +119,19 @@ class Cast:
         self._waggle.kill()
 
     def start_scheduler(self) -> None:
+        """The stand-in, or the real one if there is one. Raises CastError if it cannot be executed."""
         config = self.folder / "kube-scheduler.yaml"
-        config.write_text(yaml.safe_dump(scheduler_configuration(self.url)))
-        arguments = ["extender.embedded.kubescheduler", "--server", self.cluster_url, "--config", str(config)]
-        self._scheduler = self._spawn("kube-scheduler", arguments)
+        if self._kube_scheduler is None:
+            config.write_text(yaml.safe_dump(scheduler_configuration(self.url)))
+            arguments = ["extender.embedded.kubescheduler", "--server", self.cluster_url, "--config", str(config)]
+            self._scheduler = self._spawn("kube-scheduler", arguments)
+            return
+        config.write_text(yaml.safe_dump(scheduler_configuration(self.url, kubeconfig=self.kubeconfig)))
+        command = [str(self._kube_scheduler), "--config", str(config), *real_scheduler_flags(self.folder)]
+        try:
+            self._scheduler = Process("kube-scheduler", command, self.folder, verbose=self._verbose)
+        except OSError as error:
+            raise CastError(f"{self._kube_scheduler} cannot be started: {error.strerror}") from error
 
     def _spawn(self, name: str, arguments: list[str]) -> Process:
         return Process(name, [sys.executable, "-m", *arguments], self.folder, verbose=self._verbose)
@@ -195,11 +208,23 @@ class Cast:
         return json.loads(answer.body)
 
 
-def scheduler_configuration(url: str) -> Object:
-    """The KubeSchedulerConfiguration of the demo; docs/quickstart.md explains each line."""
+def real_scheduler_flags(folder: Path) -> list[str]:
+    """What a kube-scheduler needs beside its configuration to keep to loopback and to `folder`."""
+    return ["--bind-address=127.0.0.1", f"--secure-port={_free_port()}", f"--cert-dir={folder}"]
+
+
+def scheduler_configuration(url: str, *, kubeconfig: Path | None = None) -> Object:
+    """The KubeSchedulerConfiguration of the demo; docs/quickstart.md explains each line.
+
+    `kubeconfig` is for a real kube-scheduler, which has to be told to speak JSON and takes a lease; the stand-in is
+    told its API server on the command line.
+    """
+    connection = {"kubeconfig": str(kubeconfig), "contentType": "application/json"}
+    real = {"clientConnection": connection, "leaderElection": {"leaderElect": True}} if kubeconfig else {}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
+        **real,
         "percentageOfNodesToScore": 100,
         "extenders": [
             {
@@ -217,14 +242,20 @@ def scheduler_configuration(url: str) -> Object:
 
 
 def _usual_or_free_port() -> int:
-    for port in (USUAL_PORT, 0):
-        try:
-            with socket.create_server(("127.0.0.1", port)) as probe:
-                free: int = probe.getsockname()[1]
-                return free
-        except OSError:
-            continue
-    raise CastError("no port of 127.0.0.1 is free")
+    try:
+        with socket.create_server(("127.0.0.1", USUAL_PORT)):
+            return USUAL_PORT
+    except OSError:
+        return _free_port()
 
 
-__all__ = ["GPU", "Cast", "CastError", "scheduler_configuration"]
+def _free_port() -> int:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            free: int = probe.getsockname()[1]
+            return free
+    except OSError as error:
+        raise CastError("no port of 127.0.0.1 is free") from error
+
+
+__all__ = ["GPU", "Cast", "CastError", "real_scheduler_flags", "scheduler_configuration"]

@@ -6,6 +6,7 @@ The claims are checked against the API server, not against what Waggle says of i
 from __future__ import annotations
 
 from collections import Counter
+from shutil import which
 from typing import Any
 
 from rich.console import Console
@@ -150,8 +151,7 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
         ("the nodes as Waggle counts them", f"curl {cast.url}/v1/inspect/nodes"),
         ("what the algorithm holds", f"curl {cast.url}/v1/inspect/algorithm"),
         ("metrics", f"curl {cast.url}/metrics"),
-        ("the cluster itself", f"curl {cast.cluster_url}/api/v1/pods"),
-        ("end a pod, and see who takes its place", _delete_line(cast, outlook)),
+        *(_kubectl_lines(cast, outlook, waiting) if which("kubectl") else _curl_lines(cast, outlook)),
     )
     console.print("\nEverything stays up until Ctrl-C. Try in another terminal:\n")
     for what, line in lines:
@@ -159,9 +159,26 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _delete_line(cast: Cast, outlook: Outlook) -> str:
+def _kubectl_lines(cast: Cast, outlook: Outlook, waiting: str) -> tuple[tuple[str, str], ...]:
+    kubectl = f"kubectl --kubeconfig {cast.kubeconfig}"
+    return (
+        ("the cluster itself, as any other", f"{kubectl} get pods -o wide"),
+        ("what kube-scheduler and Waggle said about a pod", f"{kubectl} describe pod {waiting}"),
+        ("end a pod, and see who takes its place", f"{kubectl} delete pod {_large_pod(outlook)}"),
+    )
+
+
+def _curl_lines(cast: Cast, outlook: Outlook) -> tuple[tuple[str, str], ...]:
+    pod = f"{cast.cluster_url}/api/v1/namespaces/default/pods/{_large_pod(outlook)}"
+    return (
+        ("the cluster itself", f"curl {cast.cluster_url}/api/v1/pods"),
+        ("end a pod, and see who takes its place", f"curl -X DELETE {pod}"),
+    )
+
+
+def _large_pod(outlook: Outlook) -> str:
     running = sorted(name for name, pod in outlook.pods.items() if pod["spec"].get("nodeName") and _gpus(pod) >= 4)
-    return f"curl -X DELETE {cast.cluster_url}/api/v1/namespaces/default/pods/{running[0] if running else 'NAME'}"
+    return running[0] if running else "NAME"
 
 
 def _gpus(pod: Object) -> int:

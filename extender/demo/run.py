@@ -28,17 +28,26 @@ class DemoError(RuntimeError):
 class Demo:
     """`run` plays it and says whether all ended as it should."""
 
-    def __init__(self, *, port: int = 0, workloads: Path | None = None, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        workloads: Path | None = None,
+        kube_scheduler: Path | None = None,
+        verbose: bool = False,
+    ) -> None:
         self._console = Console(highlight=False)
         self._port = port
         self._workloads = workloads or MANIFESTS
+        self._kube_scheduler = kube_scheduler
         self._verbose = verbose
 
     def run(self, *, stay: bool = False) -> bool:
         """Plays all acts. With `stay` it then keeps everything running until Ctrl-C. Raises DemoError."""
         try:
             play = acts(self._workloads)
-            with _sigterm_interrupts(), closing(Cast(port=self._port, verbose=self._verbose)) as cast:
+            cast = Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler)
+            with sigterm_interrupts(), closing(cast):
                 return self._play(cast, play, stay=stay)
         except (CastError, WorkloadError) as error:
             raise DemoError(str(error)) from error
@@ -53,6 +62,7 @@ class Demo:
         machines = len(nodes())
         self._console.print(
             f"[green]✓[/green] {machines} nodes with 8 GPUs each; Waggle serves at [bold]{cast.url}[/bold]"
+            + (f"; asked by {self._kube_scheduler}" if self._kube_scheduler else "")
         )
         ended = [(act, self._perform(cast, act)) for act in play]
         outlook = Outlook(cast, [act for act, _ in ended])
@@ -137,8 +147,8 @@ def _until_interrupted(cast: Cast) -> None:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that what it started is stopped."""
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM ends what runs within as Ctrl-C does, so that what it started is stopped."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

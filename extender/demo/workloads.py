@@ -46,8 +46,8 @@ class Act:
     pods: frozenset[str] = field(default_factory=frozenset)
 
 
-def nodes() -> list[Object]:
-    """32 machines with 8 GPUs each, in four zones."""
+def nodes(count: int = NODES) -> list[Object]:
+    """Machines with 8 GPUs each, eight machines a zone."""
     amounts = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110", GPU: str(GPUS_PER_NODE)}
     return [
         {
@@ -56,7 +56,7 @@ def nodes() -> list[Object]:
             "metadata": {"name": f"gpu-{i:02}", "labels": {"topology.kubernetes.io/zone": f"zone-{i // 8}"}},
             "status": {"capacity": amounts, "allocatable": amounts},
         }
-        for i in range(NODES)
+        for i in range(count)
     ]
 
 

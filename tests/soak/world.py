@@ -55,8 +55,9 @@ from extender.embedded.apiserver import pods as pod_verbs
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.patches import MERGE
-from extender.embedded.apiserver.resources import NODES, PODS, PRIORITY_CLASSES, Target
+from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.store import Stored
+from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
 from extender.embedded.kubescheduler import model
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write

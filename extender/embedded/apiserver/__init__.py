@@ -1,12 +1,13 @@
 """An API server stand-in: enough of the Kubernetes API for schedulers and their clients, in memory, on 127.0.0.1.
 
 It promises the parts that a scheduler's correctness hangs on: one resourceVersion, watches without gaps or an honest
-410, optimistic concurrency, bindings by the real rules, the real refusals. It is not a Kubernetes: no users, no TLS, no
-server-side apply, no controllers beyond a stand-in for kubelets. What is served is a table (`resources.py`).
+410, optimistic concurrency, bindings by the real rules, the real refusals. It is not a Kubernetes: no users, no TLS,
+only the controllers that scaling and draining need. What is served is a table (`table.py`); how faithfully, and where
+it deviates, is in tests/golden and docs/embedded-cluster.md.
 
-    requests -> app / connection -> requests -> cluster, pods, lists -> store -> watch -> clients
-                     faults                          (the verbs)          |
-                                                                          +----> kubelet
+    requests -> app / connection -> requests -> cluster, pods, scale, lists -> store -> watch -> clients
+                 faults, tabular                    (the verbs)                  |
+                                                                                 +----> kubelet, controllers
 """
 
 from extender.embedded.apiserver.errors import ApiError

@@ -6,9 +6,9 @@ Follows k8s.io/kubernetes plugin/pkg/admission/priority: the class decides, a nu
 from __future__ import annotations
 
 from extender.embedded.apiserver.errors import forbidden
-from extender.embedded.apiserver.objects import Object
-from extender.embedded.apiserver.resources import PODS, PRIORITY_CLASSES
+from extender.embedded.apiserver.objects import Object, section
 from extender.embedded.apiserver.store import Store
+from extender.embedded.apiserver.table import PODS, PRIORITY_CLASSES
 
 #: There from the start, as in every cluster.
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -31,6 +31,14 @@ def admit_pod(store: Store, pod: Object) -> None:
     if chosen:
         spec["priorityClassName"] = chosen["metadata"]["name"]
         spec["preemptionPolicy"] = chosen["preemptionPolicy"]
+
+
+def keep_priority(pod: Object, before: Object) -> None:
+    """An update that leaves out what admission resolved, as a manifest does, keeps it."""
+    spec = section(pod, "spec")
+    for key in ("priority", "preemptionPolicy"):
+        if key in before["spec"]:
+            spec.setdefault(key, before["spec"][key])
 
 
 def _class_of(store: Store, name: str) -> Object | None:

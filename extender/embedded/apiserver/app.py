@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.cluster import Cluster
@@ -17,8 +17,10 @@ from extender.embedded.apiserver.discovery import discover
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.faults import Faults, Plan, WatchFaults
 from extender.embedded.apiserver.objects import encode
+from extender.embedded.apiserver.openapi import openapi
 from extender.embedded.apiserver.requests import Answer, Request, answer
 from extender.embedded.apiserver.store import Change
+from extender.embedded.apiserver.tabular import TableWriter, wants_table
 from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
 
 _LOG = logging.getLogger(__name__)
@@ -70,6 +72,10 @@ class App:
         if document is not None:
             await connection.reply(Answer(encode(document)))
             return
+        schemas = openapi(request.path, request.accept) if request.method == "GET" else None
+        if schemas is not None:
+            await connection.reply(Answer(schemas[0], media_type=schemas[1].encode()))
+            return
         if request.path in ("/healthz", "/livez", "/readyz"):
             await connection.reply(Answer(b"ok", media_type=b"text/plain"))
             return
@@ -87,13 +93,24 @@ class App:
             error, headers = refusal
             await connection.reply(Answer(encode(error.body), error.code, headers=headers))
             return
-        result = self._answer(request, plan)
+        result, table = self._answer(request, plan), self._table(request)
         if plan.has("drop-after"):
             await connection.abort()
         elif isinstance(result, WatchOptions):
-            await self._watch(connection, result, plan)
+            await self._watch(connection, result, plan, table)
+        elif table is not None and result.status == 200:
+            await connection.reply(replace(result, body=table.body(result.body)))
         else:
             await connection.reply(result)
+
+    def _table(self, request: Request) -> TableWriter | None:
+        """What turns the answer into a table, if the client asked for one."""
+        if request.method != "GET" or not wants_table(request.accept):
+            return None
+        target = self.cluster.table.resolve(request.path)
+        if target is None or target.subresource == "scale":
+            return None
+        return TableWriter(target.resource, self.cluster.clock, request.query.get("includeObject", "Metadata"))
 
     def _answer(self, request: Request, plan: Plan) -> Answer | WatchOptions:
         target = self.cluster.table.resolve(request.path)
@@ -124,7 +141,9 @@ class App:
             return Answer(b"{}")
         raise errors.unknown_resource()
 
-    async def _watch(self, connection: Connection, options: WatchOptions, plan: Plan) -> None:
+    async def _watch(
+        self, connection: Connection, options: WatchOptions, plan: Plan, table: TableWriter | None
+    ) -> None:
         watcher, store = Watcher(options), self.cluster.store
         await connection.start_stream()
         try:
@@ -137,19 +156,21 @@ class App:
             watcher.close()
         gone = asyncio.create_task(connection.when_gone(watcher.abandon))
         try:
-            await self._pump(connection, watcher, plan.on_watch())
+            await self._pump(connection, watcher, plan.on_watch(), table)
         finally:
             self._watchers.discard(watcher)
             gone.cancel()
 
-    async def _pump(self, connection: Connection, watcher: Watcher, faults: WatchFaults) -> None:
+    async def _pump(
+        self, connection: Connection, watcher: Watcher, faults: WatchFaults, table: TableWriter | None
+    ) -> None:
         clock = asyncio.get_running_loop().time
         deadline = clock() + watcher.options.timeout
         bookmark_at = clock() + self.bookmark_seconds if watcher.options.bookmarks else deadline
         while not watcher.finished and not faults.ending:
             lines = faults.spoil(await watcher.take(max(0.0, min(deadline, bookmark_at) - clock())))
             if lines:
-                await connection.send_lines(lines)
+                await connection.send_lines(table.lines(lines) if table else lines)
             if watcher.options.bookmarks and clock() >= min(bookmark_at, deadline):
                 watcher.bookmark(self.cluster.store.revision)
                 bookmark_at = clock() + self.bookmark_seconds

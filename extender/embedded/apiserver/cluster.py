@@ -16,18 +16,13 @@ from typing import Any
 import msgspec
 
 from extender.embedded.apiserver import errors
-from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod
+from extender.embedded.apiserver.admission import SYSTEM_CLASSES, admit_pod, keep_priority
 from extender.embedded.apiserver.defaults import set_creation_defaults, set_defaults
-from extender.embedded.apiserver.objects import Object, timestamp, without_nulls
-from extender.embedded.apiserver.patches import patch_with
-from extender.embedded.apiserver.resources import (
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    Resource,
-    ResourceTable,
-    Target,
-)
+from extender.embedded.apiserver.objects import Object, items, timestamp, without_nulls
+from extender.embedded.apiserver.patches import STRATEGIC, patch_with
+from extender.embedded.apiserver.resources import Resource, ResourceTable, Target
 from extender.embedded.apiserver.store import Store, Stored
+from extender.embedded.apiserver.table import NAMESPACES, PRIORITY_CLASSES, TABLE
 from extender.embedded.apiserver.validation import read_metadata, validate, validate_update
 from extender.embedded.apiserver.views import as_shown, as_stored
 
@@ -41,6 +36,9 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     grace_period_seconds: int | None = None
     preconditions: dict[str, str | None] | None = None
+    #: Orphan: what the object owns stays. Everything else means Background.
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
     dry_run: list[str] | None = None
 
 
@@ -55,7 +53,7 @@ class Cluster:
         seed: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.table = table or ResourceTable()
+        self.table = table or ResourceTable(TABLE)
         self.store = Store(self.table, history=history)
         self.clock = clock
         self._random = random.Random(seed)  # noqa: S311 - names and uids, no secrets
@@ -86,7 +84,7 @@ class Cluster:
         for key in _SYSTEM_METADATA:
             metadata.pop(key, None)
         set_defaults(resource, obj)
-        set_creation_defaults(resource, obj)
+        set_creation_defaults(resource, obj, now=self.now())
         validate(resource, obj)
         if resource.kind == "Pod":
             admit_pod(self.store, obj)
@@ -100,8 +98,8 @@ class Cluster:
 
     def update(self, target: Target, body: Object) -> Stored:
         """Replace an object, or with the subresource `status` only its status. Raises 400, 404, 409 or 422."""
-        old = self.require(target)
-        return self._replace(target, old, _accept(target, body))
+        obj = _accept(target, body)
+        return self._replace(target, self.require(target), obj)
 
     def patch(self, target: Target, patch: Any, media_type: str) -> Stored:
         """Raises 400, 404, 409, 415 or 422."""
@@ -116,10 +114,23 @@ class Cluster:
             raise errors.bad_request("the patched object must be a JSON object")
         return self._replace(target, old, _accept(target, changed))
 
+    def apply(self, target: Target, manifest: Object) -> tuple[Stored, bool]:
+        """Server-side apply as a merge: lists of named things are merged by their key, what the manifest leaves out
+        stays. Nobody owns fields here, so nothing conflicts. Returns the object, and whether it is new. Raises as
+        `create` and `patch` do.
+        """
+        if self.store.collection(target.resource).get((target.namespace, target.name)) is not None:
+            return self.patch(target, manifest, STRATEGIC), False
+        if target.subresource:
+            raise errors.not_found(target.resource, target.name)
+        return self.create(Target(target.resource, target.namespace), _named(manifest, target.name)), True
+
     def _replace(self, target: Target, old: Stored, new: Object) -> Stored:
         resource, before = target.resource, old.fresh()
         _check_preconditions(target, old, new["metadata"])
         _keep_server_side(target, before, new)
+        if resource.kind == "Pod":
+            keep_priority(new, before)
         set_defaults(resource, new)
         validate(resource, new)
         validate_update(resource, new, before)
@@ -139,11 +150,16 @@ class Cluster:
         stored = self.require(target)
         wanted = options.preconditions or {}
         _check_delete_preconditions(target, stored, wanted)
+        if options.propagation_policy == "Orphan" or options.orphan_dependents:
+            self._disown(stored.uid)
         obj = stored.fresh()
         grace = _grace_period(obj, options.grace_period_seconds) if target.resource.kind == "Pod" else 0
         if grace == 0 and not obj["metadata"].get("finalizers"):
             if target.resource.kind == "Namespace":
                 self._empty(target.name)
+            if target.resource.kind == "Pod":
+                # A watch sees it going before it is gone, as in Kubernetes.
+                stored = self._begin_deletion(target.resource, stored, obj, 0)
             return self.store.remove(target.resource, stored)
         return self._begin_deletion(target.resource, stored, obj, grace)
 
@@ -151,11 +167,29 @@ class Cluster:
         metadata = obj["metadata"]
         if "deletionTimestamp" in metadata and grace >= metadata.get("deletionGracePeriodSeconds", 0):
             return stored
+        is_new = "deletionTimestamp" not in metadata
         metadata["deletionTimestamp"] = timestamp(self.clock() + grace)
         metadata["deletionGracePeriodSeconds"] = grace
-        if resource.generation:
+        if is_new and resource.generation:
             metadata["generation"] = metadata.get("generation", 0) + 1
         return self.store.put(resource, obj)
+
+    def owned_by(self, uid: str) -> list[tuple[Resource, Stored]]:
+        """Everything with an owner reference to `uid`."""
+        needle = f'"uid":"{uid}"'.encode()
+        return [
+            (collection.resource, stored)
+            for collection in self.store
+            for stored in collection
+            if needle in stored.raw and stored.uid != uid and _owners(stored.fresh()) & {uid}
+        ]
+
+    def _disown(self, uid: str) -> None:
+        for resource, stored in self.owned_by(uid):
+            obj = stored.fresh()
+            references = obj["metadata"]["ownerReferences"]
+            obj["metadata"]["ownerReferences"] = [each for each in references if each.get("uid") != uid]
+            self.store.put(resource, obj)
 
     def _empty(self, namespace: str) -> None:
         for collection in self.store:
@@ -164,6 +198,11 @@ class Cluster:
 
     def _suffix(self) -> str:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
+
+
+def _owners(obj: Object) -> set[str]:
+    """The uids of an object's owners."""
+    return {each.get("uid", "") for each in items(obj["metadata"], "ownerReferences", "metadata")}
 
 
 def _accept(target: Target, body: Object) -> Object:
@@ -193,6 +232,13 @@ def _accept(target: Target, body: Object) -> Object:
     return obj
 
 
+def _named(manifest: Object, name: str) -> Object:
+    if not isinstance(manifest, dict):
+        raise errors.bad_request(f"the body must be an object, not {type(manifest).__name__}")
+    metadata = manifest.get("metadata")
+    return {**manifest, "metadata": {**(metadata if isinstance(metadata, dict) else {}), "name": name}}
+
+
 def _check_preconditions(target: Target, old: Stored, metadata: Object) -> None:
     resource = target.resource
     uid, revision = metadata.get("uid", ""), metadata.get("resourceVersion", "")
@@ -203,7 +249,7 @@ def _check_preconditions(target: Target, old: Stored, metadata: Object) -> None:
         raise errors.modified(resource, target.name)
     if not revision and not resource.unconditional_update:
         fault = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise errors.invalid(resource, target.name, [fault])
+        raise errors.invalid(resource, target.name, [fault], kind=resource.plural)
 
 
 def _keep_server_side(target: Target, before: Object, new: Object) -> None:

@@ -46,6 +46,7 @@ class Connection:
             query=dict(parse_qsl(query, keep_blank_values=True)),
             media_type=headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower(),
             body=b"".join(parts),
+            accept=headers.get(b"accept", b"").decode("latin-1"),
         )
 
     async def reply(self, answer: Answer) -> None:

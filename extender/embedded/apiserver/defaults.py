@@ -7,13 +7,31 @@ Every quantity is rewritten canonically here, because stored numbers make typed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from extender.embedded.apiserver.errors import bad_request
 from extender.embedded.apiserver.objects import Object, items, section, text
-from extender.embedded.apiserver.quantities import QuantityError, canonical
+from extender.embedded.apiserver.quantities import QuantityError, stored_amount
 from extender.embedded.apiserver.resources import Resource
+from extender.embedded.apiserver.workload_defaults import WORKLOAD_KINDS, secret, service, storage_class, workload
 
 _NOT_TOLERATED_FOREVER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+#: The numbers that a status is born with, all 0.
+_FIRST_STATUS: dict[str, tuple[str, ...]] = {
+    "PodDisruptionBudget": ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
+    "ReplicationController": ("replicas",),
+    "ReplicaSet": ("replicas",),
+    "StatefulSet": ("replicas", "availableReplicas"),
+    "DaemonSet": ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"),
+    "Deployment": (),
+    "Job": (),
+}
 _NODE_INFO = (
     "machineID",
     "systemUUID",
@@ -35,23 +53,26 @@ def set_defaults(resource: Resource, obj: Object) -> None:
         defaults(obj)
 
 
-def set_creation_defaults(resource: Resource, obj: Object) -> None:
-    """What is filled in only when an object is created: its first status."""
-    if resource.kind == "Pod":
+def set_creation_defaults(resource: Resource, obj: Object, *, now: str) -> None:
+    """What is filled in only when an object is created: its first status. `now` is an RFC 3339 time."""
+    if resource.kind in _FIRST_STATUS:
+        obj["status"] = dict.fromkeys(_FIRST_STATUS[resource.kind], 0)
+    elif resource.kind == "Pod":
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj)}
+        if obj["spec"].get("schedulingGates"):
+            obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": now}]
     elif resource.kind == "Namespace":
         obj["status"] = {"phase": "Active"}
-    elif resource.kind == "PodDisruptionBudget":
-        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        obj["status"] = dict.fromkeys(counts, 0)
+    elif resource.kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        obj["status"] = {"phase": "Pending"}
 
 
-def pod_containers(obj: Object) -> Iterator[tuple[str, Object]]:
+def pod_containers(obj: Object, path: str = "spec") -> Iterator[tuple[str, Object]]:
     """Every container of a pod with its field path: init containers first, as they run."""
     spec = section(obj, "spec")
     for key in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(items(spec, key, "spec")):
-            yield f"spec.{key}[{index}]", container
+        for index, container in enumerate(items(spec, key, path)):
+            yield f"{path}.{key}[{index}]", container
 
 
 def qos_class(obj: Object) -> str:
@@ -79,30 +100,37 @@ def canonicalise(parent: Object, key: str, path: str) -> None:
 
 def _quantity(value: str | float, path: str) -> str:
     try:
-        return canonical(value)
+        return stored_amount(value)
     except QuantityError as error:
         raise bad_request(f"{path}: {error}") from None
 
 
 def _pod(obj: Object) -> None:
     spec = section(obj, "spec")
-    for path, container in pod_containers(obj):
-        _container(container, path)
-    canonicalise(spec, "overhead", "spec")
+    _pod_spec(obj)
+    spec.setdefault("enableServiceLinks", True)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    _tolerations(spec)
+
+
+def _pod_spec(obj: Object, path: str = "") -> None:
+    """What a pod and the template of one have in common. `path` is where `obj` stands."""
+    where = f"{path}.spec".lstrip(".")
+    spec = section(obj, "spec", path)
+    for each, container in pod_containers(obj, where):
+        _container(container, each)
+    canonicalise(spec, "overhead", where)
     if "resources" in spec:
-        _requirements(section(spec, "resources", "spec"), "spec.resources")
-    for index, volume in enumerate(items(spec, "volumes", "spec")):
+        _requirements(section(spec, "resources", where), f"{where}.resources")
+    for index, volume in enumerate(items(spec, "volumes", where)):
         empty = volume.get("emptyDir")
         if isinstance(empty, dict) and "sizeLimit" in empty:
-            empty["sizeLimit"] = _quantity(empty["sizeLimit"], f"spec.volumes[{index}].emptyDir.sizeLimit")
+            empty["sizeLimit"] = _quantity(empty["sizeLimit"], f"{where}.volumes[{index}].emptyDir.sizeLimit")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
-    spec["schedulerName"] = text(spec, "schedulerName", "spec") or "default-scheduler"
-    spec.setdefault("enableServiceLinks", True)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    _tolerations(spec)
+    spec["schedulerName"] = text(spec, "schedulerName", where) or "default-scheduler"
 
 
 def _container(container: Object, path: str) -> None:
@@ -164,9 +192,37 @@ def _priority_class(obj: Object) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
+def _event(obj: Object) -> None:
+    section(obj, "source")
+    obj.setdefault("reportingComponent", "")
+    obj.setdefault("reportingInstance", "")
+
+
+def _claim(obj: Object) -> None:
+    spec = section(obj, "spec")
+    resources = section(spec, "resources", "spec")
+    canonicalise(resources, "requests", "spec.resources")
+    canonicalise(resources, "limits", "spec.resources")
+    spec.setdefault("volumeMode", "Filesystem")
+
+
+def _volume(obj: Object) -> None:
+    spec = section(obj, "spec")
+    canonicalise(spec, "capacity", "spec")
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+
+
 _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Pod": _pod,
     "Node": _node,
     "Namespace": _namespace,
     "PriorityClass": _priority_class,
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "Event": _event,
+    "Service": service,
+    "Secret": secret,
+    "StorageClass": storage_class,
+    **{kind: partial(workload, kind=kind, pod_defaults=_pod_spec) for kind in WORKLOAD_KINDS},
 }

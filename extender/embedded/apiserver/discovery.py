@@ -17,7 +17,10 @@ VERSION: Object = {
     "platform": "python",
 }
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_BY_SUBRESOURCE = {"status": ["get", "patch", "update"]}
+_READ_AND_WRITE = ["get", "patch", "update"]
+_BY_SUBRESOURCE = {"status": _READ_AND_WRITE, "scale": _READ_AND_WRITE}
+#: The group and version of subresources that take a kind from elsewhere.
+_ELSEWHERE = {"Eviction": ("policy", "v1"), "Scale": ("autoscaling", "v1")}
 
 
 def discover(table: ResourceTable, path: str) -> Object | None:
@@ -68,20 +71,20 @@ def _entries(row: Resource) -> list[Object]:
         "singularName": row.kind.lower(),
         "namespaced": row.namespaced,
         "kind": row.kind,
-        "verbs": _VERBS,
+        "verbs": ["create"] if row.is_review else _VERBS,
+        **({"categories": ["all"]} if row.in_all else {}),
         **({"shortNames": list(row.short_names)} if row.short_names else {}),
     }
     return [main, *(_subresource(row, name, kind) for name, kind in row.subresources.items())]
 
 
 def _subresource(row: Resource, name: str, kind: str) -> Object:
-    policy = {"group": "policy", "version": "v1"} if kind == "Eviction" else {}
-    verbs = _BY_SUBRESOURCE.get(name, ["create"])
+    group, version = _ELSEWHERE.get(kind, ("", ""))
     return {
         "name": f"{row.plural}/{name}",
         "singularName": "",
         "namespaced": row.namespaced,
         "kind": kind,
-        "verbs": verbs,
-        **policy,
+        "verbs": _BY_SUBRESOURCE.get(name, ["create"]),
+        **({"group": group, "version": version} if group else {}),
     }

@@ -6,6 +6,7 @@ because clients decide by `reason` and people search for the text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class ApiError(Exception):
             "message": message,
             "reason": reason,
         }
-        if details:
+        if details is not None:
             self.body["details"] = details
         self.body["code"] = code
 
@@ -95,18 +96,34 @@ def modified(resource: Resource, name: str) -> ApiError:
     return conflict(resource, name, why)
 
 
-def invalid(resource: Resource, name: str, faults: Sequence[FieldError], *, kind: str = "") -> ApiError:
+def invalid(
+    resource: Resource, name: str, faults: Sequence[FieldError], *, kind: str = "", group: str = ""
+) -> ApiError:
     """422: the object can be read but must not be stored. Names every field at fault."""
+    return _invalid(kind or resource.kind, group or resource.group, name, faults)
+
+
+def options_invalid(kind: str, fault: FieldError) -> ApiError:
+    """422: a query parameter (of ListOptions, PatchOptions) must not be like this."""
+    return _invalid(kind, "meta.k8s.io", "", [fault])
+
+
+def _invalid(kind: str, group: str, name: str, faults: Sequence[FieldError]) -> ApiError:
     texts = [fault.message for fault in faults]
     shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
-    qualified = f"{kind or resource.kind}.{resource.group}" if resource.group else (kind or resource.kind)
+    qualified = f"{kind}.{group}" if group else kind
     details = {
         **({"name": name} if name else {}),
-        **({"group": resource.group} if resource.group else {}),
-        "kind": kind or resource.kind,
+        **({"group": group} if group else {}),
+        "kind": kind,
         "causes": [{"reason": f.reason, "message": f.text, "field": f.path} for f in faults],
     }
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {shown}', details=details)
+
+
+def manager_required() -> ApiError:
+    """422: server-side apply without the name of who applies."""
+    return options_invalid("PatchOptions", required("fieldManager", "is required for apply patch"))
 
 
 def bad_request(message: str) -> ApiError:
@@ -143,7 +160,7 @@ def method_not_allowed() -> ApiError:
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return ApiError(415, "UnsupportedMediaType", message)
+    return ApiError(415, "UnsupportedMediaType", message, details={})
 
 
 def body_too_large(limit: int) -> ApiError:
@@ -156,11 +173,11 @@ def too_many_requests(message: str, *, causes: list[dict[str, str]]) -> ApiError
 
 def unprocessable(message: str) -> ApiError:
     """A patch that cannot be applied to this object (a failed `test`, a path that is not there)."""
-    return ApiError(422, "Invalid", message)
+    return ApiError(422, "Invalid", message, details={})
 
 
 def _quote(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{value}"' if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _qualified(resource: Resource) -> str:

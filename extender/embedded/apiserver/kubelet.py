@@ -16,11 +16,12 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from extender.embedded.apiserver.cluster import Cluster
+from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
+from extender.embedded.apiserver.conditions import is_ready, set_condition
 from extender.embedded.apiserver.objects import Object
-from extender.embedded.apiserver.pods import is_ready, set_condition
-from extender.embedded.apiserver.resources import NODES, PODS
+from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.store import Change, Key, Stored
+from extender.embedded.apiserver.table import NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -136,7 +137,7 @@ class Kubelet:
             pod["metadata"]["deletionGracePeriodSeconds"] = 0
             self._cluster.store.put(PODS, pod)
         else:
-            self._cluster.store.remove(PODS, stored)
+            self._cluster.delete(Target(PODS, *key), DeleteOptions(grace_period_seconds=0))
 
     def _register(self, key: Key, uid: str) -> None:
         """The node reports in, and the pods that were waiting for it start."""

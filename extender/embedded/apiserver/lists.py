@@ -13,7 +13,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extender.embedded.apiserver.errors import ApiError, bad_request, expired
+from extender.embedded.apiserver.errors import (
+    ApiError,
+    bad_request,
+    expired,
+    forbidden_field,
+    options_invalid,
+    unsupported_value,
+)
 from extender.embedded.apiserver.objects import encode
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.selectors import Selector, parse_fields, parse_labels
@@ -89,9 +96,11 @@ def _revision(store: Store, collection: Collection, query: Mapping[str, str], to
     store.require(asked)
     match = query.get("resourceVersionMatch", "")
     if match not in ("", "Exact", "NotOlderThan"):
-        raise bad_request(f"resourceVersionMatch must be Exact or NotOlderThan, not {match!r}")
+        fault = unsupported_value("resourceVersionMatch", match, ("Exact", "NotOlderThan", ""))
+        raise options_invalid("ListOptions", fault)
     if match and "resourceVersion" not in query:
-        raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise options_invalid("ListOptions", forbidden_field("resourceVersionMatch", why))
     if match != "Exact":
         return store.revision
     if asked < collection.floor:

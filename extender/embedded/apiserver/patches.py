@@ -17,6 +17,8 @@ from extender.embedded.apiserver.objects import Object
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON = "application/json-patch+json"
+#: Not one of the three: it can create, so it is a verb of its own (`Cluster.apply`).
+APPLY = "application/apply-patch+yaml"
 
 #: Field name -> the key by which its items are merged; "" for lists of plain values that are merged as sets.
 _MERGE_KEYS = {
@@ -35,6 +37,7 @@ _MERGE_KEYS = {
     "podIPs": "ip",
     "ports": "containerPort",
     "resourceClaims": "name",
+    "secrets": "name",
     "schedulingGates": "name",
     "topologySpreadConstraints": "topologyKey",
     "volumeDevices": "devicePath",
@@ -109,8 +112,23 @@ def _merge_lists(field: str, old: list[Any], patch: list[Any]) -> list[Any]:
     if merge_key is None:
         return patch
     if not merge_key:
-        return [*old, *(value for value in patch if value not in old)]
+        return _in_order([value for value in old if value not in patch], patch, old)
     return _merge_by_key(field, merge_key, old, patch)
+
+
+def _in_order(
+    kept: list[Any], patched: list[Any], order: list[Any], key: Callable[[Any], Any] = lambda item: item
+) -> list[Any]:
+    """Items that the patch does not name, and those that it does, which come first unless they stood behind before.
+
+    The rule of mergeSortedSlice in k8s.io/apimachinery pkg/util/strategicpatch.
+    """
+    result: list[Any] = []
+    left, right = list(kept), list(patched)
+    while left and right:
+        stood_behind = key(right[0]) in order and order.index(key(left[0])) < order.index(key(right[0]))
+        result.append((left if stood_behind else right).pop(0))
+    return [*result, *left, *right]
 
 
 def _merge_by_key(field: str, merge_key: str, old: list[Any], patch: list[Any]) -> list[Any]:
@@ -125,7 +143,13 @@ def _merge_by_key(field: str, merge_key: str, old: list[Any], patch: list[Any]) 
             result.append(_merge_objects({}, item))
         else:
             result[position] = _merge_objects(result[position], item)
-    return result
+    named = [item[merge_key] for item in patch]
+    kept = [each for each in result if each.get(merge_key) not in named]
+    patched = sorted(
+        (each for each in result if each.get(merge_key) in named), key=lambda each: named.index(each[merge_key])
+    )
+    order = [each.get(merge_key) for each in old]
+    return _in_order(kept, patched, order, key=lambda each: each.get(merge_key))
 
 
 def json_patch(obj: Any, patch: Any) -> Any:

@@ -5,15 +5,16 @@ Rules and texts follow k8s.io/kubernetes pkg/registry/core/pod/storage (storage.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from extender.embedded.apiserver import errors
+from extender.embedded.apiserver.budgets import budgets_of, count
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
-from extender.embedded.apiserver.objects import Object, items, section, text
-from extender.embedded.apiserver.resources import POD_DISRUPTION_BUDGETS, PODS, Target
-from extender.embedded.apiserver.selectors import from_label_selector
+from extender.embedded.apiserver.conditions import is_ready, set_condition
+from extender.embedded.apiserver.objects import Object, section, text
+from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.store import Stored
+from extender.embedded.apiserver.table import PODS
 from extender.embedded.apiserver.validation import read_metadata
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -41,7 +42,6 @@ def bind(cluster: Cluster, target: Target, binding: Object) -> Object:
     for key in ("annotations", "labels"):
         if key in metadata:
             pod["metadata"].setdefault(key, {}).update(metadata[key])
-    pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
     set_condition(pod["status"], "PodScheduled", "True", now=cluster.now())
     cluster.store.put(PODS, pod)
     return SUCCESS
@@ -100,60 +100,17 @@ def _without_budget(pod: Object) -> bool:
 
 
 def _check_budgets(cluster: Cluster, stored: Stored, pod: Object) -> None:
-    budgets = [budget for budget in _budgets(cluster, stored.key[0]) if _covers(budget, stored)]
+    budgets = budgets_of(cluster.store, stored)
     if len(budgets) > 1:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise errors.ApiError(500, "InternalError", message)
     for budget in budgets:
-        desired, healthy = _counts(cluster, stored.key[0], budget)
-        if not is_ready(pod) and healthy >= desired:
+        counts = count(cluster.store, stored.key[0], budget)
+        if not is_ready(pod) and counts.healthy >= counts.desired:
             continue
-        if healthy - 1 < desired:
+        if counts.allowed < 1:
             name = budget["metadata"]["name"]
-            message = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+            message = (
+                f"The disruption budget {name} needs {counts.desired} healthy pods and has {counts.healthy} currently"
+            )
             raise errors.too_many_requests(_VIOLATES, causes=[{"reason": "DisruptionBudget", "message": message}])
-
-
-def _budgets(cluster: Cluster, namespace: str) -> list[Object]:
-    return [each.fresh() for each in cluster.store.collection(POD_DISRUPTION_BUDGETS) if each.key[0] == namespace]
-
-
-def _covers(budget: Object, stored: Stored) -> bool:
-    selector = budget.get("spec", {}).get("selector")
-    if selector is None:
-        return False
-    return all(requirement.matches(stored.labels) for requirement in from_label_selector(selector))
-
-
-def _counts(cluster: Cluster, namespace: str, budget: Object) -> tuple[int, int]:
-    """(healthy pods that the budget wants, healthy pods that there are)."""
-    stored = [each for each in cluster.store.collection(PODS) if each.key[0] == namespace and _covers(budget, each)]
-    pods = [
-        pod for pod in (each.fresh() for each in stored) if pod["status"].get("phase") not in ("Succeeded", "Failed")
-    ]
-    healthy = sum(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
-    spec = budget["spec"]
-    if "maxUnavailable" in spec:
-        return max(0, len(pods) - _scaled(spec["maxUnavailable"], len(pods))), healthy
-    return _scaled(spec.get("minAvailable", 0), len(pods)), healthy
-
-
-def _scaled(value: int | str, total: int) -> int:
-    """A number of pods, or a percentage of `total` rounded up."""
-    return value if isinstance(value, int) else math.ceil(int(value.rstrip("%")) * total / 100)
-
-
-def is_ready(obj: Object) -> bool:
-    """The Ready condition of a pod or node is True."""
-    conditions = items(obj.get("status", {}), "conditions", "status")
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
-def set_condition(status: Object, kind: str, value: str, *, now: str, **more: str) -> None:
-    """Set one condition in place; its transition time changes only with its value."""
-    conditions = [each for each in status.get("conditions", []) if each.get("type") != kind]
-    old = next((each for each in status.get("conditions", []) if each.get("type") == kind), None)
-    unchanged = old is not None and old.get("status") == value
-    since = old["lastTransitionTime"] if old and unchanged and "lastTransitionTime" in old else now
-    conditions.append({"type": kind, "status": value, "lastTransitionTime": since, **more})
-    status["conditions"] = conditions

@@ -23,6 +23,15 @@ def canonical(value: str | float) -> str:
     return _canonical(value if isinstance(value, str) else repr(value))
 
 
+def stored_amount(value: str | float) -> str:
+    """The stored form of an amount of a resource: canonical, nothing finer than a thousandth. Raises QuantityError."""
+    text = canonical(value)
+    if text[-1] in "nu":
+        thousandths = (value_of(text) * 1000).to_integral_value(ROUND_CEILING)
+        return canonical(f"{thousandths}m")
+    return text
+
+
 def value_of(text: str) -> Decimal:
     """The exact value of a quantity that has the right form."""
     return _split(text)[0]
@@ -68,4 +77,4 @@ def _decimal(value: Decimal, *, exponent: bool) -> str:
     return f"{units}{_DECIMAL[power] if not exponent else ''}"
 
 
-__all__ = ["QuantityError", "canonical", "value_of"]
+__all__ = ["QuantityError", "canonical", "stored_amount", "value_of"]

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import yaml
 
 from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
 from extender.embedded.apiserver.lists import list_page, number, selector_of
 from extender.embedded.apiserver.objects import encode, type_prefix
-from extender.embedded.apiserver.patches import JSON, MERGE, STRATEGIC, patch_with
+from extender.embedded.apiserver.patches import APPLY, JSON, MERGE, STRATEGIC, patch_with
 from extender.embedded.apiserver.pods import bind, evict
 from extender.embedded.apiserver.resources import ResourceTable, Target
+from extender.embedded.apiserver.reviews import review
+from extender.embedded.apiserver.scale import patch_scale, read_scale, update_scale
 from extender.embedded.apiserver.store import Stored
 from extender.embedded.apiserver.views import shown
 from extender.embedded.apiserver.watch import WatchOptions
@@ -35,6 +38,7 @@ class Request:
     query: Mapping[str, str]
     media_type: str
     body: bytes
+    accept: str = ""
 
     @property
     def watches(self) -> bool:
@@ -69,8 +73,12 @@ def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 
     """
     if request.method != "GET" and "dryRun" in request.query:
         raise errors.bad_request(_NO_DRY_RUN)
+    if target.resource.is_review:
+        return _review(target, request)
     if target.subresource in ("binding", "eviction"):
         return _pod_subresource(cluster, target, request)
+    if target.subresource == "scale":
+        return _scale(cluster, target, request)
     if not target.name:
         return _on_collection(cluster, target, request, behind)
     if target.resource.namespaced and not target.namespace:
@@ -112,10 +120,43 @@ def _read(cluster: Cluster, target: Target, behind: int) -> Stored:
     raise errors.not_found(target.resource, target.name)
 
 
+def _review(target: Target, request: Request) -> Answer:
+    if request.method != "POST" or target.name:
+        raise errors.method_not_allowed()
+    question = _body(request, _OBJECT_TYPES)
+    if not isinstance(question, dict):
+        raise errors.bad_request(f"the body must be a JSON object, not {type(question).__name__}")
+    return Answer(encode(review(target.resource, question)), 201)
+
+
+def _scale(cluster: Cluster, target: Target, request: Request) -> Answer:
+    if request.method == "GET":
+        return Answer(encode(read_scale(cluster, target)))
+    if request.method == "PUT":
+        return Answer(encode(update_scale(cluster, target, _body(request, _OBJECT_TYPES))))
+    if request.method == "PATCH":
+        kind = request.media_type
+        return Answer(encode(patch_scale(cluster, target, _body(request, (JSON, MERGE, STRATEGIC)), kind)))
+    raise errors.method_not_allowed()
+
+
 def _patch(cluster: Cluster, target: Target, request: Request) -> Answer:
+    if request.media_type == APPLY:
+        return _apply(cluster, target, request)
     if patch_with(request.media_type) is None:
         raise errors.unsupported_media_type((JSON, MERGE, STRATEGIC))
     return _object(target, cluster.patch(target, _body(request, (request.media_type,)), request.media_type))
+
+
+def _apply(cluster: Cluster, target: Target, request: Request) -> Answer:
+    if not request.query.get("fieldManager"):
+        raise errors.manager_required()
+    try:
+        manifest = yaml.safe_load(request.body)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.bad_request(f"the body cannot be read as YAML: {error}") from None
+    stored, is_new = cluster.apply(target, manifest)
+    return _object(target, stored, status=201 if is_new else 200)
 
 
 def _delete(cluster: Cluster, target: Target, request: Request) -> Answer:
@@ -141,7 +182,9 @@ def _delete_collection(cluster: Cluster, target: Target, request: Request) -> An
 def _delete_options(request: Request) -> DeleteOptions:
     options = _convert(_body(request, _OBJECT_TYPES)) if request.body.strip() else DeleteOptions()
     if "gracePeriodSeconds" in request.query:
-        return msgspec.structs.replace(options, grace_period_seconds=number(request.query, "gracePeriodSeconds"))
+        options = msgspec.structs.replace(options, grace_period_seconds=number(request.query, "gracePeriodSeconds"))
+    if "propagationPolicy" in request.query:
+        options = msgspec.structs.replace(options, propagation_policy=request.query["propagationPolicy"])
     return options
 
 

@@ -1,8 +1,7 @@
-"""The resource table: what this server serves, as data. A new plain kind is one more row here.
+"""What a served resource is: one row of the resource table, and how rows are found. The rows are in `table.py`.
 
-Rows are what the Kubernetes discovery documents say about a resource, plus the few switches in which kinds differ when
-they are written (generation, unconditional update) and the fields by which they can be selected. What a kind needs
-beyond that (defaults, validation) is in `defaults.py` and `validation.py`, looked up by kind.
+A row is what the Kubernetes discovery documents say about a resource, plus the few switches in which kinds differ when
+they are written (generation, unconditional update) and the fields by which they can be selected.
 """
 
 from __future__ import annotations
@@ -37,6 +36,10 @@ class Resource:
     #: Another row whose objects these are, under other field names: {stored name: name here}.
     stored_as: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    #: Nothing is stored: creating one is asking a question, and the answer is the object back.
+    is_review: bool = False
+    #: `kubectl get all` shows it.
+    in_all: bool = False
 
     @property
     def api_version(self) -> str:
@@ -56,108 +59,6 @@ class Resource:
         return {**_METADATA_FIELDS, **self.selectable}
 
 
-def _paths(*names: str) -> FieldPaths:
-    return {name: tuple(name.split(".")) for name in names}
-
-
-_POD_FIELDS = _paths(
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-)
-_EVENT_FIELDS = {
-    **_paths(*(f"involvedObject.{part}" for part in ("kind", "namespace", "name", "uid", "apiVersion", "fieldPath"))),
-    **_paths("involvedObject.resourceVersion", "reason", "type"),
-    "source": ("source", "component"),
-    "reportingComponent": ("reportingComponent",),
-}
-_EVENTS_V1_NAMES = {
-    "involvedObject": "regarding",
-    "message": "note",
-    "reportingComponent": "reportingController",
-    "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount",
-}
-
-NODES = Resource(
-    "",
-    "v1",
-    "nodes",
-    "Node",
-    namespaced=False,
-    subresources={"status": "Node"},
-    short_names=("no",),
-    selectable=_paths("spec.unschedulable"),
-)
-PODS = Resource(
-    "",
-    "v1",
-    "pods",
-    "Pod",
-    subresources={"status": "Pod", "binding": "Binding", "eviction": "Eviction"},
-    short_names=("po",),
-    selectable=_POD_FIELDS,
-    generation=True,
-)
-EVENTS = Resource("", "v1", "events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS)
-EVENTS_V1 = Resource(
-    "events.k8s.io",
-    "v1",
-    "events",
-    "Event",
-    short_names=("ev",),
-    selectable={
-        **{name.replace("involvedObject", "regarding"): path for name, path in _EVENT_FIELDS.items()},
-        "reportingController": ("reportingComponent",),
-    },
-    stored_as="events",
-    renamed=_EVENTS_V1_NAMES,
-)
-NAMESPACES = Resource(
-    "",
-    "v1",
-    "namespaces",
-    "Namespace",
-    namespaced=False,
-    subresources={"status": "Namespace"},
-    short_names=("ns",),
-    selectable=_paths("status.phase"),
-)
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",))
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False)
-POD_DISRUPTION_BUDGETS = Resource(
-    "policy",
-    "v1",
-    "poddisruptionbudgets",
-    "PodDisruptionBudget",
-    subresources={"status": "PodDisruptionBudget"},
-    short_names=("pdb",),
-    generation=True,
-    unconditional_update=False,
-)
-PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
-)
-
-TABLE: tuple[Resource, ...] = (
-    NODES,
-    PODS,
-    EVENTS,
-    NAMESPACES,
-    CONFIG_MAPS,
-    EVENTS_V1,
-    LEASES,
-    POD_DISRUPTION_BUDGETS,
-    PRIORITY_CLASSES,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a request path names. `namespace` is "" for all namespaces; `name` is "" for the collection."""
@@ -171,7 +72,7 @@ class Target:
 class ResourceTable:
     """The rows, found by path, by kind or by any name that kubectl would take."""
 
-    def __init__(self, rows: tuple[Resource, ...] = TABLE) -> None:
+    def __init__(self, rows: tuple[Resource, ...]) -> None:
         self._rows = rows
         self._by_path = {(row.group, row.version, row.plural): row for row in rows}
         self._by_kind = {(row.api_version, row.kind): row for row in rows}

@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from extender.embedded.apiserver.app import App
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
 from extender.embedded.apiserver.connection import ABORT
+from extender.embedded.apiserver.controllers import Controllers
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.faults import Faults
 from extender.embedded.apiserver.kubelet import Kubelet
@@ -45,6 +46,8 @@ class Options:
     port: int = 0
     #: Bound pods run, deleted pods go, nodes are ready. Without it nothing happens by itself.
     kubelet: bool = True
+    #: Workloads get their pods, budgets their numbers, what has lost its owner or its node goes. See `controllers.py`.
+    controllers: bool = True
     #: From the binding to Running.
     start_delay: float = 0.0
     #: From a graceful deletion to the end.
@@ -96,6 +99,7 @@ class Runtime:
             if options.kubelet
             else None
         )
+        self._controllers = Controllers(self.cluster) if options.controllers else None
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
@@ -126,11 +130,15 @@ class Runtime:
         self.loop = loop
         if self._kubelet is not None:
             self._kubelet.start(loop)
+        if self._controllers is not None:
+            self._controllers.start(loop)
         self.on_ready()
 
     def stopping(self) -> None:
         if self._kubelet is not None:
             self._kubelet.stop()
+        if self._controllers is not None:
+            self._controllers.stop()
         self.app.close()
 
 

@@ -20,7 +20,8 @@ from typing import Self
 
 from extender.embedded.apiserver.server import Options, Runtime
 
-_BANNER = """\
+#: Nobody must mistake this for the real thing.
+BANNER = """\
   ** This is Waggle's EMBEDDED API server: a stand-in for demos and tests, not a Kubernetes. **
   ** Everything is in memory and lost when it ends; anybody on this machine may do anything. **
 """
@@ -32,13 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one (default)")
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is gone; 0: never (default)")
     parser.add_argument("--no-kubelet", action="store_true", help="bound pods do not start, nodes are not made ready")
+    parser.add_argument("--no-controllers", action="store_true", help="workloads get no pods, nothing is collected")
     parser.add_argument("--start-delay", type=float, default=0.0, help="seconds from a pod's binding to Running")
     parser.add_argument("--stop-delay", type=float, default=0.2, help="seconds that a graceful deletion takes")
     chosen = parser.parse_args(arguments)
     options = Options(
-        port=chosen.port, kubelet=not chosen.no_kubelet, start_delay=chosen.start_delay, stop_delay=chosen.stop_delay
+        port=chosen.port,
+        kubelet=not chosen.no_kubelet,
+        controllers=not chosen.no_controllers,
+        start_delay=chosen.start_delay,
+        stop_delay=chosen.stop_delay,
     )
-    sys.stderr.write(_BANNER)
+    sys.stderr.write(BANNER)
     runtime = Runtime(options)
     runtime.on_ready = lambda: _ready(runtime, chosen.parent_pid)
     runtime.run()

@@ -152,7 +152,9 @@ class Store:
 
     def __init__(self, table: ResourceTable, *, history: int = 5000) -> None:
         self.revision = 1
-        self._collections = {row.id: Collection(row, history=history) for row in table if not row.stored_as}
+        self._collections = {
+            row.id: Collection(row, history=history) for row in table if not (row.stored_as or row.is_review)
+        }
         #: Called after every write, in order of subscription. They must not write (watchers would see the wrong order).
         self.listeners: list[Callable[[Change], None]] = []
 

@@ -24,6 +24,7 @@ from extender.embedded.apiserver.errors import (
 from extender.embedded.apiserver.objects import Object, items, section, text
 from extender.embedded.apiserver.quantities import value_of
 from extender.embedded.apiserver.resources import Resource
+from extender.embedded.apiserver.selectors import Requirement, from_label_selector
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -40,6 +41,10 @@ _LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_PERCENT_TEXT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
 )
 _OVERCOMMITTABLE = ("cpu", "memory", "ephemeral-storage", "storage")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -65,6 +70,8 @@ def validate_update(resource: Resource, new: Object, old: Object) -> None:
     faults: list[FieldError] = []
     if resource.kind == "Pod":
         faults.extend(_pod_update(new["spec"], old["spec"]))
+    elif resource.group == "apps" and new.get("spec", {}).get("selector") != old.get("spec", {}).get("selector"):
+        faults.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
     elif resource.kind == "PriorityClass" and new.get("value") != old.get("value"):
         faults.append(forbidden_field("value", "may not be changed in an update."))
     if faults:
@@ -174,7 +181,8 @@ def _pod_update(new: Object, old: Object) -> Iterator[FieldError]:
     gates = {gate.get("name") for gate in items(old, "schedulingGates", "spec")}
     for index, gate in enumerate(items(new, "schedulingGates", "spec")):
         if gate.get("name") not in gates:
-            yield forbidden_field(f"spec.schedulingGates[{index}]", "only deletion is allowed, but found new gate")
+            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield forbidden_field(f"spec.schedulingGates[{index}].name", why)
     if any(toleration not in new["tolerations"] for toleration in old["tolerations"]):
         yield forbidden_field(
             "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
@@ -221,16 +229,43 @@ def _priority_class(obj: Object) -> Iterator[FieldError]:
 
 def _budget(obj: Object) -> Iterator[FieldError]:
     spec = section(obj, "spec")
+    if "selector" in spec:
+        _selector(spec)
     if "minAvailable" in spec and "maxUnavailable" in spec:
         yield invalid_value("spec", "", "minAvailable and maxUnavailable cannot be both set")
     for key in ("minAvailable", "maxUnavailable"):
         value = spec.get(key, 0)
         if isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value, re.ASCII):
-            yield invalid_value(
-                f"spec.{key}", value, "a valid percent string must be a numeric string followed by an ending '%'"
-            )
+            yield invalid_value(f"spec.{key}", value, _PERCENT_TEXT)
         elif not isinstance(value, str) and (not isinstance(value, int) or value < 0):
             yield invalid_value(f"spec.{key}", value, "must be greater than or equal to 0")
+
+
+def _selector(spec: Object) -> tuple[Requirement, ...]:
+    """spec.selector as requirements. Raises 400 if it is no label selector."""
+    try:
+        return from_label_selector(section(spec, "selector", "spec"))
+    except (AttributeError, KeyError, TypeError):
+        raise bad_request(
+            "spec.selector must have matchLabels (strings), matchExpressions (with key, operator, values), or both"
+        ) from None
+
+
+def _workload(obj: Object) -> Iterator[FieldError]:
+    spec = obj["spec"]
+    replicas = spec.get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request(f"spec.replicas must be an integer, not {type(replicas).__name__}")
+    if replicas < 0:
+        yield invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+    labels = section(spec["template"]["metadata"], "labels", "spec.template.metadata")
+    requirements = _selector(spec)
+    if not requirements:
+        yield required("spec.selector")
+    elif not all(each.matches(labels) for each in requirements):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    if not items(spec["template"]["spec"], "containers", "spec.template.spec"):
+        yield required("spec.template.spec.containers")
 
 
 _RULES: dict[str, Callable[[Object], Iterator[FieldError]]] = {
@@ -238,4 +273,5 @@ _RULES: dict[str, Callable[[Object], Iterator[FieldError]]] = {
     "Node": _node,
     "PriorityClass": _priority_class,
     "PodDisruptionBudget": _budget,
+    **dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), _workload),
 }

@@ -14,7 +14,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def still_cluster() -> Iterator[EmbeddedCluster]:
     """A server without kubelets: nothing happens by itself. Shared by all tests; each uses its own namespace."""
-    with serve_in_thread(kubelet=False, bookmark_seconds=0.2) as cluster:
+    with serve_in_thread(kubelet=False, controllers=False, bookmark_seconds=0.2) as cluster:
         yield cluster
 
 

@@ -198,7 +198,7 @@ def test_nulls_are_dropped(api: Api) -> None:
 
 
 def test_unknown_resources_and_paths_are_not_found(api: Api) -> None:
-    assert reason(api.get("/api/v1/namespaces/default/secrets")) == (404, "NotFound")
+    assert reason(api.get("/api/v1/namespaces/default/bindings")) == (404, "NotFound")
     assert reason(api.get("/apis/nothing/v1/things")) == (404, "NotFound")
     assert reason(api.get("pods/a/log")) == (404, "NotFound")
     assert reason(api.get("/nothing")) == (404, "NotFound")

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.lists import list_page, selector_of
-from extender.embedded.apiserver.resources import CONFIG_MAPS, NODES, Target
+from extender.embedded.apiserver.resources import Target
+from extender.embedded.apiserver.table import CONFIG_MAPS, NODES
 from extender.embedded.apiserver.watch import Watcher, WatchOptions
 
 State = dict[str, Any]

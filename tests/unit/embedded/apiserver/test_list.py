@@ -42,12 +42,17 @@ def test_lists_are_selected_by_labels_and_fields(api: Api) -> None:
         {"limit": "many"},
         {"continue": "nonsense"},
         {"resourceVersion": "new"},
-        {"resourceVersion": "1", "resourceVersionMatch": "About"},
-        {"resourceVersionMatch": "Exact"},
     ],
 )
 def test_malformed_parameters_are_refused(api: Api, query: dict[str, str]) -> None:
     assert reason(api.get("pods", **query)) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    "query", [{"resourceVersion": "1", "resourceVersionMatch": "About"}, {"resourceVersionMatch": "Exact"}]
+)
+def test_parameters_that_make_no_sense_together_are_refused(api: Api, query: dict[str, str]) -> None:
+    assert reason(api.get("pods", **query)) == (422, "Invalid")
 
 
 def test_pages_together_are_one_moments_list(api: Api) -> None:
@@ -104,11 +109,16 @@ def test_discovery_tells_what_is_served(api: Api) -> None:
     assert api.get("/version").json()["gitVersion"] == "v1.36.0+embedded"
     assert api.get("/api").json()["versions"] == ["v1"]
     groups = {group["name"] for group in api.get("/apis").json()["groups"]}
-    assert groups == {"coordination.k8s.io", "events.k8s.io", "policy", "scheduling.k8s.io"}
+    assert groups >= {"apps", "coordination.k8s.io", "events.k8s.io", "policy", "scheduling.k8s.io", "storage.k8s.io"}
     resources = {entry["name"]: entry for entry in api.get("/api/v1").json()["resources"]}
     assert resources["pods"]["shortNames"] == ["po"]
     assert resources["pods/eviction"]["group"] == "policy"
     assert not resources["nodes"]["namespaced"]
     assert api.get("/apis/policy").json()["kind"] == "APIGroup"
     assert api.get("/apis/policy/v1").json()["groupVersion"] == "policy/v1"
+    sets = {entry["name"]: entry for entry in api.get("/apis/apps/v1").json()["resources"]}
+    assert (sets["statefulsets/scale"]["group"], sets["statefulsets/scale"]["kind"]) == ("autoscaling", "Scale")
+    assert sets["statefulsets"]["categories"] == ["all"]
+    alpha = {entry["name"] for entry in api.get("/apis/scheduling.k8s.io/v1alpha2").json()["resources"]}
+    assert alpha >= {"podgroups", "workloads"}
     assert api.get("/readyz").text == "ok"

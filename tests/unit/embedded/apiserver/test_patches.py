@@ -39,7 +39,7 @@ def test_strategic_patch_merges_containers_by_name_and_conditions_by_type() -> N
     }
     assert strategic_merge_patch(obj, patch) == {
         "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}],
-        "conditions": [{"type": "Ready"}, {"type": "PodScheduled", "status": "False"}],
+        "conditions": [{"type": "PodScheduled", "status": "False"}, {"type": "Ready"}],
     }
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from extender.embedded.apiserver.errors import ApiError
-from extender.embedded.apiserver.resources import EVENTS_V1, PODS
 from extender.embedded.apiserver.selectors import Selector, from_label_selector, parse_fields, parse_labels
+from extender.embedded.apiserver.table import EVENTS_V1, PODS
 
 LABELS = {"app": "web", "tier": "front", "rank": "5", "example.com/gpu": ""}
 

@@ -33,10 +33,10 @@ def test_resources_are_named_as_for_kubectl() -> None:
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
         cluster.apply(lease)
         assert cluster.get("leases.coordination.k8s.io", "l") == cluster.get("leases", "l")
-        with pytest.raises(KeyError, match="no resource is called 'secrets'"):
-            cluster.objects("secrets")
-        with pytest.raises(ApiError, match="no resource is 'v1', kind 'Secret'"):
-            cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
+        with pytest.raises(KeyError, match="no resource is called 'sheep'"):
+            cluster.objects("sheep")
+        with pytest.raises(ApiError, match="no resource is 'v1', kind 'Sheep'"):
+            cluster.apply({"apiVersion": "v1", "kind": "Sheep", "metadata": {"name": "s"}})
 
 
 def test_stopping_ends_open_watches_and_delays_and_frees_the_port() -> None:

@@ -107,7 +107,7 @@ def test_three_kinds_of_patch(api: Api, media_type: str, patch: Any) -> None:
 
 def test_other_kinds_of_patch_are_refused(api: Api) -> None:
     api.create_pod("a")
-    refused = api.patch("pods/a", {}, "application/apply-patch+yaml")
+    refused = api.patch("pods/a", {}, "application/unheard-of+json")
     assert reason(refused) == (415, "UnsupportedMediaType")
     assert "application/strategic-merge-patch+json" in refused.json()["message"]
 
@@ -117,7 +117,7 @@ def test_a_strategic_patch_of_a_condition_keeps_the_others(api: Api) -> None:
     for kind in ("PodScheduled", "DisruptionTarget", "PodScheduled"):
         api.patch("pods/a/status", {"status": {"conditions": [{"type": kind, "status": "False"}]}}, STRATEGIC)
     conditions = api.get("pods/a").json()["status"]["conditions"]
-    assert [each["type"] for each in conditions] == ["PodScheduled", "DisruptionTarget"]
+    assert [each["type"] for each in conditions] == ["DisruptionTarget", "PodScheduled"]
 
 
 def test_a_patch_may_insist_on_a_version(api: Api) -> None:
