@@ -43,7 +43,7 @@ from tests.support.heart_world import CAPACITY, NAMES, NODES, Cluster
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
 
-POLICY = Policy(lease=10, verify=2, write_timeout=8, elected=True)
+POLICY = Policy(lease=10, verify=2, write_timeout=8, arrival=6, elected=True)
 
 
 class Replica:
