@@ -27,6 +27,7 @@ from extender.core.events import (
     Instruction,
     OutcomeKind,
     PodRead,
+    PodSeen,
     ReadPod,
     RecordEvent,
 )
@@ -85,7 +86,7 @@ class Commits:
         if event.outcome.kind is not OutcomeKind.DONE or pod is None:
             return self._unreadable(entry, why, now)
         if pod.uid != entry.uid:
-            return self._vanished(entry, OutcomeKind.STALE, now)
+            return self._vanished(entry, OutcomeKind.STALE, now) + self.informed.pod_seen(PodSeen(pod), now)
         if pod.node_name or pod.finished:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return self.informed.pod_found(entry, pod, now)
