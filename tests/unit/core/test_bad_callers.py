@@ -14,6 +14,7 @@ from extender.core.events import (
     OutcomeKind,
     PodRead,
     ReadPod,
+    RecordEvent,
     WriteBinding,
 )
 from tests.support.heart import Heart, error_of, only
@@ -252,5 +253,6 @@ class TestEvictions:
     def test_one_that_was_done_is_not(self) -> None:
         heart, p = self.heart(), pod("high", cpu=4000, priority=9)
         evict = only(heart.filter_all(p, "a"), Evict)
-        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid))
+        shown = only(heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid)), RecordEvent)
+        assert (shown.name, shown.reason.text) == ("low", "evicted to make room for default/high")
         assert [type(x) for x in heart.filter_all(p, "a")] == [FilterAnswer]
