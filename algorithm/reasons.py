@@ -67,6 +67,7 @@ class Code(StrEnum):
     ALGORITHM_FAILED = "AlgorithmFailed", "scheduling algorithm failed: {detail}"
     ALGORITHM_MISBEHAVED = "AlgorithmMisbehaved", "scheduling algorithm broke its contract: {detail}"
     HOLD_EXPIRED = "HoldExpired", "proposed for {node}, but no bind followed in time"
+    PREEMPTED = "Preempted", "evicted to make room for {preemptor}"
     NODE_DELETED = "NodeDeleted", "proposed node {node} was deleted"
     BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"
     BIND_GONE = "BindGone", "pod was deleted before it could be bound"

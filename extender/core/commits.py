@@ -27,6 +27,7 @@ from extender.core.events import (
     Instruction,
     OutcomeKind,
     PodRead,
+    PodSeen,
     ReadPod,
     RecordEvent,
 )
@@ -85,7 +86,7 @@ class Commits:
         if event.outcome.kind is not OutcomeKind.DONE or pod is None:
             return self._unreadable(entry, why, now)
         if pod.uid != entry.uid:
-            return self._vanished(entry, OutcomeKind.STALE, now)
+            return self._vanished(entry, OutcomeKind.STALE, now) + self.informed.pod_seen(PodSeen(pod), now)
         if pod.node_name or pod.finished:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return self.informed.pod_found(entry, pod, now)
@@ -100,8 +101,12 @@ class Commits:
         entry = self.t.roster.holding(event.token)
         if entry is not None:
             entry.tell(now, f"eviction of {event.uid}: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
-            if event.outcome.kind not in (OutcomeKind.DONE, OutcomeKind.GONE):
-                entry.evicting.discard(event.uid)  # the next filter tries it again
+            victim = entry.evicting.get(event.uid)
+            if event.outcome.kind is OutcomeKind.DONE and victim is not None:
+                why = reason(Code.PREEMPTED, preemptor=str(entry.key))
+                return [RecordEvent(victim.namespace, victim.name, event.uid, why, warning=False)]
+            if event.outcome.kind is not OutcomeKind.GONE:
+                entry.evicting.pop(event.uid, None)  # the next filter tries it again
         return []
 
     # -- what was found -------------------------------------------------------------------------------------------
@@ -120,16 +125,10 @@ class Commits:
         if hold is not None and hold.state is HoldState.COMMITTED:
             self.counts["anomalies", "written_but_unbound"] += 1
         self.counts["holds", "expired"] += 1
-        self.informed.let_go(entry, reason(Code.HOLD_EXPIRED, node=entry.node), now, expired=True)
-        return [*self._tell_expired(entry), *self.waking.room_freed(now)]
-
-    def _tell_expired(self, entry: Entry) -> list[Instruction]:
-        """Nobody else tells people that a place was found and not taken. Once for each node in a row."""
-        why = entry.reason
-        if entry.state is not State.WAITING or why is None or why == entry.told:
-            return []
-        entry.told = why
-        return [RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why, warning=False)]
+        expired = reason(Code.HOLD_EXPIRED, node=entry.node)
+        shown = entry.announce(expired, warning=False)
+        self.informed.let_go(entry, expired, now, expired=True)
+        return [*shown, *self.waking.room_freed(now)]
 
     def _not_written(self, entry: Entry, now: float) -> list[Instruction]:
         """The read shows it unbound. A write that was refused never comes; one that timed out still may."""

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from algorithm.interface import Victim
 from algorithm.model import Pairs, Pod, PodKey
-from algorithm.reasons import Reason
+from algorithm.reasons import Code, Reason
+from extender.core.events import RecordEvent
 
 
 class State(StrEnum):
@@ -90,11 +91,11 @@ class Entry:
     #: The node on which a trial was just refused.
     tried: str = ""
     #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.
-    evicting: set[str] = field(default_factory=set)
+    evicting: dict[str, PodKey] = field(default_factory=dict)
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
-    #: What people were last shown of it as a Kubernetes Event that may come again.
-    told: Reason | None = None
+    #: What people were last shown of it as a Kubernetes Event that could come again and again.
+    announced: Code | None = None
     nudged_at: float = float("-inf")
     story: deque[Line] = field(default_factory=lambda: deque(maxlen=64))
 
@@ -111,6 +112,13 @@ class Entry:
         """The node it is placed on, "" if none."""
         placed = self.placed  # read once: people look at entries without the lock
         return placed.node_name if placed else ""
+
+    def announce(self, why: Reason, *, warning: bool) -> list[RecordEvent]:
+        """A Kubernetes Event on the pod: only for what kube-scheduler does not report itself, and once in a row."""
+        if why.code is self.announced:
+            return []
+        self.announced = why.code
+        return [RecordEvent(self.key.namespace, self.key.name, self.uid, why, warning)]
 
     def tell(self, now: float, text: str) -> None:
         self.story.append(Line(now, text))

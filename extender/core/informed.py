@@ -48,6 +48,8 @@ class Informed:
         entry = self.t.roster.named(pod.key)
         if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
+        if entry is not None and entry.uid != pod.uid and self._in_flight_and_younger(entry, pod):
+            return self._late()
         out: list[Instruction] = []
         known = self.t.roster.get(pod.uid)
         if not pod.uid or (known is not None and known is not entry):
@@ -60,6 +62,10 @@ class Informed:
             out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
+
+    def _in_flight_and_younger(self, entry: Entry, pod: Pod) -> bool:
+        """Whether the pod that is being bound came after this one of its name: then the write tells what is true."""
+        return self.t.in_flight(entry) and older(pod.resource_version, entry.pod.resource_version)
 
     def _late(self) -> list[Instruction]:
         self.counts["late_events", "pod"] += 1

@@ -109,7 +109,7 @@ class Transitions:
 
     def give_up_preemption(self, entry: Entry, now: float, _facts: Facts) -> None:
         self.teller.gives_up(entry.pod)
-        entry.victims, entry.evicting = (), set()
+        entry.victims, entry.evicting = (), {}
         self._wait(entry, now)
 
     def let_go(self, entry: Entry, now: float, facts: Facts) -> None:
@@ -147,7 +147,7 @@ class Transitions:
         self.cache.assume(facts.placed)
         entry.placed = facts.placed
         entry.term = self.term or 0
-        entry.victims, entry.evicting = (), set()
+        entry.victims, entry.evicting = (), {}
         entry.reason, entry.nodes = None, {}
         self.wake.drop(entry.uid)
 
@@ -199,7 +199,7 @@ class Transitions:
 
     def _settle(self, entry: Entry) -> None:
         entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
-        entry.victims, entry.evicting = (), set()
+        entry.victims, entry.evicting = (), {}
 
     # -- out ------------------------------------------------------------------------------------------------------
 

@@ -254,7 +254,8 @@ class Verbs:
                 return self._start_preempting(entry, result, offered, now)
         except AlgorithmFault as fault:
             entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
-            return [PreemptAnswer(reason=entry.reason, error=True)]
+            # The wire has no room for this text, so it is shown as an Event.
+            return [PreemptAnswer(reason=entry.reason, error=True), *entry.announce(entry.reason, warning=True)]
         if isinstance(result, Bind):
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
         more = self._reconsider(entry, result, now)
@@ -315,12 +316,12 @@ class Verbs:
             return []
         victims = self._checked_victims(entry.pod, result.victims)
         self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
-        new = [victim.uid for victim in victims if victim.uid not in entry.evicting]
-        entry.evicting = {victim.uid for victim in victims}
-        found = [pod for uid in new if (pod := self.t.cache.pod(uid)) is not None]
-        self.counts["victims", "evicted"] += len(found)
+        found = [pod for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
+        new = [pod for pod in found if pod.uid not in entry.evicting]
+        entry.evicting = {pod.uid: pod.key for pod in found}
+        self.counts["victims", "evicted"] += len(new)
         valid = self.policy.write_validity
-        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid_for=valid) for pod in found]
+        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid_for=valid) for pod in new]
 
     # -- bind -----------------------------------------------------------------------------------------------------
 

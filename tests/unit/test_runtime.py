@@ -198,7 +198,7 @@ def test_people_may_look_while_pods_change(bench: Bench) -> None:
     changing = threading.Thread(target=_change_until, args=(bench, stop))
     changing.start()
     try:
-        for _ in range(200):
+        for _ in range(50):
             bench.runtime.explain("default", "p")
             bench.runtime.pods()
             bench.runtime.stats()

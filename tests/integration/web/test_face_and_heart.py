@@ -305,7 +305,8 @@ def test_no_sequence_of_calls_makes_a_verb_fail(house: House, client: Client):
         def check(calls: list[tuple[str, Any]]) -> None:
             for verb, body in calls:
                 answer = exchange(connection, "POST", f"/{verb}", json.dumps(body).encode())
-                assert answer.status in (200, 400), (verb, body, answer)
+                allowed = (200, 400, 503) if verb == "preempt" else (200, 400)
+                assert answer.status in allowed, (verb, body, answer)
                 assert "failed to serve" not in answer.text, (verb, body, answer)
 
         check()

@@ -14,6 +14,7 @@ from extender.core.events import (
     OutcomeKind,
     PodRead,
     ReadPod,
+    RecordEvent,
     WriteBinding,
 )
 from tests.support.heart import Heart, error_of, only
@@ -153,6 +154,23 @@ def test_a_callers_newer_record_does_not_make_the_informers_word_late(heart: Hea
     assert not heart.algorithm.unallocated
 
 
+def test_an_older_pod_of_the_same_name_does_not_end_a_bind_in_flight(heart: Heart) -> None:
+    """A StatefulSet's pod was replaced, and our informer is behind by a whole life."""
+    young, old = pod("p", uid="young", version=50, cpu=4000), pod("p", uid="old", version=40)
+    heart.filter(young, "a")
+    heart.bind(young, "a")
+    heart.see(old)
+    assert heart.state(young) == "Binding"
+    assert heart.algorithm.free("a") == 0
+
+
+def test_a_read_that_finds_another_pod_of_that_name_tells_of_it(heart: Heart) -> None:
+    heart.filter(pod("p", uid="claimed", cpu=9000), "a")
+    real = pod("p", uid="real", cpu=3000, on="a")
+    heart.read(only(heart.tick(61), ReadPod).token, real)
+    assert heart.algorithm.free("a") == 1000
+
+
 def test_a_report_that_never_comes_does_not_keep_callers_waiting_for_ever(heart: Heart) -> None:
     p = pod("p")
     heart.filter(p, "a")
@@ -235,5 +253,6 @@ class TestEvictions:
     def test_one_that_was_done_is_not(self) -> None:
         heart, p = self.heart(), pod("high", cpu=4000, priority=9)
         evict = only(heart.filter_all(p, "a"), Evict)
-        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid))
+        shown = only(heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid)), RecordEvent)
+        assert (shown.name, shown.reason.text) == ("low", "evicted to make room for default/high")
         assert [type(x) for x in heart.filter_all(p, "a")] == [FilterAnswer]

@@ -140,7 +140,7 @@ def test_the_same_world_with_packing(policy: str) -> None:
 def test_a_log_of_a_random_run_with_packing_replays_byte_for_byte(policy: str) -> None:
     """Straight, and by way of the JSON log: what comes out is what the server had said."""
     world = HeartWorld(POLICIES[policy], make=packing)
-    drive(world, random.Random(f"replay {policy}"), 1000)
+    drive(world, random.Random(f"replay {policy}"), 690)
     said = [recording.encode_instructions(out) for _, _, out, _ in world.log]
     log = io.BytesIO(_recorded(world))
     header, steps = recording.read(log)

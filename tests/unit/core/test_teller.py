@@ -6,7 +6,7 @@ import pytest
 
 from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.reasons import Code, Reason, reason
-from extender.core.events import NodeGone, PodGone
+from extender.core.events import Candidate, NodeGone, PodGone, PreemptRequested, RecordEvent
 from extender.core.teller import CATCH_UP
 from tests.support.heart import Heart
 from tests.support.objects import node, pod
@@ -79,6 +79,15 @@ def test_a_preemption_that_the_algorithm_fails_to_hear_of_is_none(heart: Heart) 
     answer = heart.preempt(p, "a")
     assert answer.error
     assert heart.state(p) == "Waiting"
+
+
+def test_a_failure_of_preempt_is_shown_as_an_event_once_since_its_answer_cannot_say_it(heart: Heart) -> None:
+    heart.algorithm.schedule = fails
+    p, shown = pod("p"), []
+    for _ in range(3):
+        out = heart.handle(PreemptRequested(p, (Candidate("a"),)))
+        shown += [(item.reason.code, item.warning) for item in out if isinstance(item, RecordEvent)]
+    assert shown == [(Code.ALGORITHM_FAILED, True)]
 
 
 def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(heart: Heart) -> None:

@@ -145,7 +145,7 @@ def test_a_deleted_node_frees_what_was_proposed_on_it(heart: Heart) -> None:
     assert nudged(heart.handle(NodeGone("a"))) == ["w"]
 
 
-def test_an_expired_hold_is_shown_once_for_each_node_in_a_row(heart: Heart) -> None:
+def test_expired_holds_are_shown_once_in_a_row(heart: Heart) -> None:
     from extender.core.events import RecordEvent
 
     p = pod("p")
