@@ -107,7 +107,7 @@ def test_a_gang_larger_than_the_cluster_is_refused_by_name():
 
 
 def test_a_node_given_up_by_a_mate_is_looked_at_again():
-    """m1's seat is taken by a stranger for good; m2's too, but by one that can be evicted: m2 counts, so z may evict."""
+    """m1's seat is a stranger's for good; m2's too, but that one can be evicted: m2 counts, so z may evict."""
     world = World(*(node(name, gpu=1) for name in "abc"))
     for name in "abc":
         world.bound(pod(f"low-{name}", gpu=1), name)
