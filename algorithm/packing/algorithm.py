@@ -182,34 +182,34 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if len(gang.waiting) < gang.minimum:
             return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
         members = [self._member(member) for member in gang.waiting.values()]
-        seating, why = self._seat_all(pod, gang, members, offer)
-        if seating.left_out is None:
-            return Bind(seating.seats[pod.uid], _annotations(gang, seating.seats))
+        found = self._seat_all(pod, gang, members, offer)
+        if isinstance(found, Seating):
+            return Bind(found.seats[pod.uid], _annotations(gang, found.seats))
         mates = [member for member in members if member.uid != pod.uid]
         room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
-        return room or self._refuse_gang(pod, gang, offer, phase, mates, why)
+        return room or self._refuse_gang(pod, gang, offer, phase, mates, found)
 
-    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> tuple[Seating, str]:
-        """Seats for the gang, and if there are none, what is missing."""
+    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:
+        """Seats for the gang, or what is missing."""
+        demands = {member.demand for member in members}
         with Trial(self._state.cluster) as trial:
             self._release_lower(trial, pod, gang)
             enough = enough_free(trial, members, offer, gang.minimum)
         if not enough:
-            hardest = max(members, key=lambda member: (size(member.demand), member.demand))
-            full = filled(self._state.cluster, least_of(member.demand for member in members), offer)
-            return Seating(left_out=hardest), self._what_is_missing(hardest.demand, offer, full)
+            full = filled(self._state.cluster, least_of(demands), offer)
+            return self._what_is_missing(max(demands, key=lambda demand: (size(demand), demand)), offer, full)
         return self._seat_each(pod, gang, members, offer)
 
-    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> tuple[Seating, str]:
+    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:
         with Trial(self._state.cluster) as trial:
             seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
-            if seating.left_out is None:
-                return seating, ""
             left_out, full = seating.left_out, trial.changed()
+            if left_out is None:
+                return seating
             trial.back_to(0)
             if self._release_lower(trial, pod, gang):
                 seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
-        return seating, "" if seating.left_out is None else self._what_is_missing(left_out.demand, offer, full)
+        return seating if seating.left_out is None else self._what_is_missing(left_out.demand, offer, full)
 
     def _what_is_missing(self, demand: Demand, offer: Offer, full: Mapping[str, Mapping[str, int]]) -> str:
         """What one more member of this demand lacks, with so much free on the nodes that the others fill."""

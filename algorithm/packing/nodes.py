@@ -78,13 +78,13 @@ class NodeRoom:
 
     def seats(self, demand: Demand, below: int | None = None) -> int:
         """How many pods of this demand there is room for, if all pods of a priority below `below` were gone."""
-        return max(
-            0,
-            min(
-                (self.free.get(name, 0) + (0 if below is None else self._taken_below(name, below))) // amount
-                for name, amount in demand
-            ),
-        )
+        fewest: int | None = None
+        for name, amount in demand:
+            room = self.free.get(name, 0) + (0 if below is None else self._taken_below(name, below))
+            if room < amount:
+                return 0
+            fewest = room // amount if fewest is None else min(fewest, room // amount)
+        return fewest or 0
 
     def _taken_below(self, name: str, below: int) -> int:
         return sum(taken.get(name, 0) for priority, taken in self.taken.items() if priority < below)

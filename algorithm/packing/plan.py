@@ -47,7 +47,7 @@ def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
     return sorted(members, key=lambda m: (m.hold is None, [-part for part in size(m.demand)], *_rank(m, asking)))
 
 
-def _easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
+def easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
     return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, size(m.demand), *_rank(m, asking)))
 
 
@@ -67,7 +67,7 @@ def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: 
     seating = _seat_in_order(trial, hardest_first(members, asking), asking, offered, needed)
     if seating.left_out is not None and len({member.demand for member in members}) > 1:
         trial.back_to(start)
-        seating = _seat_in_order(trial, _easiest_first(members, asking), asking, offered, needed)
+        seating = _seat_in_order(trial, easiest_first(members, asking), asking, offered, needed)
     return seating
 
 

@@ -63,7 +63,7 @@ class Preemptor:
             waiting_for = self._enough_is_on_its_way(trial, mates, needed)
             if waiting_for is not None:
                 return waiting_for
-            return self._one_more(trial, mates, needed, self._pod.priority)
+            return self._one_more(trial, mates, needed, self._pod.priority, self._effort.enough)
 
     def only_priority_forbids(self, mates: list[Member], needed: int) -> bool:
         """Whether there would be a way if priorities did not count."""
@@ -71,7 +71,7 @@ class Preemptor:
             self._prepare(trial, ANY_PRIORITY)
             if not self._enough(trial, mates, needed, ANY_PRIORITY):
                 return False
-            return self._one_more(trial, mates, needed, ANY_PRIORITY) is not None
+            return self._one_more(trial, mates, needed, ANY_PRIORITY, 1) is not None
 
     def _prepare(self, trial: Trial, below: int) -> None:
         """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted."""
@@ -116,9 +116,10 @@ class Preemptor:
         trial.back_to(start)
         return None
 
-    def _one_more(self, trial: Trial, mates: list[Member], needed: int, below: int) -> Preempt | None:
+    def _one_more(self, trial: Trial, mates: list[Member], needed: int, below: int, enough: int) -> Preempt | None:
+        """Room by evicting for this pod now; its seat is the cheapest of the first `enough` possible ones."""
         evictor = self._evictor(trial, below)
-        seat = self._own_seat(trial, evictor)
+        seat = self._own_seat(trial, evictor, enough)
         if seat is None:
             return None
         for victim in seat.victims:
@@ -128,7 +129,7 @@ class Preemptor:
             return None
         return self._answer(trial, seat)
 
-    def _own_seat(self, trial: Trial, evictor: Evictor) -> Eviction | None:
+    def _own_seat(self, trial: Trial, evictor: Evictor, enough: int) -> Eviction | None:
         """A suggested node for the pod: the one it has, if that still works, else a free one, else the cheapest."""
         demand = demand_of(self._pod.requests)
         own = self._state.holds.get(self._pod.uid)
@@ -142,7 +143,7 @@ class Preemptor:
         if node is not None:
             return Eviction.none_needed(node)
         rooms = islice(self._rooms(self._offered, evictor), self._effort.looks)
-        return evictor.cheapest(demand, rooms, enough=self._effort.enough)
+        return evictor.cheapest(demand, rooms, enough=enough)
 
     def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
         """Whether so many mates have or find a seat, anywhere; by eviction too, unless `below` is None."""

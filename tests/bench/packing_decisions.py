@@ -35,32 +35,65 @@ def cluster():
     return algorithm
 
 
-def measure(label, algorithm, asking, *, full_only=False, phase=Phase.FILTERING, repeat=100):
-    took = []
-    for _ in range(repeat):
-        offered = SuggestedNodes(f"node-{i:05}" for i in range(NODES) if i % 10 or not full_only)
-        start = time.perf_counter()
-        answer = algorithm.schedule(asking, offered, phase)
-        took.append((time.perf_counter() - start) * 1e3)
-    took.sort()
-    p50, p99 = took[repeat // 2], took[repeat * 99 // 100]
-    print(f"{label:46} {type(answer).__name__:8} p50 {p50:7.3f} ms   p99 {p99:7.3f} ms")
+def offer(full_only):
+    return SuggestedNodes(f"node-{i:05}" for i in range(NODES) if i % 10 or not full_only)
+
+
+def timed(question):
+    start = time.thread_time()
+    answer = question()
+    return (time.thread_time() - start) * 1e3, type(answer).__name__
+
+
+def report(label, answer, **took):
+    print(f"{label:34} {answer:8}", end="")
+    for name, ms in took.items():
+        ms.sort()
+        print(f"  {name}: p50 {ms[len(ms) // 2]:8.3f}  p99 {ms[len(ms) * 99 // 100]:8.3f}", end="")
+    print()
+
+
+def measure(label, algorithm, *asking, full_only=False, phase=Phase.FILTERING, repeat=50):
+    """Every round a pod comes somewhere, then all are asked about. `anew`: the first one; `again`: the others."""
+    anew, again, answer = [], [], ""
+    for i in range(repeat):
+        event = pod("event", node_name=f"node-{i * 10 + 1:05}", priority=100, cpu=1)
+        algorithm.add_allocated_pod(event)
+        for position, one in enumerate(asking):
+            nodes = offer(full_only)
+            took, answer = timed(lambda one=one, nodes=nodes: algorithm.schedule(one, nodes, phase))
+            (again if position else anew).append(took)
+        algorithm.delete_allocated_pod(event)
+    report(label, answer, anew=anew, again=again)
 
 
 def main():
     algorithm = cluster()
-    single, high = pod("single", **share(1)), pod("high", priority=9, **share(1))
-    gang = [member(f"m{i}", "g", 8, **share(8)) for i in range(8)]
-    high_gang = [member(f"h{i}", "h", 8, priority=9, **share(8)) for i in range(8)]
-    for one in (single, high, *gang, *high_gang):
+    single = [pod(f"single{i}", **share(1)) for i in range(4)]
+    high = [pod(f"high{i}", priority=9, **share(1)) for i in range(4)]
+    level = [pod(f"level{i}", priority=5, **share(8)) for i in range(4)]
+    gang, high_gang, level_gang, giant = (
+        [member(f"{name}{i}", name, size, priority=priority, **share(8)) for i in range(size)]
+        for name, size, priority in (("g", 8, 0), ("h", 8, 9), ("l", 40, 5), ("giant", 6_000, 9))
+    )
+    for one in (*single, *high, *level, *gang, *high_gang, *level_gang, *giant):
         algorithm.add_unallocated_pod(one)
-    measure("single pod", algorithm, single)
-    measure("single pod, only full nodes offered", algorithm, single, full_only=True)
-    measure("gang of 8", algorithm, gang[0])
-    measure("gang of 8, only full nodes offered", algorithm, gang[0], full_only=True)
-    measure("single pod, preemption announced", algorithm, high, full_only=True)
-    measure("single pod preempts", algorithm, high, full_only=True, phase=Phase.PREEMPTING)
-    measure("gang of 8 preempts", algorithm, high_gang[0], full_only=True, phase=Phase.PREEMPTING)
+    preempting = {"phase": Phase.PREEMPTING}
+    print("milliseconds of cpu time")
+    measure("single pod", algorithm, *single)
+    measure("single pod, only full nodes", algorithm, *single, full_only=True)
+    measure("single pod, priority forbids", algorithm, *level, full_only=True, **preempting)
+    measure("single pod, preemption announced", algorithm, *high, full_only=True)
+    measure("single pod preempts", algorithm, *high, full_only=True, **preempting)
+    measure("gang of 8", algorithm, *gang)
+    measure("gang of 8, only full nodes", algorithm, *gang, full_only=True)
+    measure("gang of 8 preempts", algorithm, *high_gang, full_only=True, **preempting)
+    measure("gang of 40, priority forbids", algorithm, *level_gang[:8], full_only=True, **preempting)
+    measure("gang of 6,000", algorithm, *giant[:8], repeat=10)
+    measure("gang of 6,000 preempts", algorithm, *giant[:8], repeat=10, **preempting)
+    offers = [offer(full_only=False) for _ in range(50)]
+    report("prioritize", "", took=[timed(lambda o=o: algorithm.prioritize(single[0], o))[0] for o in offers])
+    report("inspect", "", took=[timed(algorithm.inspect)[0] for _ in range(50)])
 
 
 if __name__ == "__main__":

@@ -104,3 +104,20 @@ def test_a_gang_larger_than_the_cluster_is_refused_by_name():
         assert world.ask(gang[0], phase=phase).reason.text == (
             "gang ns/g does not fit as a whole: insufficient example.com/gpu"
         )
+
+
+def test_a_node_given_up_by_a_mate_is_looked_at_again():
+    """m1's seat is a stranger's for good; m2's too, but that one can be evicted: m2 counts, so z may evict."""
+    world = World(*(node(name, gpu=1) for name in "abc"))
+    for name in "abc":
+        world.bound(pod(f"low-{name}", gpu=1), name)
+    m1, m2, z = gang = [member(name, "g", 2, gpu=1, priority=1) for name in ("m1", "m2", "z")]
+    world.submit(*gang)
+    for each, place in ((m1, "a"), (m2, "b")):
+        assert world.preempt(each, world.ask(each, phase=PREEMPTING)) == (f"u-low-{place}",)
+    for place, priority in (("a", 5), ("b", 0)):
+        world.delete(f"u-low-{place}")
+        world.bound(pod(f"stranger-{place}", gpu=1, priority=priority), place)
+    answer = world.ask(z, ["c"], PREEMPTING)
+    assert isinstance(answer, Preempt)
+    assert [victim.uid for victim in answer.victims] == ["u-low-c"]

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
-from algorithm.model import pairs
+from algorithm.model import Pod, pairs
 from algorithm.packing import memo, perdemand
 from algorithm.packing.demand import demand_of
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.perdemand import PerDemand
+from algorithm.packing.plan import Member, easiest_first, hardest_first
 from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
 
 BIG = pod("big", gpu=4)
@@ -286,3 +289,31 @@ def test_the_summary_stays_short():
     assert summary["gangs"] == {"known": 80, "waiting": 80}
     assert list(summary["waitingGangs"])[::49] == ["ns/g00", "ns/g49"]
     assert shown(world.algorithm)["gangs"].keys() >= summary["waitingGangs"].keys()
+
+
+# -- why members of one kind may share -----------------------------------------------------------------------------
+
+#: Two of the three are of one size, but not the same.
+requests = st.sampled_from([(("cpu", 1),), (("cpu", 1), ("ephemeral-storage", 1)), (("cpu", 2),)])
+
+
+@given(
+    kinds=st.lists(st.tuples(requests, st.integers(0, 1)), min_size=2, max_size=6),
+    picks=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+@settings(deadline=None, derandomize=True, database=None)
+def test_a_gang_is_seated_in_the_same_order_whichever_of_its_equal_members_asks(kinds, picks):
+    members = [
+        Member(Pod(namespace="ns", name=f"m{i}", uid=f"u{i}", requests=requests, priority=priority, created=str(i % 3)))
+        for i, (requests, priority) in enumerate(kinds)
+    ]
+    one, other = (pick % len(kinds) for pick in picks)
+    other = other if kinds[one] == kinds[other] else one
+    for order in (hardest_first, easiest_first):
+        assert looks(order(members, members[one].uid)) == looks(order(members, members[other].uid))
+    rest = [[each for each in members if each is not members[out]] for out in (one, other)]
+    assert looks(hardest_first(rest[0], "")) == looks(hardest_first(rest[1], ""))
+
+
+def looks(members):
+    return [(each.demand, each.pod.priority) for each in members]
