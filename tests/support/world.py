@@ -33,7 +33,9 @@ from tests.support.waggle import Waggle
 from tests.support.witness import Books, Witness, requested
 
 Object = dict[str, Any]
-QUICK = Timing(backoff=BackoffSettings(shortest=0.05, longest=0.2))
+#: The lengths tell Waggle's watches from those of the kube-scheduler stand-in, which are 300 to 600 s: WAGGLES_WATCH.
+QUICK = Timing(shortest_watch=650, longest_watch=699, backoff=BackoffSettings(shortest=0.05, longest=0.2))
+WAGGLES_WATCH = r"timeoutSeconds=6[5-9]\d"
 
 
 class World:
@@ -76,10 +78,12 @@ class World:
         run.validate()
         run.check_replay()
 
-    def start_scheduler(self, **extender: Any) -> None:
-        assert self.waggle is not None
+    def start_scheduler(self, url: str = "", **extender: Any) -> None:
+        """A kube-scheduler that calls Waggle, or whoever serves at `url`."""
+        if self.waggle is not None:
+            url = self.waggle.url
         api = connect(ClusterSettings(server=self.cluster.url))
-        self.scheduler = KubeSchedulerStandIn(api, scheduler_config(self.waggle.url, **extender))
+        self.scheduler = KubeSchedulerStandIn(api, scheduler_config(url, **extender))
         self.scheduler.start()
         assert self.scheduler.wait_synced(30)
 
