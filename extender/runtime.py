@@ -84,6 +84,8 @@ class Runtime:
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._broken = ""
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
+        #: Why the first lists are not there yet, for /readyz; "" if nothing is known to be wrong.
+        self.sync_trouble: Callable[[], str] = lambda: ""
         self._timer = threading.Thread(target=self._run_timer, name="waggle-timer", daemon=True)
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -216,7 +218,8 @@ class Runtime:
         if self._stopping:
             return Readiness(False, "shutting down")
         if not self._heart.synced:
-            return Readiness(False, "nodes and pods are not synced yet")
+            trouble = self.sync_trouble()
+            return Readiness(False, f"nodes and pods are not synced yet{': ' if trouble else ''}{trouble}")
         return Readiness(True)
 
     def pods(self) -> list[PodView]:

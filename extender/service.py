@@ -84,6 +84,7 @@ class Service:
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._synchronise, name="waggle-start", daemon=True)
+        self.runtime.sync_trouble = self._sync_trouble
         self.runtime.add_gauges(self._metrics)
         self.runtime.add_gauges(self.comparer.metrics)
 
@@ -124,6 +125,10 @@ class Service:
         gc.collect()
         gc.freeze()
         log.info("ready", nodes=len(self.runtime.nodes()), pods=len(self.runtime.pods()))
+
+    def _sync_trouble(self) -> str:
+        waiting = [reflector for reflector in (self._nodes, self._pods) if not reflector.wait_synced(0)]
+        return next((reflector.last_error for reflector in waiting if reflector.last_error), "")
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:
         self.runtime.handle(*(NodeSeen(c.obj) if c.kind is ChangeKind.SEEN else NodeGone(c.obj.name) for c in changes))
