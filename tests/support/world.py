@@ -110,7 +110,9 @@ class World:
         if self.scheduler is not None:
             self.settle()
 
-    def pod(self, name: str, *, cpu: str = "1", priority: int = 0, gang: tuple[str, int] | None = None, **more: Any) -> str:
+    def pod(
+        self, name: str, *, cpu: str = "1", priority: int = 0, gang: tuple[str, int] | None = None, **more: Any
+    ) -> str:
         """A pod, and its UID. `more` is metadata (labels, annotations) or spec."""
         annotations = dict(more.pop("annotations", {}))
         if gang is not None:
@@ -194,6 +196,7 @@ class World:
 
     def place(self, name: str) -> str:
         """Filter and bind until it is bound, as kube-scheduler's queue would; the node."""
+
         def tried() -> str:
             if self.node_of(name):
                 return self.node_of(name)
@@ -253,7 +256,9 @@ class World:
         found: list[Any] = [*compare_nodes(beliefs, nodes), *compare_pods(beliefs, pods, ours)]
         for node in nodes:
             live = requested(pod for pod in pods if pod.node_name == node.name and not pod.finished)
-            assumed = {f"default/{pod.name}" for pod in infos[node.name].pods} & self.may_hold if node.name in infos else ()
+            assumed = (
+                {f"default/{pod.name}" for pod in infos[node.name].pods} & self.may_hold if node.name in infos else ()
+            )
             if node.name in infos and not assumed and dict(infos[node.name].requested) != live:
                 found.append((node.name, dict(infos[node.name].requested), live))
         return found

@@ -152,7 +152,9 @@ def test_a_killed_process_comes_back_with_everything(tmp_path: Path):
             w.until(lambda: w.all_bound([*names, *gang]))
             w.settle()
 
-            known = {pod["name"]: pod["node"] for pod in served.client.get("/v1/inspect/pods?state=Bound").json["items"]}
+            known = {
+                pod["name"]: pod["node"] for pod in served.client.get("/v1/inspect/pods?state=Bound").json["items"]
+            }
             assert before.items() <= known.items()
             assert known == {name: w.node_of(name) for name in [*names, *gang]}
             assert served.client.get("/v1/inspect/cache/diff").json == {"items": []}
