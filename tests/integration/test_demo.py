@@ -1,4 +1,4 @@
-"""The demo's parts, in this process: its acts against a whole world, its report, its processes. `.ci/run` plays it all."""
+"""The demo's parts, in this process: its acts in a whole world, its report, its processes. `.ci/run` plays it all."""
 
 from __future__ import annotations
 

@@ -280,8 +280,9 @@ class World:
             self.waggle.stop()
 
 
-def scheduler_config(url: str, **extender: Any) -> SchedulerConfig:
-    """As in docs/quickstart.md, with short back-offs. Keywords are fields of the extender, as in the file."""
+def scheduler_config(url: str, *, percentage: int = 100, **extender: Any) -> SchedulerConfig:
+    """As in docs/quickstart.md, with short back-offs. Keywords are fields of the extender, as in the file;
+    `percentage` is percentageOfNodesToScore."""
     entry = {
         "urlPrefix": url,
         "filterVerb": "filter",
@@ -295,7 +296,7 @@ def scheduler_config(url: str, **extender: Any) -> SchedulerConfig:
     return from_kube_scheduler_configuration({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "percentageOfNodesToScore": 100,
+        "percentageOfNodesToScore": percentage,
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 1,
         "profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}],

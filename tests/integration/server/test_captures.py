@@ -66,7 +66,7 @@ def test_a_captured_pod_that_our_cluster_does_not_have_is_never_bound(captured: 
 @pytest.mark.parametrize("captured", ALL)
 def test_a_captured_request_is_answered_in_an_empty_cluster(captured: str):
     with world(holds={"lease_seconds": 0.3}) as w:
-        answer = w.post(captured.split("-")[0], capture(captured))
+        answer = w.post(captured.partition("-")[0], capture(captured))
 
         assert answer is not None
         w.until(lambda: not w.waggle.entries())

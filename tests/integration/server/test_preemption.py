@@ -30,7 +30,7 @@ def test_room_that_victims_leave_is_not_taken_by_somebody_else():
 
 
 def test_a_gang_waits_for_victims_that_take_their_time():
-    with world(nodes=2, scheduler=True, apiserver=SLOW) as w:
+    with world(nodes=2, scheduler=True, apiserver=SLOW, holds={"lease_seconds": 2}) as w:
         fill(w, 4)
 
         names = w.gang("high", 4, cpu="2", priority=1000)

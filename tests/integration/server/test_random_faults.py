@@ -110,7 +110,7 @@ class Chaos:
 
 def run(seed: int, seconds: float) -> None:
     print(f"seed {seed}")
-    settings = {"cluster": {"request_timeout_seconds": 2}, "holds": {"lease_seconds": 3}}
+    settings = {"cluster": {"request_timeout_seconds": 2, "compare_seconds": 0.5}, "holds": {"lease_seconds": 3}}
     with world(nodes=NODES, cpu=str(CPUS), scheduler=True, **settings) as w:
         chaos, end = Chaos(w, seed), time.monotonic() + seconds
         while time.monotonic() < end:
