@@ -38,6 +38,12 @@ def configuration(folder: Path, **sections: Any) -> Path:
     return path
 
 
+def waggle(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process that ends by itself: `serve` configures logging for good, which must not happen in this one."""
+    command = [sys.executable, "-m", "extender.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
 class Serving:
     """A `waggle serve` process. `url` is where; `said` what it wrote to standard error so far."""
 
@@ -160,13 +166,12 @@ def test_serve_refuses_a_port_that_is_taken(tmp_path: Path, cluster: EmbeddedClu
         port = taken.getsockname()[1]
         config = configuration(tmp_path, server={"port": port}, cluster={"server": cluster.url})
 
-        result = runner.invoke(app, ["serve", "--config", str(config)])
+        result = waggle("serve", "--config", str(config))
 
-    assert result.exit_code == 2
-    assert "server.port" in result.output
+    assert result.returncode == 2
+    assert "server.port" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "check"])
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -180,15 +185,23 @@ def test_serve_refuses_a_port_that_is_taken(tmp_path: Path, cluster: EmbeddedClu
         ("\0", "waggle.yaml"),
     ],
 )
-def test_a_bad_configuration_is_refused_by_naming_its_field(tmp_path: Path, command: str, text: str, said: str):
+def test_a_bad_configuration_is_refused_by_naming_its_field(tmp_path: Path, text: str, said: str):
     path = tmp_path / "waggle.yaml"
     path.write_text(text)
 
-    result = runner.invoke(app, [command, "--config", str(path)])
+    result = runner.invoke(app, ["check", "--config", str(path)])
 
     assert result.exit_code == 2
     assert said in result.output.replace("\n", "")
     assert "Traceback" not in result.output
+
+
+def test_serve_refuses_settings_that_the_algorithm_does_not_have(tmp_path: Path):
+    result = waggle("serve", "--config", str(configuration(tmp_path, algorithm={"settings": {"strategy": "heap"}})))
+
+    assert result.returncode == 2
+    assert "strategy" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_configuration_that_is_not_there_is_refused(tmp_path: Path):
@@ -201,9 +214,10 @@ def test_a_configuration_that_is_not_there_is_refused(tmp_path: Path):
 def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: EmbeddedCluster):
     config = configuration(tmp_path, server={"port": 0}, cluster={"server": cluster.url})
 
-    result = runner.invoke(app, ["serve", "--config", str(config), "--record", str(tmp_path / "no" / "such" / "log")])
+    result = waggle("serve", "--config", str(config), "--record", str(tmp_path / "no" / "such" / "log"))
 
-    assert result.exit_code == 2
+    assert result.returncode == 2
+    assert "such" in result.stderr
 
 
 def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
@@ -247,4 +261,4 @@ def test_demo_refuses_a_folder_without_workloads(tmp_path: Path):
     result = runner.invoke(app, ["demo", "--workloads", str(tmp_path)])
 
     assert result.exit_code == 1
-    assert "no workload files" in result.output.replace("\n", " ")
+    assert "no workload files" in " ".join(result.output.split())

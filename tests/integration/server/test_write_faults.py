@@ -149,7 +149,6 @@ def test_a_binding_that_arrives_after_its_timeout_is_not_doubled():
         w.until(lambda: w.node_of("p"))
 
 
-@pytest.mark.xfail(strict=True, reason="a proposal whose write may yet arrive is moved to another node")
 def test_room_that_a_late_binding_may_still_take_is_not_given_away():
     with world(nodes=2, cluster={"request_timeout_seconds": 0.2}) as w:
         w.pod("p", cpu="4")
