@@ -29,7 +29,7 @@ from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.lease import eternal
-from extender.kube.reflector import Change, ChangeKind, Reflector, Resource
+from extender.kube.reflector import Change, ChangeKind, Reflector, Resource, Timing
 from extender.leadership import Leadership
 from extender.recording import Recorder
 from extender.runtime import Runtime
@@ -60,9 +60,19 @@ def policy_of(settings: Settings) -> Policy:
 
 
 class Service:
-    """One scheduling server without its HTTP face. `record` is a file that every event is logged to."""
+    """One scheduling server without its HTTP face.
 
-    def __init__(self, settings: Settings, *, api: ApiServer | None = None, record: Path | None = None) -> None:
+    `record` is a file that every event is logged to; `timing` is the informers' patience, their own if not given.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        api: ApiServer | None = None,
+        record: Path | None = None,
+        timing: Timing | None = None,
+    ) -> None:
         policy = policy_of(settings)
         algorithm = create(settings.algorithm.name, settings.algorithm.settings)
         self.api = api or connect(settings.cluster)
@@ -75,9 +85,9 @@ class Service:
             self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
         )
         self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
-        self._nodes = Reflector(self.api, NODES, self._nodes_changed)
+        self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
-        self._pods = Reflector(self.api, PODS, self._pods_changed)
+        self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing)
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)

@@ -121,6 +121,7 @@ class Client:
     def __init__(self, url: str) -> None:
         self.host = urlsplit(url).hostname or ""
         self.port = urlsplit(url).port or 0
+        self.url = url
 
     def get(self, path: str) -> Answer:
         return self.request("GET", path)

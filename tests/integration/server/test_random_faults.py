@@ -1,0 +1,157 @@
+"""A seeded mixture of everything that may go wrong, for some seconds; at the end every pod runs or waits for a reason.
+
+Which threads come first is chance, so a seed gives the same plan and not the same run. A failure names its seed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.world import WAGGLES_WATCH, World, world
+
+NODES, CPUS = 5, 4
+BINDING = {"method": "POST", "path": "/binding$"}
+WATCH = {"method": "WATCH", "path": rf"/api/v1/(pods|nodes)\?.*{WAGGLES_WATCH}"}
+READ = {"method": "GET", "path": r"/pods/[^/?]+$"}
+
+
+class Chaos:
+    """Makes and deletes pods, breaks the API server, ends and starts Waggle; `chance` decides what comes next."""
+
+    def __init__(self, w: World, seed: int) -> None:
+        self.w, self.chance = w, random.Random(seed)
+        self._made = 0
+        self._acts: list[tuple[Callable[[], object], int]] = [
+            (self.pod, 8),
+            (self.gang, 2),
+            (self.delete, 4),
+            (self.break_write, 6),
+            (self.break_read, 2),
+            (self.break_watch, 4),
+            (self.touch_node, 1),
+            (self.add_node, 1),
+            (self.restart, 1),
+        ]
+
+    def act(self) -> None:
+        acts, weights = zip(*self._acts, strict=True)
+        [chosen] = self.chance.choices(acts, weights)
+        chosen()
+
+    def _name(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}{self._made}"
+
+    def pod(self) -> None:
+        seconds = self.chance.choice([None, None, "0.5"])
+        annotations = {"waggle.dev/run-seconds": seconds} if seconds else {}
+        priority = self.chance.choice([0, 0, 0, 100])
+        self.w.pod(self._name("p"), cpu=self.chance.choice(["1", "1", "2"]), priority=priority, annotations=annotations)
+
+    def gang(self) -> None:
+        size = self.chance.choice([2, 4, 4, 9])
+        self.w.gang(self._name("g"), size, cpu="2", priority=self.chance.choice([0, 100]))
+
+    def delete(self) -> None:
+        pods = [pod["metadata"]["name"] for pod in self.w.cluster.objects("pods")]
+        for name in self.chance.sample(pods, min(len(pods), 2)):
+            if self.w.cluster.get("pods", name):
+                self.w.cluster.delete("pods", name)
+
+    def break_write(self) -> None:
+        kind = self.chance.choice(["drop-after", "drop-before", "429", "500", "403", "409", "delay"])
+        if kind == "delay":
+            self.w.faults.inject("delay", seconds=self.chance.choice([0.1, 0.3]), times=2, **BINDING)
+        elif kind.startswith("drop"):
+            self.w.faults.inject(kind, times=2, **BINDING)
+        else:
+            headers = {"Retry-After": "1"} if kind == "429" else {}
+            self.w.faults.inject("status", status=int(kind), headers=headers, **BINDING)
+
+    def break_read(self) -> None:
+        self.w.faults.inject("status", status=self.chance.choice([429, 500, 503]), times=2, **READ)
+
+    def break_watch(self) -> None:
+        kind = self.chance.choice(["drop", "close", "expire", "duplicate", "410", "list"])
+        if kind == "410":
+            self.w.faults.inject("status", status=410, **WATCH)
+        elif kind == "list":
+            self.w.cluster.compact()
+        else:
+            self.w.faults.inject(f"watch-{kind}", after=self.chance.randrange(1, 6), **WATCH)
+        service = self.w.waggle.service
+        exchange = self.chance.choice([service._pods, service._nodes])._exchange
+        if exchange is not None:
+            exchange.interrupt()
+
+    def touch_node(self) -> None:
+        name = f"n{self.chance.randrange(NODES)}"
+        self.w.cluster.patch("nodes", name, {"metadata": {"labels": {"touched": str(self._made)}}})
+
+    def add_node(self) -> None:
+        if self._made < 40:
+            amounts = {"cpu": str(CPUS), "memory": "64Gi", "pods": "110"}
+            self.w.cluster.create({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": self._name("extra")},
+                "status": {"capacity": amounts, "allocatable": amounts},
+            })  # fmt: skip
+
+    def restart(self) -> None:
+        self.w.stop_waggle()
+        self.w.start_waggle(wait=False)
+
+
+def run(seed: int, seconds: float) -> None:
+    print(f"seed {seed}")
+    settings = {"cluster": {"request_timeout_seconds": 2, "compare_seconds": 0.5}, "holds": {"lease_seconds": 3}}
+    with world(nodes=NODES, cpu=str(CPUS), scheduler=True, **settings) as w:
+        chaos, end = Chaos(w, seed), time.monotonic() + seconds
+        while time.monotonic() < end:
+            chaos.act()
+            time.sleep(chaos.chance.uniform(0.0, 0.06))
+        w.faults.clear()
+        w.waggle.wait_ready()
+        w.until(lambda: _all_settled(w))
+        _check_gangs(w)
+
+
+def _all_settled(w: World) -> bool:
+    """Every pod runs, or has been told by kube-scheduler why not."""
+    w.settle()
+    conditions = {
+        pod["metadata"]["name"]: w.condition(pod["metadata"]["name"])
+        for pod in w.cluster.objects("pods")
+        if not pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
+    }
+    return all(found and found["reason"] == "Unschedulable" and found["message"] for found in conditions.values())
+
+
+def _check_gangs(w: World) -> None:
+    """Of a gang that is whole all members run, or none."""
+    gangs: dict[str, list[Any]] = {}
+    for pod in w.cluster.objects("pods"):
+        annotations = pod["metadata"].get("annotations", {})
+        if "waggle.dev/gang" in annotations and not pod["metadata"].get("deletionTimestamp"):
+            gangs.setdefault(annotations["waggle.dev/gang"], []).append(pod)
+    for name, members in gangs.items():
+        if len(members) == int(members[0]["metadata"]["annotations"]["waggle.dev/gang-min"]):
+            placed = [pod["spec"].get("nodeName", "") for pod in members]
+            assert all(placed) or not any(placed), f"gang {name} is split: {placed}\n{w.told()}"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_mixture_of_faults(seed: int):
+    run(seed, 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_a_longer_mixture_of_faults(seed: int):
+    run(seed, 20.0)

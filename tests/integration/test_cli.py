@@ -1,0 +1,264 @@
+"""`waggle` as people and operators start it: a process, its exit status, what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from extender import recording
+from extender.cli import app
+from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
+from tests.support.api import eventually
+from tests.support.cluster_objects import node, pod
+from tests.support.face import Client
+
+runner = CliRunner()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def configuration(folder: Path, **sections: Any) -> Path:
+    path = folder / "waggle.yaml"
+    path.write_text(yaml.safe_dump(sections))
+    return path
+
+
+def waggle(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process that ends by itself: `serve` configures logging for good, which must not happen in this one."""
+    command = [sys.executable, "-m", "extender.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Serving:
+    """A `waggle serve` process. `url` is where; `said` what it wrote to standard error so far."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, log: Path) -> None:
+        self.process, self.client, self._log = process, Client(f"http://127.0.0.1:{port}"), log
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def ready(self) -> bool:
+        assert self.process.poll() is None, self.said
+        try:
+            return self.client.get("/readyz").status == 200
+        except OSError:
+            return False
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        return self.process.wait(30)
+
+
+@contextmanager
+def serving(folder: Path, server: str, *arguments: str, **sections: Any) -> Iterator[Serving]:
+    port = free_port()
+    config = configuration(folder, server={"port": port}, cluster={"server": server}, **sections)
+    command = [sys.executable, "-m", "extender.cli", "serve", "--config", str(config), *arguments]
+    log = folder / "stderr.log"
+    with log.open("w") as errors, subprocess.Popen(command, stdout=errors, stderr=errors, text=True) as process:
+        try:
+            yield Serving(process, port, log)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    with serve_in_thread() as made:
+        made.create(node("n0"))
+        yield made
+
+
+def place(serving: Serving, cluster: EmbeddedCluster, name: str) -> None:
+    made = cluster.create(pod(name, requests={"cpu": "1"}))
+    [chosen] = serving.client.post("/filter", {"Pod": made, "NodeNames": ["n0"]}).json["NodeNames"]
+    uid = made["metadata"]["uid"]
+    body = {"PodName": name, "PodNamespace": "default", "PodUID": uid, "Node": chosen}
+    assert serving.client.post("/bind", body).json == {"Error": ""}
+
+
+def test_serve_places_pods_until_a_signal_comes(tmp_path: Path, cluster: EmbeddedCluster):
+    with serving(tmp_path, cluster.url) as waggle:
+        eventually(waggle.ready)
+        place(waggle, cluster, "p")
+
+        assert waggle.end() == 0
+        assert "waggle serves at http://127.0.0.1:" in waggle.said
+        assert "Traceback" not in waggle.said
+    assert cluster.get("pods", "p")["spec"]["nodeName"] == "n0"
+
+
+def test_serve_ends_at_ctrl_c(tmp_path: Path, cluster: EmbeddedCluster):
+    with serving(tmp_path, cluster.url) as waggle:
+        eventually(waggle.ready)
+
+        assert waggle.end(signal.SIGINT) == 0
+        assert "Traceback" not in waggle.said
+
+
+def test_serve_finishes_the_binding_that_is_being_written(tmp_path: Path, cluster: EmbeddedCluster):
+    with serving(tmp_path, cluster.url) as waggle:
+        eventually(waggle.ready)
+        slow = cluster.faults.inject("delay", seconds=0.7, method="POST", path="/binding$")
+        made = cluster.create(pod("p", requests={"cpu": "1"}))
+        waggle.client.post("/filter", {"Pod": made, "NodeNames": ["n0"]})
+        body = {"PodName": "p", "PodNamespace": "default", "PodUID": made["metadata"]["uid"], "Node": "n0"}
+        connection = waggle.client.connect()
+        connection.request("POST", "/bind", json.dumps(body), {"Content-Type": "application/json"})
+        eventually(lambda: cluster.faults.fired(slow))
+        waggle.process.terminate()
+
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+
+        assert answer == {"Error": ""}
+        assert waggle.process.wait(30) == 0
+
+
+def test_serve_waits_for_an_api_server_that_is_not_there(tmp_path: Path):
+    with serving(tmp_path, f"http://127.0.0.1:{free_port()}") as waggle:
+        eventually(lambda: waggle.client.get("/livez").status == 200 if "serves at" in waggle.said else False)
+
+        assert waggle.client.get("/readyz").status == 503
+        assert waggle.end() == 0
+
+
+def test_serve_records_what_can_be_replayed(tmp_path: Path, cluster: EmbeddedCluster):
+    log = tmp_path / "events.log"
+    with serving(tmp_path, cluster.url, "--record", str(log)) as waggle:
+        eventually(waggle.ready)
+        place(waggle, cluster, "p")
+        assert waggle.end() == 0
+    with log.open("rb") as file:
+        instructions = [each for _, made in recording.replay(*recording.read(file)) for each in made]
+
+    assert "WriteBinding" in {type(each).__name__ for each in instructions}
+
+
+def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):
+    with serving(tmp_path, cluster.url) as waggle:
+        eventually(waggle.ready)
+        os.kill(waggle.process.pid, signal.SIGUSR2)
+
+        eventually(lambda: "waggle_cache_comparisons_total 1.0" in waggle.client.get("/metrics").text)
+        assert waggle.end() == 0
+
+
+def test_serve_refuses_a_port_that_is_taken(tmp_path: Path, cluster: EmbeddedCluster):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = configuration(tmp_path, server={"port": port}, cluster={"server": cluster.url})
+
+        result = waggle("serve", "--config", str(config))
+
+    assert result.returncode == 2
+    assert "server.port" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("server: {port: many}", "server.port"),
+        ("sever: {}", "sever"),
+        ("server: {keep_alive_seconds: 10}", "server.keep_alive_seconds"),
+        ("algorithm: {name: nonsense}", "nonsense"),
+        ("algorithm: {settings: {strategy: heap}}", "strategy"),
+        ("[]", "waggle.yaml"),
+        ("{", "waggle.yaml"),
+        ("\0", "waggle.yaml"),
+    ],
+)
+def test_a_bad_configuration_is_refused_by_naming_its_field(tmp_path: Path, text: str, said: str):
+    path = tmp_path / "waggle.yaml"
+    path.write_text(text)
+
+    result = runner.invoke(app, ["check", "--config", str(path)])
+
+    assert result.exit_code == 2
+    assert said in result.output.replace("\n", "")
+    assert "Traceback" not in result.output
+
+
+def test_serve_refuses_settings_that_the_algorithm_does_not_have(tmp_path: Path):
+    result = waggle("serve", "--config", str(configuration(tmp_path, algorithm={"settings": {"strategy": "heap"}})))
+
+    assert result.returncode == 2
+    assert "strategy" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_configuration_that_is_not_there_is_refused(tmp_path: Path):
+    result = runner.invoke(app, ["check", "--config", str(tmp_path / "nowhere.yaml")])
+
+    assert result.exit_code == 2
+    assert "nowhere.yaml" in result.output.replace("\n", "")
+
+
+def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: EmbeddedCluster):
+    config = configuration(tmp_path, server={"port": 0}, cluster={"server": cluster.url})
+
+    result = waggle("serve", "--config", str(config), "--record", str(tmp_path / "no" / "such" / "log"))
+
+    assert result.returncode == 2
+    assert "such" in result.stderr
+
+
+def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
+    shipped = Path(__file__).parents[2] / "manifests" / "waggle-config.yaml"
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("")
+
+    for path in (empty, shipped):
+        result = runner.invoke(app, ["check", "--config", str(path)])
+        assert (result.exit_code, "is fine" in result.output) == (0, True), result.output
+    assert runner.invoke(app, ["check"]).exit_code == 0
+
+
+def test_algorithms_lists_packing():
+    result = runner.invoke(app, ["algorithms"])
+
+    assert result.exit_code == 0
+    assert result.output.startswith("packing")
+
+
+def test_version_is_printed():
+    result = runner.invoke(app, ["version"])
+
+    assert result.exit_code == 0
+    assert result.output.startswith("waggle ")
+
+
+def test_help_names_every_command():
+    result = runner.invoke(app, ["--help"])
+
+    assert result.exit_code == 0
+    for command in ("serve", "check", "algorithms", "version", "demo"):
+        assert command in result.output
+
+
+def test_without_a_command_help_is_shown():
+    assert "waggle demo" in runner.invoke(app, []).output
+
+
+def test_demo_refuses_a_folder_without_workloads(tmp_path: Path):
+    result = runner.invoke(app, ["demo", "--workloads", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert "no workload files" in " ".join(result.output.split())

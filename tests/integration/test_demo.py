@@ -1,0 +1,108 @@
+"""The demo's parts, in this process: its acts in a whole world, its report, its processes. `.ci/run` plays it all."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from extender.demo.cast import Cast, CastError, Process
+from extender.demo.report import Outlook, show_farewell, show_report, show_stay
+from extender.demo.run import Demo
+from extender.demo.workloads import MANIFESTS, Act, acts, nodes
+from extender.kube.connection import connect
+from extender.settings import ClusterSettings
+from tests.support.api import eventually
+from tests.support.world import World, world
+
+
+@contextmanager
+def cast_in(w: World) -> Iterator[Cast]:
+    """A cast that finds its cluster and Waggle running already."""
+    with closing(Cast(port=w.waggle.client.port, verbose=False)) as cast:
+        cast.cluster_url = w.cluster.url
+        cast._api = connect(ClusterSettings(server=w.cluster.url))
+        yield cast
+
+
+def stage(w: World) -> None:
+    for machine in nodes():
+        w.cluster.create(machine)
+
+
+def perform(cast: Cast, play: list[Act]) -> list[str]:
+    """The titles of the acts that did not end as expected."""
+    demo = Demo()
+    demo._console = Console(file=io.StringIO())
+    return [act.title for act in play if not demo._perform(cast, act)]
+
+
+def shown(*shows: object) -> str:
+    console = Console(file=io.StringIO(), width=200, highlight=False)
+    for show, *arguments in shows:
+        show(console, *arguments)
+    return console.file.getvalue()
+
+
+def test_acts_end_as_they_should_and_are_reported():
+    with world(prepare=stage, scheduler=True) as w, cast_in(w) as cast:
+        play = acts(MANIFESTS)[:4]
+        assert [bool(act.pods) for act in play] == [False, True, True, True], "priorities, single pods, two gangs"
+        assert perform(cast, play) == []
+
+        outlook = Outlook(cast, play)
+        assert outlook.wrong == []
+        said = shown((show_report, outlook), (show_farewell, True, outlook, 1.0), (show_stay, cast, outlook))
+        for text in ("Who runs where", "GangDoesNotFit", "All ended as it should", w.waggle.url):
+            assert text in said
+
+
+def test_the_report_tells_what_is_wrong():
+    with world(waggle=False, prepare=stage) as w:
+        gpus = {"resources": {"requests": {"example.com/gpu": "8"}, "limits": {"example.com/gpu": "8"}}}
+        container = {"name": "c", "image": "pause", **gpus}
+        w.gang("split", 2)
+        w.cluster.delete("pods", "split-1", grace_period_seconds=0)
+        w.pod("a", nodeName="gpu-00", containers=[container])
+        w.pod("b", nodeName="gpu-00", containers=[container])
+        w.pod("split-1", nodeName="gpu-01", gang=("split", 2))
+        w.start_waggle()
+        w.books.faults.clear()
+        with cast_in(w) as cast:
+            outlook = Outlook(cast, [])
+
+            assert outlook.wrong == [
+                "node gpu-00 has 16 of 8 GPUs in use",
+                "gang split is split: 1 of its pods run, it needs 2",
+            ]
+            assert "Not all ended" in shown((show_farewell, False, outlook, 1.0))
+
+
+def test_a_process_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path):
+    process = Process("waggle", [sys.executable, "-c", "exit('no such port')"], tmp_path, verbose=False)
+
+    def ended() -> bool:
+        try:
+            process.check()
+        except CastError as error:
+            assert "waggle ended with status 1: no such port" in str(error)
+            return True
+        return False
+
+    eventually(ended)
+    process.stop()
+
+
+def test_what_the_cluster_refuses_is_told():
+    with world(nodes=1) as w, cast_in(w) as cast:
+        with pytest.raises(CastError, match="409"):
+            cast.create(nodes()[0] | {"metadata": {"name": "n0"}})
+        with pytest.raises(CastError, match="Service"):
+            cast.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}})
+        with pytest.raises(CastError, match="404"):
+            cast.waggle("/v1/explain/default/nobody")

@@ -1,0 +1,114 @@
+"""A whole Waggle in threads of this process: everything behind the face and the face, on a socket of 127.0.0.1."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from extender import recording
+from extender.core.entry import Entry
+from extender.core.lifecycle import Lifecycle
+from extender.kube.reflector import Timing
+from extender.service import Service
+from extender.settings import Settings
+from extender.web.app import create_app
+from extender.web.server import serve_in_thread
+from tests.support.api import eventually
+from tests.support.face import Client
+from tests.support.witness import Witness
+
+#: Anomalies and the like that no test may leave behind unless it says so.
+_SHOULD_BE_ZERO = {
+    "waggle_algorithm_faults_total",
+    "waggle_anomalies_total",
+    "waggle_cache_healed_total",
+    "waggle_informer_undecodable_total",
+    "waggle_hints_dropped_total",
+}
+
+
+class Waggle:
+    """One run of the server; `stop` ends it, another one may take its port afterwards."""
+
+    def __init__(self, settings: Settings, witness: Witness, record: Path, *, timing: Timing | None = None) -> None:
+        self._record = record
+        self.service = Service(settings, record=record, timing=timing)
+        self.runtime = self.service.runtime
+        self.service.start()
+        try:
+            app = create_app(self.runtime, settings, self.service.comparer)
+            self._server = serve_in_thread(witness.of(app), settings)
+        except BaseException:
+            self.service.stop()
+            raise
+        self.url = self._server.url
+        self.client = Client(self.url)
+
+    @property
+    def heart(self) -> Lifecycle:
+        return self.runtime._heart
+
+    def wait_ready(self) -> None:
+        eventually(lambda: self.runtime.readiness().ready)
+
+    def stop(self) -> None:
+        self._server.stop()
+        self.service.stop()
+
+    # -- looking inside -------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        with self.runtime._lock:
+            return self.heart.entries()
+
+    def holds(self) -> dict[str, str]:
+        """The owners of all active holds, with the holds' states."""
+        with self.runtime._lock:
+            return {hold.owner: hold.state.value for hold in self.heart.transitions.ledger.active()}
+
+    def counted(self, name: str) -> dict[str, int]:
+        """One of the heart's counters, by label."""
+        with self.runtime._lock:
+            return {value: number for (kind, value), number in self.heart.counts.items() if kind == name}
+
+    def stories(self) -> str:
+        """What happened to every pod, for assertions that fail."""
+        with self.runtime._lock:
+            return "\n".join(
+                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.story(entry.uid))
+                for entry in self.heart.entries()
+            )
+
+    # -- invariants -----------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raises AssertionError if anything that the server derives from what it did does not hold."""
+        alive = self.runtime.liveness()
+        assert alive.ready, alive.detail
+        with self.runtime._lock:
+            self.heart.validate()
+        stats = self.service._committer.stats
+        assert (stats.crashes, stats.refused) == (0, 0), stats
+
+    def unexpected(self) -> dict[str, float]:
+        """Counters above 0 that tell of bugs: metric with its labels."""
+        return {
+            f"{metric.name}{sorted(labels.items())}": value
+            for metric in self.runtime.stats()
+            if metric.name in _SHOULD_BE_ZERO
+            for labels, value in metric.samples
+            if value
+        }
+
+    def check_replay(self) -> None:
+        """What was recorded, when it happens again, happens the same way to every pod. Only after `stop`."""
+        header, steps = recording.read(io.BytesIO(self._record.read_bytes()), self._record.name)
+        twin = Lifecycle(recording.create(header.algorithm, header.settings), self.heart.policy)
+        for step in steps:
+            twin.handle(step.event, step.at)
+        assert _stories(twin) == _stories(self.heart), "a replay of the log tells different stories"
+
+
+def _stories(heart: Lifecycle) -> dict[str, Any]:
+    return {str(entry.key): [str(entry.state), *heart.story(entry.uid)] for entry in heart.entries()}
