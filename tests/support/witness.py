@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from algorithm.model import PODS as POD_COUNT
 from algorithm.model import Pod, decode_node, decode_pod
-from extender.embedded.apiserver.table import NODES, PODS
 from extender.embedded.apiserver.server import EmbeddedCluster
 from extender.embedded.apiserver.store import Change
+from extender.embedded.apiserver.table import NODES, PODS
 
 Scope = dict[str, Any]
 

@@ -155,7 +155,6 @@ class TestForceBind:
             assert w.place("p") == "n0"
 
 
-@pytest.mark.xfail(strict=True, reason="a pod refused while its bind is in flight is not parked, so nobody nudges it")
 def test_a_pod_refused_while_its_binding_is_written_is_nudged_when_that_fails():
     with world(nodes=2) as w:
         w.pod("p")

@@ -58,7 +58,6 @@ def test_a_conflict_with_our_own_earlier_write_is_success():
         node = w.propose("p")
 
         assert "not known yet" in w.bind("p", node), "it was read from a replica that lags"
-        assert w.propose("p") == node
         assert w.bind("p", node) == "", "409, read back, and it is ours"
         assert w.waggle.counted("binds") == {"unknown": 1, "lost": 1}
 
