@@ -22,7 +22,12 @@ def pod(name: str, version: int, *, cpu: str, gpus: int, on: str) -> dict[str, A
     """A running pod of a deployment, with all that the API server and the kubelet write on it."""
     small = world.pod(name, version, on=on, gpus=gpus)
     container = {**small["spec"]["containers"][0], **_container(cpu, gpus)}
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "service-67d4cbf9b7", "uid": world.uid_of("service")}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "service-67d4cbf9b7",
+        "uid": world.uid_of("service"),
+    }
     metadata = {
         **small["metadata"],
         "generateName": "service-67d4cbf9b7-",
