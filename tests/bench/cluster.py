@@ -13,7 +13,8 @@ This one knows only what the bench asks of it, and is told what to do under /ben
     POST   /bench/burst  [n, rate]     n large pods report their status, at that rate a second or (0) all at once;
                                        answers when all is sent
     POST   /bench/age    n             n large pods change, and nobody is told: the next list will show it
-    POST   /bench/expire               the pods' watch ends with 410; answers when it is opened again, after a list
+    POST   /bench/expire               the pods' watch ends with 410; answers when the list that follows is begun
+    POST   /bench/settle               answers when the pods are watched (again)
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Resource:
         self.objects: dict[str, dict[str, Any]] = {}
         self.watchers: set[asyncio.Transport] = set()
         self._history: deque[tuple[int, bytes]] = deque(maxlen=20_000)
+        self._waiting: dict[bool, Callable[[], None]] = {}
 
     def tell(self, kind: str, obj: dict[str, Any]) -> None:
         chunk = _event(kind, _encode(obj))
@@ -62,6 +64,17 @@ class Resource:
         status = {"kind": "Status", "status": "Failure", "code": 410, "message": "too old resource version"}
         self.send(_event("ERROR", _encode(status)) + b"0\r\n\r\n")
         self.watchers.clear()
+
+    def when(self, *, watched: bool, tell: Callable[[], None]) -> None:
+        """Calls back once: when somebody watches, or else when somebody lists."""
+        if watched and self.watchers:
+            tell()
+        else:
+            self._waiting[watched] = tell
+
+    def happened(self, *, watched: bool) -> None:
+        if watched in self._waiting:
+            self._waiting.pop(watched)()
 
     def since(self, version: int) -> bytes:
         return b"".join(chunk for at, chunk in self._history if at > version)
@@ -81,8 +94,6 @@ class Cluster:
         self.events = 0
         self._made: set[str] = set()
         self._churned: deque[str] = deque()
-        #: Called once, when the pods' watch is next opened.
-        self.on_watch: Callable[[], None] | None = None
         self._serial = itertools.count()
         self._rate = 0
         self._size = nodes
@@ -219,8 +230,8 @@ class Server(asyncio.Protocol):
             return self._later.add_done_callback(lambda _: self._answer(200, None))
         if last == "expire":
             self._cluster.pods.expire()
-            self._cluster.on_watch = lambda: self._answer(200, None)
-            return None
+        if last in ("expire", "settle"):
+            return self._cluster.pods.when(watched=last == "settle", tell=lambda: self._answer(200, None))
         if path.startswith("/bench/"):
             return self._answer(200, self._obey(method, last, body))
         if method == "GET" and last in ("nodes", "pods"):
@@ -246,6 +257,7 @@ class Server(asyncio.Protocol):
 
     def _list(self, resource: Resource, query: dict[str, str]) -> None:
         """The small objects, in pages as asked for; then the pages of large pods as they are."""
+        resource.happened(watched=False)
         start, size = int(query.get("continue", 0)), int(query.get("limit", sys.maxsize))
         bulk = self._cluster.bulk.pages if resource is self._cluster.pods else []
         if start >= 0:
@@ -261,9 +273,7 @@ class Server(asyncio.Protocol):
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         self._transport.write(head + resource.since(int(query["resourceVersion"])))
         resource.watchers.add(self._transport)
-        if resource is self._cluster.pods and self._cluster.on_watch is not None:
-            told, self._cluster.on_watch = self._cluster.on_watch, None
-            told()
+        resource.happened(watched=True)
 
     def _answer(self, status: int, obj: Any) -> None:
         self._send(status, _encode(obj))
