@@ -75,11 +75,11 @@ RIM_FULL = RimScale(
     cluster=FULL,
     pods=50_000,
     relisted=10_000,
-    events=4000,
+    events=2500,
     binds=500,
     created=500,
     rounds=3,
-    relists=6,
+    relists=5,
     filters=300,
     aimed=True,
 )
