@@ -381,7 +381,8 @@ class Reflector(Generic[T]):
                 self._tell(batch)
                 self._store.settle()
                 self._stats.changes += len(batch)
-                time.sleep(0)
+                if len(batch) == _BATCH:  # there may be more at once; else the next read lets others in
+                    time.sleep(0)
         except BaseException:
             self._store.undo()
             raise

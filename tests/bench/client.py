@@ -21,10 +21,10 @@ _BINDERS = 4
 
 
 class Process:
-    """One of the bench's servers: `python -m MODULE ARGUMENT`, up when it has said "ready URL"."""
+    """One of the bench's servers: `python -m MODULE ARGUMENT...`, up when it has said "ready URL"."""
 
-    def __init__(self, module: str, argument: str) -> None:
-        command = [sys.executable, "-m", module, argument]
+    def __init__(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -53,7 +53,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """The answer's body. Raises RuntimeError if the status is not 200."""
+        """The answer's body. Raises RuntimeError if the status is neither 200 nor 201."""
         head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
         self._socket.sendall(b"%sContent-Length: %d\r\n\r\n%s" % (head.encode(), len(body), body))
         received = bytearray()
@@ -64,7 +64,7 @@ class Connection:
         while len(received) < end + 4 + length:
             received += self._more()
         answer = bytes(received[end + 4 :])
-        if b" 200 " not in first:
+        if first[9:12] not in (b"200", b"201"):
             raise RuntimeError(f"{method} {path}: {first.decode()}: {answer[:300].decode()}")
         return answer
 
@@ -81,10 +81,10 @@ class Connection:
 class Binders:
     """Binds beside the measured calls, on connections of their own. `wait` raises what went wrong in any of them."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, connections: int = _BINDERS) -> None:
         self._queue: queue.Queue[tuple[str, str] | None] = queue.Queue()
         self._failure: Exception | None = None
-        self._threads = [threading.Thread(target=self._work, args=(url,), daemon=True) for _ in range(_BINDERS)]
+        self._threads = [threading.Thread(target=self._work, args=(url,), daemon=True) for _ in range(connections)]
         for thread in self._threads:
             thread.start()
 

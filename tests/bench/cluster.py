@@ -1,6 +1,8 @@
 """An API server that costs next to nothing: lists, two watches, bindings, and a cluster in which things happen.
 
-    python -m tests.bench.cluster NODES            (prints "ready URL"; ends when its standard input does)
+    python -m tests.bench.cluster NODES [PODS]     (prints "ready URL"; ends when its standard input does)
+
+Four small pods run on each node; or, where PODS is given, that many in all, of 7 KB each.
 
 The embedded API server checks and stores like a real one, and would take from the second core what the client needs.
 This one knows only what the bench asks of it, and is told what to do under /bench/:
@@ -8,6 +10,11 @@ This one knows only what the bench asks of it, and is told what to do under /ben
     POST   /bench/pods   [name, ...]   these pods wait        (an ADDED event each)
     DELETE /bench/pods                 they are all gone      (a DELETED event each)
     POST   /bench/churn  rate          that many events a second from now on; answers how many there were so far
+    POST   /bench/burst  [n, rate]     n large pods report their status, at that rate a second or (0) all at once;
+                                       answers when all is sent
+    POST   /bench/age    n             n large pods change, and nobody is told: the next list will show it
+    POST   /bench/expire               the pods' watch ends with 410; answers when the list that follows is begun
+    POST   /bench/settle               answers when the pods are watched (again)
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ import msgspec
 import uvloop
 
 from tests.bench import world
+from tests.bench.bulk import PAGE, Bulk
 
 _encode = msgspec.json.Encoder().encode
 _TICK = 0.01
@@ -40,22 +48,47 @@ class Resource:
         self.objects: dict[str, dict[str, Any]] = {}
         self.watchers: set[asyncio.Transport] = set()
         self._history: deque[tuple[int, bytes]] = deque(maxlen=20_000)
+        self._waiting: dict[bool, Callable[[], None]] = {}
 
     def tell(self, kind: str, obj: dict[str, Any]) -> None:
-        line = b'{"type":"%s","object":%s}\n' % (kind.encode(), _encode(obj))
-        chunk = b"%x\r\n%s\r\n" % (len(line), line)
+        chunk = _event(kind, _encode(obj))
         self._history.append((int(obj["metadata"]["resourceVersion"]), chunk))
+        self.send(chunk)
+
+    def send(self, chunk: bytes) -> None:
         for transport in self.watchers:
             transport.write(chunk)
+
+    def expire(self) -> None:
+        """Every watch is too old to go on, and ends."""
+        status = {"kind": "Status", "status": "Failure", "code": 410, "message": "too old resource version"}
+        self.send(_event("ERROR", _encode(status)) + b"0\r\n\r\n")
+        self.watchers.clear()
+
+    def when(self, *, watched: bool, tell: Callable[[], None]) -> None:
+        """Calls back once: when somebody watches, or else when somebody lists."""
+        if watched and self.watchers:
+            tell()
+        else:
+            self._waiting[watched] = tell
+
+    def happened(self, *, watched: bool) -> None:
+        if watched in self._waiting:
+            self._waiting.pop(watched)()
 
     def since(self, version: int) -> bytes:
         return b"".join(chunk for at, chunk in self._history if at > version)
 
 
-class Cluster:
-    """Nodes and pods, and the writes that change them."""
+def _event(kind: str, obj: bytes) -> bytes:
+    line = b'{"type":"%s","object":%s}\n' % (kind.encode(), obj)
+    return b"%x\r\n%s\r\n" % (len(line), line)
 
-    def __init__(self, nodes: int) -> None:
+
+class Cluster:
+    """Nodes and pods, and the writes that change them. With `pods`, those that run are large, and so many in all."""
+
+    def __init__(self, nodes: int, pods: int = 0) -> None:
         self.version = 1
         self.nodes, self.pods = Resource(), Resource()
         self.events = 0
@@ -66,8 +99,9 @@ class Cluster:
         self._size = nodes
         for number in range(nodes):
             self.nodes.objects[world.node_name(number)] = world.node(number, self.version)
-            for each in world.running(number, self.version):
+            for each in () if pods else world.running(number, self.version):
                 self.pods.objects[each["metadata"]["name"]] = each
+        self.bulk = Bulk(nodes, pods, self.version)
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
@@ -99,6 +133,28 @@ class Cluster:
             return False
         self._put(self.pods, "MODIFIED", {**found, "spec": {**found["spec"], "nodeName": node}})
         return True
+
+    # -- large pods -----------------------------------------------------------------------------------------------
+
+    def _change(self, number: int) -> list[bytes]:
+        before, self.version = self.version, self.version + number
+        return self.bulk.change(number, before + 1)
+
+    def age(self, number: int) -> None:
+        self._change(number)
+        self.bulk.render()
+
+    async def burst(self, number: int, rate: float) -> None:
+        """Everything is made before the first is sent."""
+        events = [_event("MODIFIED", obj) for obj in self._change(number)]
+        loop = asyncio.get_running_loop()
+        began, done = loop.time(), 0
+        while done < number:
+            due = min(number, int((loop.time() - began) * rate) + 1) if rate else done + PAGE
+            for chunk in events[done:due]:
+                self.pods.send(chunk)
+            done = due
+            await asyncio.sleep(1 / rate if rate else 0)
 
     # -- what happens by itself -----------------------------------------------------------------------------------
 
@@ -168,6 +224,14 @@ class Server(asyncio.Protocol):
 
     def _serve(self, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         *_, last = path.split("/")
+        if last == "burst":
+            number, rate = msgspec.json.decode(body)
+            self._later = asyncio.ensure_future(self._cluster.burst(number, rate))
+            return self._later.add_done_callback(lambda _: self._answer(200, None))
+        if last == "expire":
+            self._cluster.pods.expire()
+        if last in ("expire", "settle"):
+            return self._cluster.pods.when(watched=last == "settle", tell=lambda: self._answer(200, None))
         if path.startswith("/bench/"):
             return self._answer(200, self._obey(method, last, body))
         if method == "GET" and last in ("nodes", "pods"):
@@ -185,26 +249,38 @@ class Server(asyncio.Protocol):
     def _obey(self, method: str, what: str, body: bytes) -> Any:
         if what == "churn":
             return self._cluster.churn(msgspec.json.decode(body))
+        if what == "age":
+            return self._cluster.age(msgspec.json.decode(body))
         if method == "DELETE":
             return self._cluster.clear()
         return self._cluster.make(msgspec.json.decode(body))
 
     def _list(self, resource: Resource, query: dict[str, str]) -> None:
+        """The small objects, in pages as asked for; then the pages of large pods as they are."""
+        resource.happened(watched=False)
         start, size = int(query.get("continue", 0)), int(query.get("limit", sys.maxsize))
-        items = list(itertools.islice(resource.objects.values(), start, start + size))
-        more = start + size < len(resource.objects)
-        metadata = {"resourceVersion": str(self._cluster.version), **({"continue": str(start + size)} if more else {})}
-        self._answer(200, {"metadata": metadata, "items": items})
+        bulk = self._cluster.bulk.pages if resource is self._cluster.pods else []
+        if start >= 0:
+            items = _encode(list(itertools.islice(resource.objects.values(), start, start + size)))[1:-1]
+            following = start + size if start + size < len(resource.objects) else -1
+        else:
+            items, following = bulk[-start - 1], start - 1
+        more = following > 0 or -following <= len(bulk)
+        metadata = {"resourceVersion": str(self._cluster.version), **({"continue": str(following)} if more else {})}
+        self._send(200, b'{"metadata":%s,"items":[' % _encode(metadata), items, b"]}")
 
     def _watch(self, resource: Resource, query: dict[str, str]) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         self._transport.write(head + resource.since(int(query["resourceVersion"])))
         resource.watchers.add(self._transport)
+        resource.happened(watched=True)
 
     def _answer(self, status: int, obj: Any) -> None:
-        body = _encode(obj)
+        self._send(status, _encode(obj))
+
+    def _send(self, status: int, *body: bytes) -> None:
         head = b"HTTP/1.1 %d Bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        self._transport.write(head % (status, len(body)) + body)
+        self._transport.writelines([head % (status, sum(map(len, body))), *body])
 
 
 def end_with_input(end: Callable[[], Any]) -> None:
@@ -217,8 +293,8 @@ def end_with_input(end: Callable[[], Any]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-async def _main(nodes: int) -> None:
-    cluster = Cluster(nodes)
+async def _main(nodes: int, pods: int = 0) -> None:
+    cluster = Cluster(nodes, pods)
     server = await asyncio.get_running_loop().create_server(lambda: Server(cluster), "127.0.0.1", 0, backlog=128)
     print(f"ready http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     end_with_input(lambda: os._exit(0))
@@ -226,4 +302,4 @@ async def _main(nodes: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(int(sys.argv[1])))
+    uvloop.run(_main(*map(int, sys.argv[1:])))

@@ -61,6 +61,26 @@ class Aim:
         return f"{'met   ' if self.met else 'MISSED'}  {self.what}: {self.found:.2f} (aim: {self.wanted})"
 
 
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the rim, round by round. `value` sums it up (the median unless given); `most` is the aim."""
+
+    what: str
+    rounds: list[float]
+    value: float | None = None
+    most: float | None = None
+
+    @property
+    def found(self) -> float:
+        return median(self.rounds) if self.value is None else self.value
+
+    @property
+    def aim(self) -> Aim | None:
+        if self.most is None:
+            return None
+        return Aim(self.what, self.found, f"at most {self.most:g}", self.found <= self.most)
+
+
 def p99(values: list[float]) -> float:
     return quantiles(values, n=100, method="inclusive")[98]
 
@@ -99,8 +119,7 @@ def show(console: Console, filters: list[Filter], decisions: list[Decisions], ra
         low, middle, high = min(run.rates), median(run.rates), max(run.rates)
         table.add_row(f"{run.offered:,} NodeNames", *(f"{rate:.0f}" for rate in (low, middle, high)))
     console.print(table)
-    for aim in aims(filters, decisions):
-        console.print(str(aim), style="green" if aim.met else "red", highlight=False)
+    _show_aims(console, aims(filters, decisions))
 
 
 def _filter_table(title: str, filters: list[Filter]) -> Table:
@@ -115,6 +134,32 @@ def _filter_table(title: str, filters: list[Filter]) -> Table:
         values += (ratios[0], median(ratios), ratios[-1])
         table.add_row(each.offer, each.kind, *(f"{value:.2f}" for value in values))
     return table
+
+
+def show_rim(console: Console, figures: list[Figure]) -> None:
+    """The table and the aims."""
+    table = Table("figure", title="the rim", title_justify="left", caption="min and max of the rounds; found: over all")
+    for name in ("min", "found", "max", "aim"):
+        table.add_column(name, justify="right")
+    for each in figures:
+        values = (min(each.rounds), each.found, max(each.rounds))
+        aim = "" if each.aim is None else each.aim.wanted
+        table.add_row(each.what, *(f"{value:,.2f}" if value < 100 else f"{value:,.0f}" for value in values), aim)
+    console.print(table)
+    _show_aims(console, [each.aim for each in figures if each.aim is not None])
+
+
+def _show_aims(console: Console, aims: list[Aim]) -> None:
+    for aim in aims:
+        console.print(str(aim), style="green" if aim.met else "red", highlight=False)
+
+
+def rim_as_json(figures: list[Figure]) -> list[dict[str, Any]]:
+    """Every figure with its rounds, and whether its aim is met (null: it has none)."""
+    return [
+        {"what": each.what, "found": each.found, "rounds": each.rounds, "met": each.aim.met if each.aim else None}
+        for each in figures
+    ]
 
 
 def as_json(filters: list[Filter], decisions: list[Decisions], rates: tuple[float, float]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
     python -m tests.bench.server API_SERVER_URL     (prints "ready URL"; ends when its standard input does)
 
 The floor decodes a filter request and encodes an answer of the same kind with the very functions that /filter uses,
-and decides nothing. What /filter takes longer is the heart and the algorithm.
+and decides nothing. What /filter takes longer is the heart and the algorithm. GET /usage tells what the process has
+used so far, and how many watch events its informers have read.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -48,6 +50,18 @@ def add_floor(app: FastAPI, max_body: int) -> None:
     app.add_api_route("/floor/refused", refused, methods=["POST"], include_in_schema=False)
 
 
+def add_usage(app: FastAPI, service: Service) -> None:
+    """GET /usage: CPU seconds, the largest resident set so far in MiB, watch events."""
+    unit = 1 if sys.platform == "darwin" else 1024
+
+    async def usage() -> dict[str, float]:
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        events = service._nodes.stats.events + service._pods.stats.events
+        return {"cpu_seconds": time.process_time(), "peak_mib": largest / (1 << 20), "events": events}
+
+    app.add_api_route("/usage", usage, methods=["GET"], include_in_schema=False)
+
+
 def main(api_server: str) -> None:
     settings = Settings.model_validate({"server": {"port": 0}, "cluster": {"server": api_server}})
     configure(settings.log.model_copy(update={"level": "warning"}))
@@ -58,6 +72,7 @@ def main(api_server: str) -> None:
         time.sleep(0.05)
     app = create_app(service.runtime, settings)
     add_floor(app, settings.server.max_body_mib << 20)
+    add_usage(app, service)
     serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True))
     service.stop()
 

@@ -52,6 +52,51 @@ FULL = Scale(
 QUICK = Scale(nodes=200, names=(50, 200), items=50, calls=3, rounds=2, rounds_beside_load=2, decisions=40, repeats=1)
 
 
+@dataclass(frozen=True)
+class RimScale:
+    """The same for the rim. The aims are those of the full scale, and said only there (`aimed`)."""
+
+    cluster: Scale
+    #: Pods of 7 KB in the cluster that is started with, and in the one that is listed anew.
+    pods: int
+    relisted: int
+    #: Watch events, binds, and objects of the API server stand-in, in each of `rounds` rounds.
+    events: int
+    binds: int
+    created: int
+    rounds: int
+    #: Rounds of /filter quiet and beside something, and the most calls in each.
+    relists: int
+    filters: int
+    aimed: bool
+
+
+RIM_FULL = RimScale(
+    cluster=FULL,
+    pods=50_000,
+    relisted=10_000,
+    events=2500,
+    binds=500,
+    created=500,
+    rounds=3,
+    relists=5,
+    filters=300,
+    aimed=True,
+)
+RIM_QUICK = RimScale(
+    cluster=QUICK,
+    pods=400,
+    relisted=400,
+    events=40,
+    binds=20,
+    created=20,
+    rounds=1,
+    relists=1,
+    filters=10,
+    aimed=False,
+)
+
+
 def node_name(number: int) -> str:
     return f"node-{number:05d}"
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.bench.__main__ import main
-from tests.bench.report import Decisions, Filter, aims, as_json, show
+from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_rim
 from tests.bench.world import QUICK
 
 
@@ -24,7 +24,7 @@ def figures(*, filter_ms: float, decisions: float) -> tuple[list[Filter], list[D
 def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    assert main(["--verbs", "--quick", "--json", str(tmp_path / "raw.json")]) == 0
     raw = json.loads((tmp_path / "raw.json").read_bytes())
     measured = {(each["answer"], each["offered"], each["items"], each["load"]) for each in raw["filters"]}
     offers = [*((count, False) for count in QUICK.names), (QUICK.items, True)]
@@ -36,6 +36,24 @@ def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
     assert all(rate > 0 for each in raw["decisions"] for rate in each["per_second"])
     assert min(raw["load"].values()) > 0
     assert "decisions per second" in capsys.readouterr().out
+
+
+def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--rim", "--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    figures = json.loads((tmp_path / "raw.json").read_bytes())["rim"]
+    assert len(figures) == 14
+    assert all(value > 0 for each in figures for value in each["rounds"])
+    assert "binds per second" in capsys.readouterr().out
+
+
+def test_a_figure_of_the_rim_is_held_against_its_aim() -> None:
+    out = StringIO()
+    figures = [Figure("met", [1.0, 2.0, 9.0], most=3.0), Figure("missed", [1.0], value=3.1, most=3.0)]
+    show_rim(Console(file=out, width=120), [*figures, Figure("without aim", [1.0])])
+    assert [each.aim is not None and each.aim.met for each in figures] == [True, False]
+    assert "MISSED  missed: 3.10 (aim: at most 3)" in out.getvalue()
 
 
 def test_each_aim_is_held_against_its_figure() -> None:
