@@ -20,7 +20,7 @@ concern cpu and memory only, of which kube-scheduler keeps its own account and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -163,7 +163,7 @@ class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
 class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     preemption_policy: str | None = None
     scheduling_group: _SchedulingGroup | None = None
     scheduling_gates: list[msgspec.Raw] | None = None

@@ -16,6 +16,9 @@ from enum import StrEnum
 
 import msgspec
 
+#: A parameter longer than this is cut: texts go into answers once for each of thousands of nodes.
+LONGEST = 512
+
 
 class Code(StrEnum):
     """Every reason there is. `code.template` is its text, with the names of the parameters it needs."""
@@ -72,7 +75,7 @@ class Code(StrEnum):
     BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"
     BIND_GONE = "BindGone", "pod was deleted before it could be bound"
     BIND_STALE = "BindStale", "a different pod of this name exists now"
-    BIND_THROTTLED = "BindThrottled", "API server asked to slow down; the bind will be retried"
+    BIND_THROTTLED = "BindThrottled", "API server cannot take the bind now; it will be retried"
     BIND_REJECTED = "BindRejected", "API server refused the bind: {detail}"
     BIND_UNKNOWN = "BindUnknown", "outcome of the bind is not known yet; it is being verified"
     BAD_REQUEST = "BadRequest", "{detail}"
@@ -108,6 +111,5 @@ def reason(code: Code, **params: str | int | Iterable[str]) -> Reason:
 
 
 def _shown(value: str | int | Iterable[str]) -> str:
-    if isinstance(value, str | int):
-        return str(value)
-    return ", ".join(sorted(value))
+    text = str(value) if isinstance(value, str | int) else ", ".join(sorted(value))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

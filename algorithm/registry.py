@@ -86,10 +86,18 @@ def _load(name: str) -> Plugin[Any]:
     return plugin
 
 
+#: What pydantic says in words that only its users understand.
+_IN_PLAIN_WORDS = {
+    "extra_forbidden": "there is no such field",
+    "model_type": "expected fields, as `name: value`",
+    "dict_type": "expected fields, as `name: value`",
+}
+
+
 def explain(error: ValidationError) -> str:
     """What is wrong with a configuration, in one line: each field with what was expected."""
     found = []
     for item in error.errors(include_url=False):
         field = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        found.append(f"{field}: {item['msg']}")
+        found.append(f"{field}: {_IN_PLAIN_WORDS.get(item['type'], item['msg'])}")
     return "; ".join(found)

@@ -9,6 +9,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -38,10 +39,10 @@ check it, serve it, and name it in the `extenders:` of your KubeSchedulerConfigu
 
 **Look into it** while it runs:
 
-    curl localhost:9096/readyz                          is it ready, and if not, why
-    curl localhost:9096/v1/inspect/pods?state=Waiting   who waits, and why
-    curl localhost:9096/v1/explain/NAMESPACE/POD        everything about one pod
-    curl localhost:9096/metrics                         for Prometheus
+    curl localhost:9096/readyz                         ready? if not, why
+    curl 'localhost:9096/v1/inspect/pods?state=Waiting'  who waits, and why
+    curl localhost:9096/v1/explain/NAMESPACE/POD       all about one pod
+    curl localhost:9096/metrics                        for Prometheus
 """,
 )
 _errors = Console(stderr=True, highlight=False)
@@ -52,12 +53,31 @@ ConfigOption = Annotated[
 ]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"waggle {installed_version('waggle')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def serve(
     config: ConfigOption = None,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Log every event to FILE, from which all decisions can be made again."),
+    ] = None,
+    url_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the URL to FILE once it is served: for scripts, with port 0."),
     ] = None,
 ) -> None:
     """Serve kube-scheduler's calls, against the API server that the configuration names.
@@ -83,25 +103,45 @@ def serve(
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     try:
-        serve_http(create_app(service.runtime, settings, service.comparer), settings, on_started=_announce)
+        app = create_app(service.runtime, settings, service.comparer)
+        serve_http(app, settings, on_started=lambda url: _announce(url, url_file))
     except SettingsError as error:
         raise _refuse(error) from error
     finally:
         service.stop()
+        structlog.get_logger(__name__).info("stopped")
 
 
-def _announce(url: str) -> None:
-    _errors.print(f"waggle serves at {url}", soft_wrap=True)
+def _announce(url: str, url_file: Path | None) -> None:
+    structlog.get_logger(__name__).info("serving", url=url)
+    if url_file is not None:
+        complete = url_file.with_name(f"{url_file.name}.new")
+        complete.write_text(url, encoding="utf-8")
+        complete.replace(url_file)
 
 
 @app.command()
 def check(config: ConfigOption = None) -> None:
-    """Read a configuration and say what is wrong with it, without serving anything."""
+    """Read a configuration and say what is wrong with it, without serving or sending anything.
+
+    Files that it names are looked for: run it where Waggle will run.
+    """
+    from extender.kube.connection import ConnectionSettingsError, connect
+    from extender.web.server import check_tls
+
     settings = _settings(config)
     try:
         create(settings.algorithm.name, settings.algorithm.settings)
-    except AlgorithmError as error:
+        connect(settings.cluster).close()
+        check_tls(settings.server)
+    except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
         raise _refuse(error) from error
+    if settings.server.tls is None and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
+        _errors.print(
+            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls: whoever reaches this "
+            "port can bind pods; set server.tls with a client_ca_file",
+            soft_wrap=True,
+        )
     typer.echo(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
 
 
@@ -121,7 +161,9 @@ def version() -> None:
 @app.command()
 def demo(
     stay: Annotated[bool, typer.Option("--stay", help="Keep everything running at the end, to look at it.")] = False,
-    port: Annotated[int, typer.Option(help="Where Waggle serves. 0: 9096 if it is free, else any.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where Waggle serves. 0: 9096 if it is free, else any.")
+    ] = 0,
     workloads: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The workloads, instead of manifests/demo.")
     ] = None,
@@ -144,6 +186,7 @@ def demo(
         _errors.print(f"[red]demo:[/red] {escape(str(error))}")
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
+        _errors.print("demo: stopped, nothing is left running")
         raise typer.Exit(130) from None
     raise typer.Exit(0 if ended_well else 1)
 

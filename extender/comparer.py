@@ -73,7 +73,9 @@ class Comparer:
         """What differed and was healed. Raises CompareError if the API server cannot be read."""
         with self._one_at_a_time:
             found = self._suspects()
-            if found and not self._stopped.wait(self._grace):
+            if found:
+                if self._stopped.wait(self._grace):
+                    return []
                 again = set(self._suspects())
                 found = [difference for difference in found if difference in again]
             for difference in found:

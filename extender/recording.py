@@ -92,6 +92,8 @@ class Recorder:
                 continue  # the server goes on; what was recorded so far can still be replayed
             try:
                 self._file.write(encode_step(step) + b"\n")
+                if self._queue.empty():
+                    self._file.flush()  # a server that is killed leaves all but its last moment
             except Exception:
                 self._failed = True
                 log.exception("recording has ended")

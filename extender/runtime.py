@@ -106,6 +106,11 @@ class Runtime:
             self._timer.join(timeout=5)
         self._refuse_binds()
 
+    def give_up(self, why: str) -> None:
+        """What is known cannot be trusted any more: ask to be restarted, by failing /livez."""
+        log.error("restart needed", why=why)
+        self._broken = self._broken or f"restart needed: {why}"
+
     def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
         """More metrics, asked at each scrape (the informers' staleness, the committer's queue)."""
         self._gauges.append(source)

@@ -85,9 +85,9 @@ class Service:
             self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
         )
         self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
-        self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing)
+        self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing, went_back=self._went_back)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
-        self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing)
+        self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing, went_back=self._went_back)
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
@@ -132,6 +132,10 @@ class Service:
 
     def _informers(self) -> tuple[tuple[str, Reflector[Any]], ...]:
         return ("nodes", self._nodes), ("pods", self._pods)
+
+    def _went_back(self, why: str) -> None:
+        """An API server restored from a backup: versions say nothing any more, so everything is built anew."""
+        self.runtime.give_up(f"the API server went back in time: {why}")
 
     def _hindrance(self) -> str:
         """Why it is not ready yet: an API server that does not answer keeps us alive, and is named."""

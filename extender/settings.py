@@ -65,7 +65,7 @@ class ClusterSettings(_Section):
     #: Seconds that one API call may take.
     request_timeout_seconds: float = Field(10, gt=0, le=300)
     #: Seconds between two comparisons of the cache with a live list; 0 is never.
-    compare_seconds: float = Field(300, ge=0)
+    compare_seconds: float = Field(300, ge=0, le=86_400)
     #: Binding writes at the same time.
     concurrent_writes: int = Field(8, ge=1, le=128)
 
@@ -173,10 +173,22 @@ class Settings(_Section):
         return data
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML as usual, but a key that stands twice is an error and not silently the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value}: stands here twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load(path: Path) -> Settings:
     """The settings in a YAML file. Raises SettingsError, naming the file and each field at fault."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: {error}") from error
     try:

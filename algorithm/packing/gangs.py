@@ -36,6 +36,11 @@ GANG = "waggle.dev/gang"
 GANG_MIN = "waggle.dev/gang-min"
 GANG_PLAN = "waggle.dev/gang-plan"
 
+#: As for any name in Kubernetes.
+_LONGEST_NAME = 253
+_SHOWN = 40
+_MOST_GENERATIONS = 2**31
+
 
 class GangKey(NamedTuple):
     namespace: str
@@ -78,8 +83,9 @@ def membership(pod: Pod) -> Membership | None:
             raise _invalid(GangKey(pod.namespace, ""), f"annotation {GANG_MIN} needs annotation {GANG} with a name")
         return None
     gang = GangKey(pod.namespace, pod.group if name is None else name)
-    if not gang.name:
-        raise _invalid(gang, f"annotation {GANG} must be a name, not empty")
+    if not _is_name(gang.name):
+        gang = GangKey(pod.namespace, ascii(gang.name[:_SHOWN])[1:-1])
+        raise _invalid(gang, f"annotation {GANG} must be a name of 1 to {_LONGEST_NAME} plain characters")
     if minimum is None:
         if name is None:
             return Membership(gang, 1)
@@ -117,9 +123,14 @@ def read_plan(pod: Pod) -> Plan:
     if not isinstance(content, dict):
         return Plan()
     generation, seats = content.get("generation"), content.get("seats")
-    if not isinstance(generation, int) or not isinstance(seats, dict):
+    if type(generation) is not int or not 0 <= generation < _MOST_GENERATIONS or not isinstance(seats, dict):
         return Plan()
-    return Plan(generation, {uid: node for uid, node in seats.items() if isinstance(node, str) and node})
+    return Plan(generation, {uid: node for uid, node in seats.items() if _is_name(uid) and _is_name(node)})
+
+
+def _is_name(text: object) -> bool:
+    """Anybody can write an annotation: only what may be a UID or the name of an object is taken from it."""
+    return isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and text.isascii() and text.isprintable()
 
 
 #: What a decision reads of a waiting member.

@@ -186,11 +186,18 @@ class State:
                 self.holds[member] = wanted
                 self.cluster.hold(wanted)
 
+    def _may_hold(self, uid: str, gang: Gang | None, seat: str) -> bool:
+        """The plan stands on pods, where their owners can write too: no seat holds more than a pod could ever take."""
+        room, pod = self.cluster.known(seat), self.waiting.get(uid)
+        if room is None or pod is None or gang is None or gang.minimum == 1:
+            return False
+        return all(amount <= room.allocatable.get(name, 0) for name, amount in demand_of(pod.requests))
+
     def _wanted(self, uid: str, gang: Gang | None, seat: str | None) -> Hold | None:
         preemption = self.preemptions.get(uid)
         if preemption is not None and preemption.node and (seat is None or preemption.overrides_plan):
             pod, node = preemption.pod, preemption.node
-        elif seat is not None and uid in self.waiting:
+        elif seat is not None and self._may_hold(uid, gang, seat):
             pod, node = self.waiting[uid], seat
         else:
             return None

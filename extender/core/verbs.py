@@ -312,8 +312,8 @@ class Verbs:
 
     def _evict(self, entry: Entry, result: Preempt, now: float) -> list[Instruction]:
         """Filter found victims. kube-scheduler will call preempt for them, unless the operator lets us evict."""
-        if not self.policy.evict_directly or not entry.pod.may_preempt:
-            return []
+        if not self.policy.evict_directly or not entry.pod.may_preempt or not entry.informed:
+            return []  # what only a caller has spoken of may not exist, and must not cost anybody his pod
         victims = self._checked_victims(entry.pod, result.victims)
         self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
         found = [pod for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]

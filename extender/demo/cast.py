@@ -6,6 +6,7 @@ its last words are shown.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -42,7 +43,12 @@ class Process:
         self._log = folder / f"{name}.log"
         self._file = None if verbose else self._log.open("ab")
         self._child = subprocess.Popen(  # noqa: S603 - our own modules
-            command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=self._file, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._file,
+            stderr=self._file,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing else runs in this process at that time
         )
 
     def check(self) -> None:
@@ -85,11 +91,12 @@ class Cast:
         self._sidecar: Sidecar | None = None
         self._waggle: Process | None = None
         self._scheduler: Process | None = None
-        self.port = port or _usual_or_free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._wanted_port = port
+        #: Where Waggle serves; known once it does.
+        self.url = ""
         self.cluster_url = ""
         self._api: ApiServer | None = None
-        self._face = connect(ClusterSettings(server=self.url))
+        self._face: ApiServer | None = None
 
     # -- entrances and exits ----------------------------------------------------------------------------------------
 
@@ -102,17 +109,43 @@ class Cast:
             self.create(node)
 
     def start_waggle(self) -> None:
-        config = self.folder / "waggle.yaml"
+        """Starts it, or starts it again where it was. Raises CastError if it does not serve."""
+        if self._face is not None:
+            self._start_waggle(int(self.url.rpartition(":")[2]))
+            return
+        try:
+            self._start_waggle(self._wanted_port or USUAL_PORT)
+        except CastError as error:
+            if "cannot listen" not in str(error):
+                raise
+            if self._wanted_port:
+                raise CastError(
+                    f"port {self._wanted_port} of 127.0.0.1 is taken; without --port any free one is used"
+                ) from error
+            self._start_waggle(0)
+        self._face = connect(ClusterSettings(server=self.url))
+
+    def _start_waggle(self, port: int) -> None:
+        config, told = self.folder / "waggle.yaml", self.folder / "url"
+        told.unlink(missing_ok=True)
         config.write_text(
             yaml.safe_dump(
                 {
-                    "server": {"port": self.port},
+                    "server": {"port": port},
                     "cluster": {"server": self.cluster_url, "request_timeout_seconds": 5},
                     "holds": {"lease_seconds": 20, "verify_seconds": 1},
                 }
             )
         )
-        self._waggle = self._spawn("waggle", ["extender.cli", "serve", "--config", str(config)])
+        arguments = ["extender.cli", "serve", "--config", str(config), "--url-file", str(told)]
+        self._waggle = self._spawn("waggle", arguments)
+        deadline = time.monotonic() + _PATIENCE
+        while not told.exists():
+            self._waggle.check()
+            if time.monotonic() > deadline:
+                raise CastError(f"Waggle did not serve within {_PATIENCE:g} s: {self._waggle.last_words()}")
+            time.sleep(0.02)
+        self.url = told.read_text(encoding="utf-8")
 
     def kill_waggle(self) -> None:
         assert self._waggle is not None
@@ -141,6 +174,7 @@ class Cast:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             self.check()
+            assert self._face is not None
             try:
                 if self._face.request("GET", "/readyz").status == 200:
                     return
@@ -202,6 +236,7 @@ class Cast:
 
     def waggle(self, path: str) -> Any:
         """One of Waggle's own pages. Raises CastError."""
+        assert self._face is not None
         answer = self._face.request("GET", path)
         if not answer.ok:
             raise CastError(f"GET {self.url}{path}: {answer.status} {answer.body[:200]!r}")
@@ -241,14 +276,6 @@ def scheduler_configuration(url: str, *, kubeconfig: Path | None = None) -> Obje
     }
 
 
-def _usual_or_free_port() -> int:
-    try:
-        with socket.create_server(("127.0.0.1", USUAL_PORT)):
-            return USUAL_PORT
-    except OSError:
-        return _free_port()
-
-
 def _free_port() -> int:
     try:
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -256,6 +283,13 @@ def _free_port() -> int:
             return free
     except OSError as error:
         raise CastError("no port of 127.0.0.1 is free") from error
+
+
+def _end_with_parent() -> None:
+    """Linux ends this child when the demo ends, however it does: closed terminal, SIGKILL."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 __all__ = ["GPU", "Cast", "CastError", "real_scheduler_flags", "scheduler_configuration"]

@@ -77,7 +77,7 @@ def show_report(console: Console, outlook: Outlook) -> None:
 
 
 def _who_runs_where(outlook: Outlook) -> Table:
-    table = Table(title="Who runs where", title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(title="Who runs where", title_justify="left", title_style="bold")
     for column, justify in (("workload", "left"), ("pods", "right"), ("run", "right"), ("wait", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     table.add_column("gone", justify="right")
@@ -90,7 +90,7 @@ def _who_runs_where(outlook: Outlook) -> Table:
         waiting = nodes.pop("", 0)
         run, gone = len(mine) - waiting, len(act.pods) - len(mine)
         cells = [str(len(act.pods)), str(run), str(waiting or ""), str(gone or "")]
-        table.add_row(act.title.split(":")[0].split(",")[0], *cells, _node_list(nodes))
+        table.add_row(act.name, *cells, _node_list(nodes))
     used = sum(outlook.gpus_by_node().values())
     table.caption = f"{used} GPUs in use; gone: evicted for pods of higher priority"
     table.caption_justify = "left"
@@ -103,7 +103,7 @@ def _node_list(nodes: Counter[str], most: int = 6) -> str:
 
 
 def _who_waits_and_why(outlook: Outlook) -> Table:
-    table = Table(title="Who waits, and exactly why", title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(title="Who waits, and exactly why", title_justify="left", title_style="bold")
     table.add_column("pods", justify="right")
     table.add_column("such as")
     table.add_column("code")
@@ -143,7 +143,8 @@ def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float
 
 def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     """Lines that work while the demo stays up."""
-    waiting = outlook.waiting[0]["name"] if outlook.waiting else min(outlook.pods)
+    told = [item["name"] for item in outlook.waiting if item["reason"]["code"] != Code.NOT_ASKED]
+    waiting = min(told, default=min(outlook.pods))
     lines = (
         ("is it ready", f"curl {cast.url}/readyz"),
         ("who waits, and why", f"curl '{cast.url}/v1/inspect/pods?state=Waiting'"),

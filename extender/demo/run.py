@@ -91,12 +91,14 @@ class Demo:
                 time.sleep(_GLANCE)
                 cast.check()
                 pods = cast.pods()
-                live.update(Text(f"  {act.title}: {_progress(act, pods)}"))
+                if act.pods:
+                    live.update(Text(f"  {act.name}: {_progress(act, pods)}", no_wrap=True, overflow="ellipsis"))
                 good = _as_expected(act, pods)
         if act.pods:
             mark = "[green]✓[/green]" if good else "[red]✗[/red]"
             seconds = time.monotonic() - begun
-            self._console.print(f"{mark} {act.title} [dim]({_progress(act, cast.pods())}, {seconds:.1f} s)[/dim]")
+            found = f"[dim]({_progress(act, cast.pods())}, {seconds:.1f} s)[/dim]"
+            self._console.print(f"{mark} {act.title} {found}", soft_wrap=not self._console.is_terminal)
         return good
 
     def _crash(self, cast: Cast, live: Live) -> None:
@@ -148,9 +150,10 @@ def _until_interrupted(cast: Cast) -> None:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends what runs within as Ctrl-C does, so that what it started is stopped."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM and a closed terminal end what runs within as Ctrl-C does, so that what it started is stopped."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -45,6 +45,11 @@ class Act:
     crash: bool = False
     pods: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def name(self) -> str:
+        """The beginning of its title."""
+        return self.title.split(":")[0].split(",")[0].rstrip(".")
+
 
 def nodes(count: int = NODES) -> list[Object]:
     """Machines with 8 GPUs each, eight machines a zone."""

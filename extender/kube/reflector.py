@@ -53,6 +53,8 @@ _LONGEST_LINE = 32 * 1024 * 1024
 #: A server that asks for more patience than this is not believed.
 _LONGEST_RETRY_AFTER = 120.0
 #: A list older than what was known is refused that often; then it must be true (restored from a backup).
+#: What kube-apiserver says of a resourceVersion that it has not reached: it was restored, or is another one.
+_FROM_THE_FUTURE = "Too large resource version"
 _STALE_LISTS_REFUSED = 2
 
 
@@ -77,7 +79,10 @@ class _RefusedError(Exception):
 
 
 class Reflector(Generic[T]):
-    """The thread that reflects one resource. `sink` gets at most 50 changes a call."""
+    """The thread that reflects one resource. `sink` gets at most 50 changes a call.
+
+    `went_back` is told why, if the server insists on a past that is older than what it has shown before.
+    """
 
     def __init__(
         self,
@@ -88,6 +93,7 @@ class Reflector(Generic[T]):
         page: int = 500,
         name: str = "",
         timing: Timing | None = None,
+        went_back: Callable[[str], None] = lambda _why: None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -95,6 +101,7 @@ class Reflector(Generic[T]):
         self._resource = resource
         self._sink = sink
         self._page = page
+        self._went_back = went_back
         self._timing = timing or Timing()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  spreads load, hides nothing
@@ -255,7 +262,7 @@ class Reflector(Generic[T]):
         self._accept("list", response)
         try:
             return wire.decode_page(response.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._stats.broken_lines += 1
             raise _RelistError(f"list {self._resource.path}: not a list: {error}") from error
 
@@ -292,6 +299,8 @@ class Reflector(Generic[T]):
             self._stale_lists += 1
             self._stats.stale_lists += 1
             raise _RelistError(f"list {self._resource.path}: is at {version}, but {self._highest} was seen before")
+        if wire.newer(self._highest, version):
+            self._went_back(f"{self._resource.name} are at {version}, but {self._highest} was seen before")
         self._stale_lists = 0
         self._highest = version
 
@@ -309,9 +318,9 @@ class Reflector(Generic[T]):
         silence = min(timing.watch_silence, seconds + 30)
         exchange = self._api.stream(self._resource.path, query=query, timeout_read=silence)
         with self._current(exchange, watching=True):
-            self._heard = self._clock()
             if exchange.status != 200:
                 self._accept("watch", Response(exchange.status, exchange.read(), exchange.headers))
+            self._heard = self._clock()
             self._stats.watches += 1
             self._follow(exchange)
 
@@ -333,7 +342,7 @@ class Reflector(Generic[T]):
         self._stats.events += 1
         try:
             event = wire.decode_event(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._stats.broken_lines += 1
             raise _RelistError(f"watch: broken line: {error}") from error
         if event.type in ("ADDED", "MODIFIED"):
@@ -398,6 +407,8 @@ class Reflector(Generic[T]):
     def _accept(self, verb: str, response: Response) -> None:
         if response.status == 410:
             raise _ExpiredError(f"{verb} {self._resource.path}: {response.message}")
+        if response.status == 504 and _FROM_THE_FUTURE in response.message:
+            raise _RelistError(f"{verb} {self._resource.path}: {response.message}")
         if response.status != 200:
             raise _RefusedError(f"{verb} {self._resource.path}", response)
 

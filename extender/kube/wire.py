@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from extender.core.version import older
+
 
 class ListMeta(msgspec.Struct, gc=False, rename="camel"):
     resource_version: str | None = None
@@ -94,4 +96,4 @@ def newer(left: str, right: str) -> bool:
     They are opaque by old rule; all API servers make them decimal numbers, and since Kubernetes 1.35 that is promised
     (KEP-5504). Anything else compares as "not certainly".
     """
-    return left.isdecimal() and right.isdecimal() and int(left) > int(right)
+    return older(right, left)

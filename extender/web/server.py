@@ -6,6 +6,7 @@ a closed connection, and the pod would fail with "EOF".
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import ssl
@@ -102,6 +103,11 @@ def serve_in_thread(app: FastAPI, settings: Settings) -> ServerHandle:
     return ServerHandle(app, settings.server)
 
 
+def check_tls(settings: ServerSettings) -> None:
+    """Raises SettingsError, naming the field, if the certificates cannot be used."""
+    _make(FastAPI(), settings, lambda: None)
+
+
 def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]) -> _Server:
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
@@ -145,9 +151,10 @@ def _listen(settings: ServerSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, TypeError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise SettingsError(
-            f"server.host, server.port: cannot listen on {settings.host}:{settings.port}: {error}"
+            f"server.host, server.port: cannot listen on {settings.host}:{settings.port}: {why}"
         ) from error
 
 
