@@ -189,9 +189,9 @@ class State:
     def _may_hold(self, uid: str, gang: Gang | None, seat: str) -> bool:
         """The plan stands on pods, where their owners can write too: no seat holds more than a pod could ever take."""
         room, pod = self.cluster.known(seat), self.waiting.get(uid)
-        if room is None or pod is None or gang is None or gang.minimum == 1:
+        if pod is None or gang is None or gang.minimum == 1:
             return False
-        return all(amount <= room.allocatable.get(name, 0) for name, amount in demand_of(pod.requests))
+        return room is None or all(amount <= room.allocatable.get(name, 0) for name, amount in demand_of(pod.requests))
 
     def _wanted(self, uid: str, gang: Gang | None, seat: str | None) -> Hold | None:
         preemption = self.preemptions.get(uid)

@@ -15,6 +15,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -111,6 +112,11 @@ def _loader(settings: ClusterSettings) -> Callable[[], Any]:
     if settings.kubeconfig is not None and not settings.kubeconfig.expanduser().is_file():
         raise ConnectionSettingsError(f"cluster.kubeconfig: there is no file {settings.kubeconfig}")
     path = str(settings.kubeconfig.expanduser()) if settings.kubeconfig is not None else None
+    usual = os.environ.get("KUBECONFIG", "") or "~/.kube/config"
+    if path is None and not any(Path(part).expanduser().is_file() for part in usual.split(os.pathsep) if part):
+        raise ConnectionSettingsError(
+            f"cluster: not in a pod, and there is no kubeconfig ({usual}); set cluster.kubeconfig or cluster.server"
+        )
     return lambda: _load_kubeconfig(path, settings.context)
 
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from extender import recording
 from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
+from extender.settings import load
 from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
 from tests.support.face import Client
@@ -100,7 +101,7 @@ def test_serve_places_pods_until_a_signal_comes(tmp_path: Path, cluster: Embedde
         place(waggle, cluster, "p")
 
         assert waggle.end() == 0
-        assert "waggle serves at http://127.0.0.1:" in waggle.said
+        assert "http://127.0.0.1:" in waggle.said
         assert "Traceback" not in waggle.said
     assert cluster.get("pods", "p")["spec"]["nodeName"] == "n0"
 
@@ -134,7 +135,7 @@ def test_serve_finishes_the_binding_that_is_being_written(tmp_path: Path, cluste
 
 def test_serve_waits_for_an_api_server_that_is_not_there(tmp_path: Path):
     with serving(tmp_path, f"http://127.0.0.1:{free_port()}") as waggle:
-        eventually(lambda: waggle.client.get("/livez").status == 200 if "serves at" in waggle.said else False)
+        eventually(lambda: waggle.client.get("/livez").status == 200 if "serving" in waggle.said else False)
 
         assert waggle.client.get("/readyz").status == 503
         assert waggle.end() == 0
@@ -222,13 +223,29 @@ def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: Emb
 
 def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
     shipped = Path(__file__).parents[2] / "manifests" / "waggle-config.yaml"
-    empty = tmp_path / "empty.yaml"
-    empty.write_text("")
+    small = tmp_path / "small.yaml"
+    small.write_text("cluster: {server: 'http://127.0.0.1:1'}")
 
-    for path in (empty, shipped):
-        result = runner.invoke(app, ["check", "--config", str(path)])
-        assert (result.exit_code, "is fine" in result.output) == (0, True), result.output
-    assert runner.invoke(app, ["check"]).exit_code == 0
+    result = runner.invoke(app, ["check", "--config", str(small)])
+    assert (result.exit_code, "is fine" in result.output) == (0, True), result.output
+    assert load(shipped).server.tls is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cluster: {server: foo}", "cluster.server: 'foo' must be http(s)://host:port"),
+        ("cluster: {kubeconfig: /nope}", "cluster.kubeconfig: there is no file /nope"),
+        ("cluster: {server: 'http://h:1'}\nserver: {tls: {cert_file: a, key_file: b}}", "cert_file: no such file: a"),
+        ("server: {port: 1}\nserver: {port: 2}", "server: stands here twice"),
+    ],
+)
+def test_check_refuses_what_serve_would_refuse(tmp_path: Path, text: str, said: str):
+    path = tmp_path / "waggle.yaml"
+    path.write_text(text)
+    result = runner.invoke(app, ["check", "--config", str(path)])
+    assert result.exit_code == 2
+    assert said in result.output.replace("\n", " ").replace("  ", " ")
 
 
 def test_algorithms_lists_packing():

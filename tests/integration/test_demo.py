@@ -24,7 +24,9 @@ from tests.support.world import World, world
 @contextmanager
 def cast_in(w: World) -> Iterator[Cast]:
     """A cast that finds its cluster and Waggle running already."""
-    with closing(Cast(port=w.waggle.client.port, verbose=False)) as cast:
+    with closing(Cast(port=0, verbose=False)) as cast:
+        cast.url = f"http://127.0.0.1:{w.waggle.client.port}"
+        cast._face = connect(ClusterSettings(server=cast.url))
         cast.cluster_url = w.cluster.url
         cast._api = connect(ClusterSettings(server=w.cluster.url))
         yield cast

@@ -246,12 +246,18 @@ class TestEvictions:
 
     def test_one_that_failed_is_tried_again_by_the_next_filter(self) -> None:
         heart, p = self.heart(), pod("high", cpu=4000, priority=9)
+        heart.see(p)
         evict = only(heart.filter_all(p, "a"), Evict)
         heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.THROTTLED, "a budget"), evict.uid))
         assert only(heart.filter_all(p, "a"), Evict).uid == "uid-low"
 
+    def test_a_pod_that_only_a_caller_has_spoken_of_evicts_nobody(self) -> None:
+        heart = self.heart()
+        assert [type(x) for x in heart.filter_all(pod("ghost", cpu=4000, priority=9), "a")] == [FilterAnswer]
+
     def test_one_that_was_done_is_not(self) -> None:
         heart, p = self.heart(), pod("high", cpu=4000, priority=9)
+        heart.see(p)
         evict = only(heart.filter_all(p, "a"), Evict)
         shown = only(heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid)), RecordEvent)
         assert (shown.name, shown.reason.text) == ("low", "evicted to make room for default/high")

@@ -188,6 +188,7 @@ class TestDirect:
         heart = Heart(evict_directly=True)
         heart.see(node("a"), pod("low", cpu=4000, on="a"))
         p = high()
+        heart.see(p)
         out = heart.filter_all(p, "a")
         assert only(out, FilterAnswer).node is None
         evict = only(out, Evict)

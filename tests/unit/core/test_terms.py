@@ -72,7 +72,9 @@ def test_events_for_people_and_nudges_carry_the_term() -> None:
 def test_evictions_carry_the_term() -> None:
     heart = elected(3, evict_directly=True)
     heart.see(pod("low", cpu=4000, on="a"), pod("low2", cpu=4000, on="b"))
-    out = heart.filter_all(pod("high", cpu=4000, priority=9), "a", "b")
+    high = pod("high", cpu=4000, priority=9)
+    heart.see(high)
+    out = heart.filter_all(high, "a", "b")
     assert {item.term for item in out if isinstance(item, Evict)} == {3}
 
 

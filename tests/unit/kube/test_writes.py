@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from algorithm.model import PodKey
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, Reason
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
 from extender.kube import writes
 
@@ -20,7 +20,7 @@ def body_of(request: writes.Request) -> dict:
 
 
 def record(name: str = "p", text: str = "no room", *, warning: bool = True) -> writes.Request:
-    event = RecordEvent("ns", name, "u1", reason(Code.OTHER, detail=text), warning)
+    event = RecordEvent("ns", name, "u1", Reason(Code.OTHER, (("detail", text),)), warning)
     return writes.record(event, now=NOW, serial=7, instance="waggle-host")
 
 

@@ -32,7 +32,12 @@ def seats(world):
         ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "two"}, "must be a positive integer, not 'two'"),
         ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "²"}, "must be a positive integer, not '²'"),
         ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "9" * 5000}, "must be a positive integer, not '999"),
-        ({"waggle.dev/gang": "", "waggle.dev/gang-min": "2"}, "waggle.dev/gang must be a name, not empty"),
+        ({"waggle.dev/gang": "", "waggle.dev/gang-min": "2"}, "waggle.dev/gang must be a name of 1 to 253 plain"),
+        (
+            {"waggle.dev/gang": "g" * 9999, "waggle.dev/gang-min": "2"},
+            "waggle.dev/gang must be a name of 1 to 253 plain",
+        ),
+        ({"waggle.dev/gang": "a\nb", "waggle.dev/gang-min": "2"}, r"gang ns/a\nb is declared wrongly"),
         ({"waggle.dev/gang-min": "2"}, "waggle.dev/gang-min needs annotation waggle.dev/gang"),
     ],
 )
