@@ -50,7 +50,7 @@ def policy_of(settings: Settings) -> Policy:
         annotation=settings.pods.annotation,
         lease=settings.holds.lease_seconds,
         verify=settings.holds.verify_seconds,
-        write_validity=2 * settings.cluster.request_timeout_seconds,
+        write_validity=2.0 * settings.cluster.request_timeout_seconds,
         write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
         force_bind_after=settings.force_bind.after_filters,
         force_bind_unoffered=settings.force_bind.when_not_offered,

@@ -88,6 +88,8 @@ class Entry:
     doubt_until: float = float("-inf")
     #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
     insisted: bool = False
+    #: An older pod of this name that the informer showed while this one, which it never showed, is being bound.
+    rival: Pod | None = None
     #: The node on which a trial was just refused.
     tried: str = ""
     #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.

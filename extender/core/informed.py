@@ -49,6 +49,7 @@ class Informed:
         if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
         if entry is not None and entry.uid != pod.uid and self._in_flight_and_younger(entry, pod):
+            entry.rival = pod
             return self._late()
         out: list[Instruction] = []
         known = self.t.roster.get(pod.uid)
@@ -59,6 +60,7 @@ class Informed:
             out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
         if entry is not None and entry.uid != pod.uid:
             # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
+            entry.rival = None
             out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
@@ -158,6 +160,8 @@ class Informed:
         self.t.move(entry, State.UNKNOWN, now, Facts(why))
         if bury:
             self.t.cache.remove_pod(entry.uid)
+        if entry.rival is not None and not entry.shown:  # then only a caller spoke of it, and the other pod is real
+            answers += self.pod_seen(PodSeen(entry.rival), now)
         if unseen:
             return answers + self.waking.room_freed(now)
         self.waking.room_shown(now)

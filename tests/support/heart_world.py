@@ -51,7 +51,7 @@ NODES = ("n0", "n1", "n2")
 NAMES = ("a", "b", "c", "d", "e")
 GHOSTS = ("ghost", "a", "b")
 CAPACITY = 4000
-BASE: dict[str, Any] = {"lease": 10, "verify": 2, "write_timeout": 8}
+BASE: dict[str, Any] = {"lease": 10.0, "verify": 2.0, "arrival": 6.0, "write_validity": 4.0, "write_timeout": 12.0}
 POLICIES = {
     "tired": Policy(**BASE, force_bind_after=3),
     "others": Policy(**BASE, scheduler_names=frozenset({"waggle"})),
@@ -133,6 +133,8 @@ class HeartWorld:
         self.algorithm = self.make()
         self.heart = Lifecycle(self.algorithm, self.policy)
         self.work: list[WriteBinding | ReadPod | Evict] = []
+        #: When each of these was given, by identity: a write is not sent once it is too old.
+        self.given: dict[int, float] = {}
         self.late: list[Event] = []
         #: Writes that timed out, and until when they may yet arrive.
         self.drifting: list[tuple[float, WriteBinding]] = []
@@ -162,11 +164,15 @@ class HeartWorld:
                 assert instruction.request in self.open_binds, f"bind {instruction.request} answered twice"
                 self.open_binds.discard(instruction.request)
             elif isinstance(instruction, ReadPod | Evict):
-                self.work.append(instruction)
+                self._give(instruction)
             elif isinstance(instruction, WriteBinding):
                 self._check_write(instruction)
-                self.work.append(instruction)
+                self._give(instruction)
         return out
+
+    def _give(self, command: WriteBinding | ReadPod | Evict) -> None:
+        self.work.append(command)
+        self.given[id(command)] = self.now
 
     def _check_write(self, write: WriteBinding) -> None:
         held = self.heart.teller.allocated.get(write.uid)
@@ -344,6 +350,9 @@ class HeartWorld:
             self.handle(self.late.pop(which % len(self.late)))
 
     def _do(self, command: Instruction, fault: str) -> Event | None:
+        waited = self.now - self.given.pop(id(command), self.now)
+        if not isinstance(command, ReadPod) and waited > command.valid_for:
+            fault = "429"
         refusal = {
             "429": Outcome(OutcomeKind.THROTTLED, retry_after=1),
             "403": Outcome(OutcomeKind.REJECTED, "forbidden"),
@@ -356,7 +365,7 @@ class HeartWorld:
             return PodRead(command.token, Outcome(OutcomeKind.DONE if pod else OutcomeKind.GONE), pod)
         if isinstance(command, WriteBinding):
             if fault == "applied later, no answer":
-                self.drifting.append((self.now + self.policy.lease / 2, command))
+                self.drifting.append((self.now + self.policy.arrival - 1, command))
                 return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN))
             outcome = refusal or self.cluster.bind(command)
             return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome)

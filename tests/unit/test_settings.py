@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from extender.core.policy import Policy
+from extender.service import policy_of
 from extender.settings import Settings, SettingsError, load
 
 
@@ -122,3 +125,9 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_settings_cannot_be_changed_once_read() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().server.port = 1  # type: ignore[misc]
+
+
+def test_the_policy_of_the_defaults_is_the_same_after_it_was_recorded() -> None:
+    """A whole number where a float is meant would be encoded otherwise in the replay."""
+    policy = policy_of(Settings())
+    assert repr(msgspec.convert(msgspec.to_builtins(policy), type=Policy).write_validity) == repr(policy.write_validity)

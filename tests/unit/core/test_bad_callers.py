@@ -164,6 +164,16 @@ def test_an_older_pod_of_the_same_name_does_not_end_a_bind_in_flight(heart: Hear
     assert heart.algorithm.free("a") == 0
 
 
+def test_if_the_bind_finds_that_the_younger_pod_never_was_the_older_one_counts(heart: Heart) -> None:
+    lie, real = pod("p", uid="lie", version=50, cpu=500), pod("p", uid="real", version=40, cpu=3000, on="a")
+    heart.filter(lie, "a")
+    token = only(heart.bind(lie, "a"), WriteBinding).token
+    heart.see(real)
+    assert error_of(heart.finish(token, OutcomeKind.STALE)) == Code.BIND_STALE
+    assert heart.state(real) == "Bound"
+    assert heart.algorithm.free("a") == 1000
+
+
 def test_a_read_that_finds_another_pod_of_that_name_tells_of_it(heart: Heart) -> None:
     heart.filter(pod("p", uid="claimed", cpu=9000), "a")
     real = pod("p", uid="real", cpu=3000, on="a")
