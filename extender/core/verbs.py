@@ -58,8 +58,7 @@ class Verbs:
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
         pod = event.pod
         if not self.policy.ours(pod):
-            self._remember_passed(pod)
-            return [FilterAnswer(untouched=True)]
+            return [self._pass_on(pod, event.nodes)]
         if (bound := self._bound_to(pod)) is not None:
             return [_refused(reason(Code.ALREADY_BOUND, node=bound))]
         if (over := self._is_over(pod)) is not None:
@@ -179,6 +178,14 @@ class Verbs:
         if offered:
             return [FilterAnswer(node=entry.node), *write]
         return [self._insist(entry), *write]
+
+    def _pass_on(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
+        """None of ours passes, except elsewhere than where we may be binding it: that write may yet arrive."""
+        self._remember_passed(pod)
+        entry = self.t.roster.get(pod.uid)
+        if entry is None or entry.key != pod.key or entry.state is not State.BINDING or not self.t.in_flight(entry):
+            return FilterAnswer(untouched=True)
+        return FilterAnswer(node=entry.node) if entry.node in nodes else self._insist(entry)
 
     def _insist(self, entry: Entry) -> FilterAnswer:
         """Its place is not offered, and is not given up: we are binding it there."""

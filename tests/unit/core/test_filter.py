@@ -295,6 +295,18 @@ class TestPodsOfOthers:
         assert heart.state(p) == "Unknown"
         assert heart.algorithm.free("a") == 4000
 
+    def test_one_whose_bind_may_yet_arrive_passes_only_there(self, heart: Heart) -> None:
+        from extender.core.events import OutcomeKind
+
+        p = pod("p")
+        heart.filter(p, "a", "b")
+        read = only(heart.finish(only(heart.bind(p, "b"), WriteBinding).token, OutcomeKind.UNKNOWN), ReadPod)
+        heart.read(read.token, p)
+        assert heart.filter(p, "a", "b").node == "b"
+        refused = heart.filter(p, "a")
+        assert refused.reason is not None
+        assert refused.reason.code is Code.BIND_IN_FLIGHT
+
     def test_it_is_not_bound_to_a_node_that_does_not_exist(self, heart: Heart) -> None:
         """The API server would take that binding."""
         p = pod("p")
