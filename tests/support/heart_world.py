@@ -285,7 +285,9 @@ class HeartWorld:
     def ask(self, pod: Pod, nodes: list[str]) -> FilterAnswer:
         answers = [x for x in self.handle(FilterRequested(pod, SuggestedNodes(nodes))) if isinstance(x, FilterAnswer)]
         assert len(answers) == 1
-        assert answers[0].untouched == (not self.policy.ours(pod))
+        entry = self.heart.find(pod.namespace, pod.name)
+        insisted = entry is not None and entry.state is State.BINDING
+        assert answers[0].untouched == (not self.policy.ours(pod)) or (insisted and not self.policy.ours(pod))
         if answers[0].node is not None:
             assert answers[0].node in nodes, "a node was named that was not offered"
             self.proposed.add((pod.uid, answers[0].node))
