@@ -135,6 +135,7 @@ def test_what_was_bound_by_somebody_else_unseen_is_not_given_away(w: World):
 def test_a_gang_proposed_and_never_bound_gives_all_its_seats_back():
     with world(nodes=2, **BRIEF) as w:
         names = w.gang("g", 4, cpu="2")
+        w.until(lambda: len(w.waggle.entries()) == 4)
         for name in names:
             w.propose(name)
         w.pod("waits", cpu="4")

@@ -165,7 +165,7 @@ def test_a_pod_refused_while_its_binding_is_written_is_nudged_when_that_fails():
         assert not w.filter("p", [{"n0": "n1", "n1": "n0"}[node]])["NodeNames"]
         assert outcome.result(30).error is not None
 
-        w.until(lambda: "p" in w.books.nudged, seconds=1)
+        w.until(lambda: "p" in w.books.nudged)
 
 
 def test_a_wrong_version_from_a_caller_does_not_hide_the_pod_for_long():

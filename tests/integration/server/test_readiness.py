@@ -56,9 +56,8 @@ def test_every_verb_refuses_with_text_until_it_is_ready():
 
         assert "extender is not ready" in w.filter("p")["Error"]
         assert "extender is not ready" in w.bind("p", "n0")
-        assert w.waggle is not None
-        preempted = w.waggle.client.post("/preempt", capture("preempt-victims"))
-        assert (preempted.status, "extender is not ready" in preempted.text) == (503, True)
+        preempt = w.waggle.client.post("/preempt", capture("preempt-victims"))
+        assert (preempt.status, "extender is not ready" in preempt.text) == (503, True)
         assert {each["Score"] for each in w.post("prioritize", capture("prioritize-nodenames"))} == {0}
         assert w.cluster.revision == revision
         w.faults.clear()

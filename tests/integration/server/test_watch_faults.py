@@ -130,12 +130,11 @@ def test_a_swallowed_deletion_is_found_by_the_comparer(w: World):
     w.pod("p")
     w.place("p")
     w.until(lambda: known(w) == {"p": "Bound"})
-    w.faults.inject(
-        "watch-swallow",
-        after=2,  # the first is that it is being deleted
-        **POD_WATCH,
-    )
     w.until(lambda: w.get("p")["status"].get("phase") == "Running")
+    version = w.get("p")["metadata"]["resourceVersion"]
+    w.until(lambda: [e.pod.resource_version for e in w.waggle.entries()] == [version])
+    w.faults.inject("watch-swallow", after=1, **POD_WATCH)  # it is shown going,
+    w.faults.inject("watch-swallow", after=2, **POD_WATCH)  # and gone
     reopen(w)
     w.cluster.delete("pods", "p", grace_period_seconds=0)
     w.pod("later")
