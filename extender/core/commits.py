@@ -203,6 +203,9 @@ class Commits:
 
     def _due(self, entry: Entry, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
+            if self._victims_are_going(entry):
+                self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+                return []
             self.counts["holds", "preemption_expired"] += 1
             if self.policy.evict_directly:  # kube-scheduler knows of no preemption that it could go on with
                 self.waking.line_up(entry, now)
@@ -213,6 +216,11 @@ class Commits:
             return []
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
         return [self._read(entry, Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN)]
+
+    def _victims_are_going(self, entry: Entry) -> bool:
+        """kube-scheduler does not ask again before they are gone, and their grace may be longer than any lease."""
+        victims = (self.t.cache.pod(victim.uid) for victim in entry.victims)
+        return any(victim is not None and victim.terminating for victim in victims)
 
     def _read_outcome(self, entry: Entry, now: float) -> ReadPod:
         self.t.unresolved[entry.uid] = now + self.policy.write_timeout

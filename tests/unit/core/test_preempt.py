@@ -157,6 +157,19 @@ def test_a_preemption_that_nobody_asks_for_any_more_ends(heart: Heart) -> None:
     assert not heart.algorithm.preempting
 
 
+def test_a_preemption_lasts_as_long_as_its_victims_need_to_go(heart: Heart) -> None:
+    p = high()
+    heart.see(p)
+    heart.preempt(p, "a")
+    heart.see(pod("low-a", cpu=4000, on="a", terminating=True))
+    for _ in range(5):
+        heart.tick(61)
+    assert heart.state(p) == "Preempting"
+    heart.handle(PodGone("default", "low-a", "uid-low-a"))
+    heart.tick(61)
+    assert heart.state(p) == "Waiting"
+
+
 def test_a_deleted_preemptor_ends_its_preemption(heart: Heart) -> None:
     p = high()
     heart.preempt(p, "a")
