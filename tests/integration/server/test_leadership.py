@@ -142,6 +142,8 @@ def took(what: Callable[[], Any], limit: float) -> float:
 def test_only_the_leader_is_ready_and_only_it_decides(pair: Pair) -> None:
     a, b = pair.both()
     assert pair.leaders() == ["a"]
+    # The follower synchronises by itself; until it has, it says that instead.
+    eventually(lambda: "another replica leads" in b.service.runtime.readiness().detail, seconds=30)
     p = pair.new_pod()
     refused = b.filter(p)
     assert not refused["NodeNames"]
@@ -157,7 +159,7 @@ def test_an_orderly_stop_hands_over_at_once_and_the_next_knows_all(pair: Pair) -
     waiting = pair.new_pod()
     proposed = a.filter(waiting)["NodeNames"][0]
     a.service.stop()
-    eventually(lambda: b.ready, seconds=5)
+    eventually(lambda: b.ready, seconds=15)
     views = {view.name: view for view in b.service.runtime.pods()}
     assert all(views[p["metadata"]["name"]].node == pair.node_of(p) for p in bound)
     assert "never proposed" in b.bind(waiting, proposed)
