@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
 
@@ -28,6 +29,30 @@ _GRACE_SECONDS = 15
 #: every answer while an informer decodes.
 _SWITCH_SECONDS = 0.0005
 _BACKLOG = 2048
+#: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
+_LONGEST_HEAD = 64 * 1024
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which ends a connection whose request line or headers do not end: it would keep them all."""
+
+    _head_bytes = 0
+    _in_head = True
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD:
+                self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -113,7 +138,7 @@ def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]
     config = uvicorn.Config(
         app,
         loop="auto",  # uvloop, except where it cannot be installed
-        http="httptools",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -154,3 +155,22 @@ def test_a_signal_lets_running_requests_finish_and_returns(sign: signal.Signals)
             assert connection.getresponse().read() == b'{"Error":""}'
         assert process.stdout.readline() == "ended\n"
         assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("beginning", [b"GET /livez HTTP/1.1\r\nX: ", b"GET /"])
+def test_a_head_that_does_not_end_ends_the_connection(beginning: bytes):
+    app = create_app(FixedRuntime(), settings())
+    with serve_in_thread(app, settings()) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as endless:
+            endless.sendall(beginning)
+            with pytest.raises(OSError):  # noqa: PT012 - the server may notice at any of these
+                for _ in range(2000):
+                    endless.sendall(b"a" * 65536)
+        assert Client(server.url).get("/livez").status == 200
+
+
+def test_a_long_body_is_no_long_head():
+    app = create_app(FixedRuntime(), settings())
+    with serve_in_thread(app, settings()) as server:
+        assert Client(server.url).post("/filter", b" " * 300_000).status == 200
