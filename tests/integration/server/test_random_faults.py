@@ -130,7 +130,9 @@ def _all_settled(w: World) -> bool:
         for pod in w.cluster.objects("pods")
         if not pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
     }
-    return all(found and found["reason"] == "Unschedulable" and found["message"] for found in conditions.values())
+    return all(
+        found and found.get("reason") == "Unschedulable" and found.get("message") for found in conditions.values()
+    )
 
 
 def _check_gangs(w: World) -> None:
