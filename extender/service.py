@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from algorithm.model import Node, Pod, decode_node, decode_pod
+from algorithm.model import Node, Pod
 from algorithm.registry import create
 from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
@@ -29,7 +29,7 @@ from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.lease import eternal
-from extender.kube.reflector import Change, ChangeKind, Reflector, Resource, Timing
+from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector, Timing
 from extender.leadership import Leadership
 from extender.recording import Recorder
 from extender.runtime import Runtime
@@ -37,9 +37,6 @@ from extender.settings import Settings
 from extender.views import Metric
 
 log = structlog.get_logger(__name__)
-
-NODES: Resource[Node] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
-PODS: Resource[Pod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: f"{pod.namespace}/{pod.name}")
 
 
 def policy_of(settings: Settings) -> Policy:
