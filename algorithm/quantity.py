@@ -72,3 +72,17 @@ def _scaled(digits: int, exponent: int) -> int:
     """digits * 10^exponent, rounded up and saturated; digits are not negative."""
     value: int = digits * 10**exponent if exponent >= 0 else -(-digits // 10**-exponent)
     return min(MAX_VALUE, value)
+
+
+def format_quantity(value: int, *, milli: bool = False) -> str:
+    """The shortest exact text of a count: 999m, 2, 1536Mi. `parse_quantity` of it gives the value again.
+
+    Thousandths (`milli`) are written as cores where they are whole; other counts take a binary suffix where nothing
+    is lost by it, as `kubectl describe node` shows memory.
+    """
+    if milli:
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    for suffix, power in reversed(_BINARY.items()):
+        if value and value % (1 << power) == 0:
+            return f"{value >> power}{suffix}"
+    return str(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
+from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
 from extender.core.cache import Snapshot
 from extender.core.entry import Entry, State
@@ -141,10 +142,6 @@ def shortfall(pod: Pod, node: NodeView) -> dict[str, tuple[int, int]]:
 
 def _sentence(name: str, lacks: Mapping[str, tuple[int, int]]) -> str:
     if not lacks:
-        return f"{name}: has room"
-    parts = [f"{_amount(resource, lack)} {resource}" for resource, (lack, _) in sorted(lacks.items())]
+        return f"{name}: has room for this pod alone"
+    parts = [f"{format_quantity(lack, milli=key == CPU)} {key}" for key, (lack, _) in sorted(lacks.items())]
     return f"{name}: lacks {', '.join(parts)}"
-
-
-def _amount(resource: str, value: int) -> str:
-    return f"{value / 1000:g}" if resource == CPU else str(value)

@@ -161,7 +161,7 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/v1/inspect/algorithm", summary="The algorithm's own state", response_model=AlgorithmBody)
     def algorithm(_none: Annotated[_Filters, Query()]) -> Response:
-        body = msgspec.json.encode({"state": runtime.algorithm_state()}, enc_hook=str)
+        body = msgspec.json.encode({"state": runtime.algorithm_state()}, enc_hook=str) + b"\n"
         return Response(body, media_type=JSON)
 
     @router.get(
@@ -180,7 +180,8 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
 
 
 def _json(body: BaseModel) -> Response:
-    return Response(body.model_dump_json(by_alias=True), media_type=JSON)
+    """With a final newline: people read these pages in a terminal."""
+    return Response(body.model_dump_json(by_alias=True) + "\n", media_type=JSON)
 
 
 def _selector(text: str) -> Selector:
@@ -209,7 +210,7 @@ def _pod(view: PodView) -> PodBody:
         attempts=view.attempts,
         gang=view.gang,
         priority=view.priority,
-        since_seconds=view.since_seconds,
+        since_seconds=round(view.since_seconds, 3),
     )
 
 

@@ -226,7 +226,7 @@ def test_a_refused_pod_is_explained_with_what_kube_scheduler_was_told(house: Hou
 
     assert told == {"a": found["nodes"]["a"]["text"], "never seen": found["reason"]["text"]}
     assert listed["reason"] == found["reason"]
-    assert found["nearest"] == ["a: lacks 0.999 cpu"]
+    assert found["nearest"] == ["a: lacks 999m cpu"]
     assert found["story"]
 
 

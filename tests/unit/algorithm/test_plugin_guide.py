@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 ALGORITHM, TEST = blocks("python")
 (PROJECT,) = blocks("toml")
-(CONFIG,) = blocks("yaml")
+CONFIG, SCHEDULER = blocks("yaml")
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from algorithm.quantity import MAX_VALUE, QuantityError, parse_quantity
+from algorithm.quantity import MAX_VALUE, QuantityError, format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -190,3 +190,26 @@ def test_any_text_is_either_a_number_or_a_quantity_error(text: str) -> None:
     except QuantityError:
         return
     assert -MAX_VALUE <= value <= MAX_VALUE
+
+
+@given(st.integers(min_value=-MAX_VALUE, max_value=MAX_VALUE), st.booleans())
+@example(1610612736, False)
+def test_a_formatted_quantity_reads_back_as_the_same_value(value: int, milli: bool) -> None:
+    assert parse_quantity(format_quantity(value, milli=milli), milli=milli) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "milli", "text"),
+    [
+        (999, True, "999m"),
+        (2000, True, "2"),
+        (0, True, "0"),
+        (0, False, "0"),
+        (8, False, "8"),
+        (1000, False, "1000"),
+        (1536 * 2**20, False, "1536Mi"),
+        (2**40, False, "1Ti"),
+    ],
+)
+def test_a_quantity_is_written_as_people_write_it(value: int, milli: bool, text: str) -> None:
+    assert format_quantity(value, milli=milli) == text
