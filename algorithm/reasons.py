@@ -51,6 +51,9 @@ class Code(StrEnum):
     GANG_INVALID = "GangInvalid", "gang {gang} is declared wrongly: {detail}"
     WAITING_FOR_VICTIMS = "WaitingForVictims", "waits until preempted pods are gone: {victims}"
     PRIORITY_TOO_LOW = "PriorityTooLow", "only pods of the same or higher priority are in the way", True
+    CELLS_EXHAUSTED = "CellsExhausted", "no cells for affinity group {group}: {detail}"
+    CELLS_BAD = "CellsBad", "affinity group {group} would need bad hardware: {detail}"
+    CELLS_NOT_OFFERED = "CellsNotOffered", "affinity group {group} would need nodes that are not offered: {detail}"
     POD_INVALID = "PodInvalid", "pod cannot be scheduled as declared: {detail}"
     OTHER = "Other", "{detail}"
 

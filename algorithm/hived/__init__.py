@@ -1,0 +1,16 @@
+"""HiveD: tenants with guaranteed cells of a GPU cluster, who also use what is idle. See docs/algorithm-hived.md.
+
+`config.py` and `layout.py` make cells of the configuration, `cells.py`; `books.py` keeps what is free and owed;
+`hive.py` holds everything true. A decision is made by `planner.py`: `nodelist.py` and `placement.py` choose virtual
+devices, `mapping.py` the hardware. `podspec.py` and `bindinfo.py` are the annotations, `status.py` the pages.
+"""
+
+from __future__ import annotations
+
+from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.settings import HivedSettings
+from algorithm.registry import Plugin
+
+PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm)
+
+__all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]

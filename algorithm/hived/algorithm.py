@@ -1,0 +1,198 @@
+"""HiveD as an algorithm of this framework: see `algorithm.interface` for the calls, `hive.py` for what they change.
+
+A pod says what it wants in the original's annotation; a decision is written on it in the original's annotations. So
+either scheduler continues with what the other has bound. Where the original crashed on what somebody wrote on a pod,
+the pod is passed over and shown as a stranger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from algorithm.hived import bindinfo
+from algorithm.hived.groups import Allocation, Member
+from algorithm.hived.hive import Hive
+from algorithm.hived.planner import Decision, Plan, Refusal, decide
+from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
+from algorithm.hived.settings import HivedSettings
+from algorithm.hived.status import summary
+from algorithm.interface import (
+    Bind,
+    Phase,
+    PodRefused,
+    Preempt,
+    SchedulerAlgorithm,
+    ScheduleResult,
+    SuggestedNodes,
+    Victim,
+    Wait,
+)
+from algorithm.model import Node, Pod
+from algorithm.reasons import Code, Reason, reason
+
+#: Written with a binding: the groups that lost their quota to this pod's group (lazy preemption).
+LAZILY = "waggle.dev/hived-lazily-preempted"
+
+_CODES = {
+    "insufficient-capacity": Code.CELLS_EXHAUSTED,
+    "needs-bad-node": Code.CELLS_BAD,
+    "mapping-needs-bad-node": Code.CELLS_BAD,
+    "needs-non-suggested-node": Code.CELLS_NOT_OFFERED,
+    "mapping-needs-bad-or-non-suggested-node": Code.CELLS_NOT_OFFERED,
+    "being-preempted": Code.CELLS_EXHAUSTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """A preemption that was proposed, until it is taken; it counts only as long as nothing has changed."""
+
+    generation: int
+    plan: Plan
+    offered: SuggestedNodes
+
+
+class HivedAlgorithm(SchedulerAlgorithm):
+    """Implements the contract of `algorithm.interface`."""
+
+    def __init__(self, settings: HivedSettings) -> None:
+        self.settings = settings
+        self.hive = Hive(settings.layout())
+        #: Allocated pods that cannot be accounted for, with why, by UID.
+        self.strangers: dict[str, tuple[str, str]] = {}
+        self._proposed: dict[str, _Remembered] = {}
+        self._generation = 0
+
+    # -- the cluster ------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        self._generation += 1
+        self.hive.set_health(node.name, healthy=_is_healthy(node))
+
+    def update_node(self, old: Node, new: Node) -> None:
+        if _is_healthy(old) != _is_healthy(new):
+            self.add_node(new)
+
+    def delete_node(self, node: Node) -> None:
+        self._generation += 1
+        self.hive.set_health(node.name, healthy=False)
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        """Nothing is kept of a pod that waits."""
+
+    def delete_unallocated_pod(self, pod: Pod) -> None:
+        self._proposed.pop(pod.uid, None)
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        self._generation += 1
+        self._proposed.pop(pod.uid, None)
+        if pod.annotation(SPEC) is None:
+            return
+        try:
+            spec, allocation = _spec(pod), _allocation(pod)
+            if spec.group not in self.hive.groups:
+                self._take_quota(pod, spec)
+            self.hive.add_pod(_member(pod), spec, allocation)
+        except UserError as error:
+            self.strangers[pod.uid] = (str(pod.key), str(error))
+
+    def delete_allocated_pod(self, pod: Pod) -> None:
+        self._generation += 1
+        if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
+            self.hive.delete_pod(_member(pod), _spec(pod))
+
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:  # noqa: ARG002 - the plan has them
+        spec = _spec(pod)
+        plan = self._plan(pod, spec)
+        self._generation += 1
+        if plan is None:
+            return
+        self.hive.take_quota(plan.lazily, spec.group)
+        self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
+        self.hive.preempt(plan.group, pod.uid)
+
+    def delete_preempting_pod(self, pod: Pod) -> None:
+        self._generation += 1
+        self.hive.stop_waiting(pod.uid, _spec(pod))
+
+    # -- decisions --------------------------------------------------------------------------------------------
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        try:
+            spec = _spec(pod)
+            decision = decide(self.hive, spec, suggested_nodes, preempting=phase is Phase.PREEMPTING)
+        except UserError as error:
+            raise PodRefused(reason(Code.POD_INVALID, detail=str(error))) from error
+        if isinstance(decision, Refusal):
+            return Wait(_why(decision, spec))
+        if decision.victims:
+            self._proposed[pod.uid] = _Remembered(self._generation, decision, suggested_nodes)
+            return _preemption(decision)
+        return self._bind(decision, spec, suggested_nodes)
+
+    def _bind(self, plan: Plan, spec: PodSpec, offered: SuggestedNodes) -> ScheduleResult:
+        allocation = plan.allocation
+        may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered
+        if allocation.node not in offered and not may_be_elsewhere:
+            return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
+        annotations = bindinfo.write(allocation)
+        if plan.lazily:
+            annotations += ((LAZILY, ",".join(sorted(group.name for group in plan.lazily))),)
+        return Bind(allocation.node, annotations)
+
+    def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
+        """The preemption that was proposed for this pod; worked out again if something has changed since."""
+        known = self._proposed.pop(pod.uid, None)
+        if known is not None and known.generation == self._generation:
+            return known.plan
+        offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
+        decision: Decision = decide(self.hive, spec, offered, preempting=True)
+        return decision if isinstance(decision, Plan) and decision.victims else None
+
+    def _take_quota(self, pod: Pod, spec: PodSpec) -> None:
+        """Lazy preemptions that came with this pod's decision. Only groups that agreed to it can be named."""
+        names = (pod.annotation(LAZILY) or "").split(",")
+        groups = [group for name in names if (group := self.hive.groups.get(name)) is not None]
+        willing = [group for group in groups if group.lazy and group.virtual is not None and group.name != spec.group]
+        self.hive.take_quota(willing, spec.group)
+
+    # -- for people -------------------------------------------------------------------------------------------
+
+    def inspect(self) -> Mapping[str, Any]:
+        return summary(self.hive, self.strangers)
+
+
+def _is_healthy(node: Node) -> bool:
+    return node.ready and not node.unschedulable
+
+
+def _member(pod: Pod) -> Member:
+    return Member(pod.uid, pod.name, pod.node_name)
+
+
+def _spec(pod: Pod) -> PodSpec:
+    return parse_spec(pod.annotation(SPEC) or "", namespace=pod.namespace, name=pod.name)
+
+
+def _allocation(pod: Pod) -> Allocation:
+    text = pod.annotation(bindinfo.BIND_INFO)
+    if not text:
+        raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: Annotation does not exist or is empty")
+    allocation = bindinfo.read(text)
+    if allocation.node != pod.node_name:
+        raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: it names {allocation.node}")
+    return allocation
+
+
+def _why(refusal: Refusal, spec: PodSpec) -> Reason:
+    return reason(_CODES[refusal.kind], group=spec.group, detail=refusal.text)
+
+
+def _preemption(plan: Plan) -> Preempt:
+    victims = sorted(Victim(node, member.uid) for node, members in plan.victims.items() for member in members)
+    names = {member.name for members in plan.victims.values() for member in members}
+    return Preempt(tuple(victims), reason(Code.PREEMPTIBLE, victims=names))

@@ -1,0 +1,142 @@
+"""What is written on a pod with its binding, in the original's annotations, and read back after a restart.
+
+    .../pod-leaf-cell-isolation   0,1,2,3     the pod's devices; containers use it as NVIDIA_VISIBLE_DEVICES
+    .../pod-bind-info             YAML        the same again, and the places of the whole group
+
+Either scheduler reads what the other wrote. What somebody else wrote may be anything: it is a UserError, never a
+fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from algorithm.hived.groups import Allocation, Place
+from algorithm.hived.plainyaml import Plain, load
+from algorithm.hived.podspec import PREFIX, UserError
+
+BIND_INFO = PREFIX + "pod-bind-info"
+ISOLATION = PREFIX + "pod-leaf-cell-isolation"
+
+#: Texts that YAML reads as the text they are.
+_SAFE = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
+_NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE | re.ASCII)
+_OLD_KEYS = {"gpuIsolation": "leafCellIsolation", "physicalGpuIndices": "physicalLeafCellIndices"}
+_GROUP_KEY = "affinityGroupBindInfo:"
+_Places = tuple[tuple[int, tuple[Place, ...]], ...]
+
+
+def write(allocation: Allocation) -> tuple[tuple[str, str], ...]:
+    """The annotations, sorted by name."""
+    devices = "".join(f"- {index}\n" for index in allocation.indices)
+    info = (
+        f"node: {_scalar(allocation.node)}\nleafCellIsolation:\n{devices}"
+        f"cellChain: {_scalar(allocation.chain)}\n{_group_text(allocation.places)}"
+    )
+    return ((BIND_INFO, info), (ISOLATION, ",".join(map(str, allocation.indices))))
+
+
+@lru_cache(maxsize=1024)
+def _group_text(places: _Places) -> str:
+    """The same for every pod of a group."""
+    lines = [_GROUP_KEY]
+    for _, pods in places:
+        lines.append("- podPlacements:")
+        for place in pods:
+            lines += [f"  - physicalNode: {_scalar(place.node)}", "    physicalLeafCellIndices:"]
+            lines += [f"    - {index}" for index in place.indices]
+            lines.append("    preassignedCellTypes:")
+            lines += [f"    - {_scalar(type_)}" for type_ in place.types]
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(text: str) -> str:
+    return text if _SAFE.fullmatch(text) and not _NOT_TEXT.fullmatch(text) else json.dumps(text)
+
+
+def read(text: str) -> Allocation:
+    """What was written. Raises UserError for what is not in that form."""
+    head, key, group = text.partition(_GROUP_KEY)
+    if key and (not head or head.endswith("\n")):
+        # All pods of a group repeat this part.
+        places = _read_group(key + group)
+        fields = _mapping(_load(head), "")
+    else:
+        fields = _mapping(_load(text), "")
+        places = _places(fields.get("affinityGroupBindInfo"))
+    node, indices = _text(fields, "node"), _indices(fields, "leafCellIsolation")
+    own = next((pods for devices, pods in places if devices == len(indices)), ())
+    if not any(place.node == node and place.indices == indices for place in own):
+        raise _wrong(f"its group has no place on {node} with devices {','.join(map(str, indices))}")
+    return Allocation(node, indices, _text(fields, "cellChain"), places)
+
+
+@lru_cache(maxsize=1024)
+def _read_group(text: str) -> _Places:
+    return _places(_mapping(_load(text), "").get("affinityGroupBindInfo"))
+
+
+def _places(loaded: Any) -> _Places:
+    found: dict[int, tuple[Place, ...]] = {}
+    for member in _list(loaded, "affinityGroupBindInfo"):
+        pods = _mapping(member, "affinityGroupBindInfo").get("podPlacements")
+        places = tuple(_place(_mapping(pod, "podPlacements")) for pod in _list(pods, "podPlacements"))
+        sizes = {len(place.indices) for place in places}
+        if len(sizes) != 1 or sizes <= found.keys():
+            raise _wrong("podPlacements: expected pods with the same number of devices, once for each number")
+        found[sizes.pop()] = places
+    return tuple(sorted(found.items()))
+
+
+def _place(fields: Mapping[str, Any]) -> Place:
+    indices = _indices(fields, "physicalLeafCellIndices")
+    types = fields.get("preassignedCellTypes")
+    # Very old ones have no types: it is not known whose quota they took.
+    names = tuple(str(each or "") for each in _list(types, "preassignedCellTypes")) if types else ("",) * len(indices)
+    if len(names) != len(indices):
+        raise _wrong("preassignedCellTypes: expected one for each of physicalLeafCellIndices")
+    return Place(_text(fields, "physicalNode"), indices, names)
+
+
+def _load(text: str) -> Any:
+    try:
+        return load(text)
+    except ValueError as error:
+        raise _wrong(str(error)) from error
+
+
+def _mapping(loaded: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(loaded, dict):
+        raise _wrong(f"{where}: expected a mapping" if where else "expected a mapping with node and leafCellIsolation")
+    return {_OLD_KEYS.get(str(key), str(key)): value for key, value in loaded.items()}
+
+
+def _list(loaded: Any, where: str) -> list[Any]:
+    if not isinstance(loaded, list) or not loaded:
+        raise _wrong(f"{where}: expected a list")
+    return loaded
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str) or not value:
+        raise _wrong(f"{key}: expected a text")
+    return str(value)
+
+
+def _indices(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    found = _list(fields.get(key), key)
+    if not all(isinstance(each, Plain) and each.isascii() and each.isdecimal() for each in found):
+        raise _wrong(f"{key}: expected device numbers")
+    indices = tuple(int(each) for each in found)
+    if len(set(indices)) != len(indices):
+        raise _wrong(f"{key}: a device stands there twice")
+    return indices
+
+
+def _wrong(text: str) -> UserError:
+    return UserError("bind-info", f"Pod annotation {BIND_INFO}: {text}")

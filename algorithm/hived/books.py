@@ -1,0 +1,249 @@
+"""The books of one chain: which hardware is free, how much of it is owed, and what is already known to be missing.
+
+This is what makes tenants safe from each other. *Free* hardware belongs to no preassigned cell; it is listed at the
+highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; give it back
+and it merges with its buddies). Of each level, `total_left` counts what is free or part of something free, `owed`
+what tenants may still ask for. Safety is `total_left >= owed` at every level, always.
+
+If hardware is bad, it may happen that more is owed than is healthy: then somebody's cell is *doomed*, bound to bad
+hardware at once, so that the tenant's own scheduler sees what cannot be had. It is undone as soon as enough is
+healthy again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
+from algorithm.hived.layout import Chain, Tenant
+
+
+class Books:
+    """See the module's text. All counters are by level."""
+
+    def __init__(self, chain: Chain, tenants: Iterable[Tenant]) -> None:
+        self.chain = chain
+        levels = range(1, chain.top + 1)
+        self.free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.free[chain.top].extend(chain.full[chain.top])
+        self.total_left = {level: len(chain.full[level]) for level in levels}
+        self.bad_free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.owed = dict.fromkeys(levels, 0)
+        self.owed_to: dict[str, dict[int, int]] = {}
+        self.doomed: dict[str, dict[int, CellList[PhysicalCell]]] = {}
+        self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
+        for tenant in tenants:
+            if chain.name in tenant.quota:
+                self._enter(tenant)
+
+    def _enter(self, tenant: Tenant) -> None:
+        quota = tenant.quota[self.chain.name]
+        self.owed_to[tenant.name] = {level: quota.get(level, 0) for level in self.owed}
+        self.doomed[tenant.name] = {level: CellList() for level in self.owed}
+        self._preassigned[tenant.name] = tenant.preassigned.get(self.chain.name, {level: [] for level in self.owed})
+        for level, number in quota.items():
+            self.owed[level] += number
+
+    def healthy_free(self, level: int) -> int:
+        return self.total_left[level] - len(self.bad_free[level])
+
+    def is_doomed(self, cell: PhysicalCell, tenant: str) -> bool:
+        return cell in self.doomed[tenant][cell.level]
+
+    # -- preassigned cells ------------------------------------------------------------------------------------
+
+    def allocate(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> bool:
+        """The tenant's preassigned cell, already bound to `cell`, leaves the free hardware. False: safety is broken."""
+        level = cell.level
+        self._owe(tenant, level, -1)
+        self.total_left[level] -= 1
+        highest = self._take_out(cell)
+        safe, above = True, cell.parent
+        for higher in range(level + 1, highest + 1):
+            assert above is not None
+            self.total_left[higher] -= 1
+            safe = safe and self.total_left[higher] >= self.owed[higher]
+            if above.healthy:
+                self._doom(higher)
+            else:
+                self.bad_free[higher].remove(above)
+            above = above.parent
+        if cell.healthy:
+            self._doom(level)
+        else:
+            self._allocate_bad(cell)
+            if not doomed:
+                self._absolve(level)
+        return self._below(cell, -1, doomed=doomed) and safe
+
+    def release(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> None:
+        """The reverse: nobody's any more, merged with its buddies."""
+        level = cell.level
+        self._owe(tenant, level, 1)
+        self.total_left[level] += 1
+        highest = self._put_back(cell)
+        above = cell.parent
+        for higher in range(level + 1, highest + 1):
+            assert above is not None
+            self.total_left[higher] += 1
+            if above.healthy:
+                self._absolve(higher)
+            else:
+                self.bad_free[higher].append(above)
+            above = above.parent
+        if cell.healthy:
+            self._absolve(level)
+        else:
+            self._release_bad(cell)
+            if not doomed:
+                self._doom(level)
+        self._below(cell, 1, doomed=doomed)
+
+    def _owe(self, tenant: str, level: int, number: int) -> None:
+        self.owed_to[tenant][level] += number
+        self.owed[level] += number
+
+    def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> bool:
+        """What is inside the cell comes or goes with it."""
+        safe, number = True, 1
+        for level in range(cell.level - 1, 0, -1):
+            number *= self.chain.levels[level + 1].fanout
+            self.total_left[level] += sign * number
+            safe = safe and self.total_left[level] >= self.owed[level]
+            if not doomed and sign < 0:
+                self._doom(level)
+            elif not doomed:
+                self._absolve(level)
+        return safe
+
+    # -- the free lists ---------------------------------------------------------------------------------------
+
+    def _take_out(self, cell: PhysicalCell) -> int:
+        """Splits what it is part of. The highest level that was touched."""
+        while True:
+            above = cell.parent
+            whole = above is not None and not above.split
+            if above is not None and whole:
+                self.free[cell.level].extend(above.children)
+                above.split = True
+            self.free[cell.level].remove(cell)
+            if above is None or not whole:
+                return cell.level
+            cell = above
+
+    def _put_back(self, cell: PhysicalCell) -> int:
+        """Merges it with its buddies, if all are free. The level at which it is listed now."""
+        while True:
+            above, free = cell.parent, self.free[cell.level]
+            if above is None or any(buddy is not cell and buddy not in free for buddy in above.children):
+                free.append(cell)
+                return cell.level
+            for buddy in above.children:
+                if buddy is not cell:
+                    free.remove(buddy)
+            above.split = False
+            cell = above
+
+    def is_free(self, cell: PhysicalCell) -> bool:
+        """Whether it is listed as free, or part of something that is."""
+        here: PhysicalCell | None = cell
+        while here is not None:
+            if here.virtual is not None or here.split:
+                return False
+            if here.parent is None or here.parent.split:
+                return True
+            here = here.parent
+        return False
+
+    # -- bad hardware -----------------------------------------------------------------------------------------
+
+    def _allocate_bad(self, cell: PhysicalCell) -> None:
+        """The tenant sees what is bad in its cell: bad parts are bound, each to some virtual part."""
+        self.bad_free[cell.level].remove(cell)
+        for child in cell.children:
+            if not child.healthy:
+                if child.virtual is None:
+                    self._show(child)
+                self._allocate_bad(child)
+
+    def _release_bad(self, cell: PhysicalCell) -> None:
+        self.bad_free[cell.level].append(cell)
+        if cell.virtual is not None:
+            unpair(cell)
+        for child in cell.children:
+            if not child.healthy:
+                self._release_bad(child)
+
+    @staticmethod
+    def _show(cell: PhysicalCell) -> None:
+        """Binds a bad part to the first virtual part that is no hardware in particular yet."""
+        assert cell.parent is not None
+        assert cell.parent.virtual is not None
+        pair(cell, next(each for each in cell.parent.virtual.children if each.physical is None))
+
+    def turned_bad(self, cell: PhysicalCell) -> None:
+        """The cell is marked bad, and so are its ancestors."""
+        if self.is_free(cell):
+            self.bad_free[cell.level].append(cell)
+            self._doom(cell.level)
+        elif cell.virtual is None and not cell.split:
+            self._show(cell)
+
+    def turned_healthy(self, cell: PhysicalCell) -> None:
+        """The cell is marked healthy; its ancestors follow."""
+        if self.is_free(cell):
+            self.bad_free[cell.level].remove(cell)
+            self._absolve(cell.level)
+        elif cell.virtual is not None and not cell.pinned and cell.priority < 0:
+            # It was bound only in order to be shown as bad.
+            virtual = unpair(cell)
+            if virtual.is_preassigned:
+                self.doomed[virtual.tenant][cell.level].remove(cell)
+                self.release(cell, virtual.tenant, doomed=True)
+
+    def _doom(self, level: int) -> None:
+        """Binds bad hardware to those who will not get healthy hardware in any case."""
+        if self.owed[level] <= self.healthy_free(level):
+            return
+        for tenant, owed in self.owed_to.items():
+            # Nothing bad is left where a promise was broken by a changed configuration.
+            while owed[level] > self.healthy_free(level) and self.bad_free[level]:
+                cell = self.bad_free[level][0]
+                virtual = next(each for each in self._preassigned[tenant][level] if each.physical is None)
+                pair(cell, virtual)
+                self.doomed[tenant][level].append(cell)
+                self.allocate(cell, tenant, doomed=True)
+
+    def _absolve(self, level: int) -> None:
+        """The reverse, as far as there is healthy hardware again. What somebody runs on stays."""
+        for tenant, doomed in self.doomed.items():
+            while self.owed_to[tenant][level] < self.healthy_free(level):
+                cell = next((each for each in doomed[level] if not _in_use(each)), None)
+                if cell is None:
+                    break
+                self.pardon(cell)
+
+    def pardon(self, cell: PhysicalCell) -> None:
+        """A doomed cell that nobody uses is free again, bad as it is."""
+        tenant = unpair(cell).tenant
+        self.doomed[tenant][cell.level].remove(cell)
+        self.release(cell, tenant, doomed=True)
+
+    def can_be_pardoned(self, cell: PhysicalCell) -> bool:
+        virtual = cell.virtual
+        return (
+            virtual is not None
+            and virtual.is_preassigned
+            and cell in self.doomed[virtual.tenant][cell.level]
+            and not _in_use(cell)
+        )
+
+    def settle(self) -> None:
+        """Dooms what has to be doomed, at every level."""
+        for level in self.owed:
+            self._doom(level)
+
+
+def _in_use(cell: PhysicalCell) -> bool:
+    """Whether a guaranteed pod runs there."""
+    return cell.virtual is not None and cell.virtual.priority >= 0

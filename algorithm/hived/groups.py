@@ -1,0 +1,122 @@
+"""Affinity groups: gangs, with the place of every member, whether its pod is there yet or not.
+
+(none) --- first pod allocated --------------------------------> ALLOCATED --- last pod deleted ---> (none)
+   |                                                             ^     |  ^
+   +--- preemption taken ---> PREEMPTING --- first pod placed ---+     |  | preemptor cancelled
+                                  |                    a higher one    v  |
+                                  +--- cancelled ---> (none)      BEING_PREEMPTED --- last pod deleted ---> (none)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from algorithm.hived.cells import PhysicalCell, VirtualCell
+
+
+class GroupState(StrEnum):
+    ALLOCATED = "Allocated"
+    PREEMPTING = "Preempting"
+    BEING_PREEMPTED = "BeingPreempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one pod of a group runs: machine, device numbers, and for each device the type of the preassigned cell.
+
+    An empty type: the device is used opportunistically.
+    """
+
+    node: str
+    indices: tuple[int, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What is written on an allocated pod: its own place, and those of its whole group by devices per pod."""
+
+    node: str
+    indices: tuple[int, ...]
+    chain: str
+    places: tuple[tuple[int, tuple[Place, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod that has a place: its UID, and the node it is on."""
+
+    uid: str
+    name: str
+    node: str
+
+
+#: By devices per pod: for each pod its devices, None where a device is no longer configured.
+Physical = dict[int, list[list[PhysicalCell | None]]]
+Virtual = dict[int, list[list[VirtualCell | None]]]
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """`pods` maps devices per pod to the number of such pods. Without `virtual` it runs opportunistically."""
+
+    name: str
+    tenant: str
+    priority: int
+    pods: dict[int, int]
+    pinned_id: str
+    lazy: bool
+    ignores_offer: bool
+    state: GroupState
+    physical: Physical
+    virtual: Virtual | None
+    chain: str
+    #: What is written on its pods, by devices per pod; also of devices that are no longer configured.
+    written: dict[int, tuple[Place, ...]] = field(default_factory=dict)
+    slots: dict[int, list[Member | None]] = field(default_factory=dict)
+    preempting: dict[str, None] = field(default_factory=dict)
+    #: Who made it opportunistic; empty if nobody did.
+    lazily_preempted_by: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.slots:
+            self.slots = {devices: [None] * len(places) for devices, places in self.physical.items()}
+
+    @property
+    def places(self) -> dict[int, tuple[Place, ...]]:
+        """What is to be written on its next pod."""
+        if not self.written:
+            self.written = {
+                devices: tuple(self._place(devices, n) for n in range(len(pods)))
+                for devices, pods in self.physical.items()
+            }
+        if self.virtual is not None:
+            return self.written
+        return {devices: tuple(_unpromised(place) for place in places) for devices, places in self.written.items()}
+
+    def _place(self, devices: int, number: int) -> Place:
+        leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
+        promised = [] if self.virtual is None else [cell for cell in self.virtual[devices][number] if cell is not None]
+        types = tuple(cell.root.type for cell in promised) or ("",) * len(leafs)
+        return Place(leafs[0].nodes[0], tuple(leaf.indices[0] for leaf in leafs), types)
+
+    def members(self) -> Iterator[Member]:
+        return (member for slots in self.slots.values() for member in slots if member is not None)
+
+    def leafs(self) -> Iterator[tuple[PhysicalCell, VirtualCell | None]]:
+        """Every device that is still configured, with its virtual one."""
+        for devices, pods in self.physical.items():
+            for number, leafs in enumerate(pods):
+                for index, leaf in enumerate(leafs):
+                    if leaf is not None:
+                        yield leaf, None if self.virtual is None else self.virtual[devices][number][index]
+
+    def free_slot(self, devices: int) -> int | None:
+        slots = self.slots.get(devices, ())
+        return next((index for index, member in enumerate(slots) if member is None), None)
+
+
+def _unpromised(place: Place) -> Place:
+    return Place(place.node, place.indices, ("",) * len(place.types))

@@ -1,0 +1,437 @@
+"""The hive: all cells, books and groups of a cluster, and what changes them.
+
+Decisions are in `planner.py`; this holds them true. Nodes and pods come in any order at any time, also those of a
+configuration that is no longer, and books and cells always agree with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from algorithm.hived.books import Books
+from algorithm.hived.cells import (
+    FREE,
+    OPPORTUNISTIC,
+    CellState,
+    PhysicalCell,
+    VirtualCell,
+    bind_upwards,
+    pair,
+    unbind_upwards,
+)
+from algorithm.hived.groups import Allocation, Group, GroupState, Member, Physical, Virtual
+from algorithm.hived.layout import Chain, Layout, VirtualLevels
+from algorithm.hived.nodelist import NodeList, schedulable_nodes
+from algorithm.hived.podspec import PodSpec, UserError
+
+
+class Hive:
+    """See the module's text. A new hive believes all machines bad until they are announced."""
+
+    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None) -> None:
+        self.layout = layout
+        #: Chains of a device type in the order in which they are tried.
+        self.chains_of = chains_of or layout.chains_of
+        self.books = {name: Books(chain, layout.tenants.values()) for name, chain in layout.chains.items()}
+        self.groups: dict[str, Group] = {}
+        self.nodes: dict[tuple[str, str], NodeList] = {}
+        self.pinned_nodes: dict[tuple[str, str], NodeList] = {}
+        self.open_nodes: dict[str, NodeList] = {}
+        self._list_nodes()
+        self._bind_pinned()
+        for machine in layout.machines:
+            self.set_health(machine, healthy=False)
+
+    def _list_nodes(self) -> None:
+        chains = self.layout.chains
+        for name, chain in chains.items():
+            self.open_nodes[name] = NodeList(
+                schedulable_nodes(chain.full, chain.machine_level), packs_across_priorities=False
+            )
+        for tenant in self.layout.tenants.values():
+            for name, full in tenant.full.items():
+                self.nodes[tenant.name, name] = _virtual_nodes(full, chains[name])
+            for pinned_id, full in tenant.pinned.items():
+                chain = chains[self.layout.pinned[pinned_id].chain]
+                self.pinned_nodes[tenant.name, pinned_id] = _virtual_nodes(full, chain)
+
+    def _bind_pinned(self) -> None:
+        for tenant in self.layout.tenants.values():
+            for pinned_id, full in tenant.pinned.items():
+                physical = self.layout.pinned[pinned_id]
+                pair(physical, full[physical.level][0])
+                self.books[physical.chain].allocate(physical, tenant.name)
+
+    # -- health -----------------------------------------------------------------------------------------------
+
+    def set_health(self, machine: str, *, healthy: bool) -> None:
+        """A machine turned healthy or bad. One that is not configured has no devices and changes nothing."""
+        for leaf in self.layout.machines.get(machine, ()):
+            if healthy:
+                self._turn_healthy(leaf)
+            else:
+                self._turn_bad(leaf)
+
+    def _turn_bad(self, cell: PhysicalCell) -> None:
+        if not cell.healthy:
+            return
+        if cell.parent is not None:
+            self._turn_bad(cell.parent)
+        self._mark(cell, healthy=False)
+        self.books[cell.chain].turned_bad(cell)
+
+    def _turn_healthy(self, cell: PhysicalCell) -> None:
+        here: PhysicalCell | None = cell
+        while here is not None and not here.healthy and all(child.healthy for child in here.children):
+            self._mark(here, healthy=True)
+            self.books[here.chain].turned_healthy(here)
+            here = here.parent
+
+    @staticmethod
+    def _mark(cell: PhysicalCell, *, healthy: bool) -> None:
+        cell.healthy = healthy
+        for each in (cell, cell.virtual):
+            if each is not None and each.listed is not None:
+                each.listed.touch(each)
+
+    # -- devices ----------------------------------------------------------------------------------------------
+
+    def hold(self, device: PhysicalCell, virtual: VirtualCell | None, priority: int, tenant: str) -> bool:
+        """A free device is held with this priority, as that virtual one, or opportunistically.
+
+        False: safety is broken.
+        """
+        if virtual is None:
+            device.take(OPPORTUNISTIC)
+            device.tenant = tenant
+            return True
+        virtual.take(priority)
+        device.take(priority)
+        if device.virtual is not None:
+            return True
+        preassigned = virtual.root.physical is None
+        bind_upwards(device, virtual)
+        if not preassigned:
+            return True
+        assert virtual.root.physical is not None
+        return self.books[device.chain].allocate(virtual.root.physical, tenant)
+
+    def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
+        """The reverse. `virtual` is what it was held as."""
+        device.give_back()
+        if virtual is None:
+            device.tenant = ""
+            return
+        virtual.give_back()
+        root = virtual.root.physical
+        assert root is not None
+        if device.healthy:
+            unbind_upwards(device)
+        books = self.books[device.chain]
+        if not root.pinned and virtual.root.priority < 0 and not books.is_doomed(root, virtual.tenant):
+            books.release(root, virtual.tenant)
+
+    # -- groups -----------------------------------------------------------------------------------------------
+
+    def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
+        """Lazy preemption: the group keeps its devices, but no longer its quota. What its devices were held as."""
+        old = group.virtual
+        for device, virtual in list(group.leafs()):
+            if virtual is not None:
+                self.let_go(device, virtual)
+                self.hold(device, None, OPPORTUNISTIC, group.tenant)
+        group.virtual = None
+        group.lazily_preempted_by = preemptor
+        return old
+
+    def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
+        """The reverse of a lazy preemption that came to nothing."""
+        group.virtual = virtual
+        group.lazily_preempted_by = ""
+        for device, cell in list(group.leafs()):
+            if cell is not None:
+                self.let_go(device, None)
+                self.hold(device, cell, group.priority, group.tenant)
+
+    def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
+        """A plan that preempts these groups lazily is taken."""
+        for group in groups:
+            self.make_opportunistic(group, preemptor)
+
+    def overtake(self, groups: Iterable[Group]) -> None:
+        """These preemptions are over, a more important one needs what they wait for."""
+        for group in groups:
+            if self.groups.get(group.name) is group:
+                self.cancel(group)
+
+    def preempt(self, group: Group, uid: str, replaces: Group | None = None) -> None:
+        """A plan with victims is taken, for this pod of the group."""
+        if replaces is not None and self.groups.get(replaces.name) is replaces:
+            self.cancel(replaces)
+        if self.groups.get(group.name) is not group:
+            self.reserve(group)
+        group.preempting[uid] = None
+
+    def reserve(self, group: Group) -> None:
+        """The group preempts: its devices are its own already, though others may still use them."""
+        held = _Held()
+        for device, virtual in list(group.leafs()):
+            victim = device.group
+            if victim is not None:
+                self.let_go(device, held.by(victim, device))
+                victim.state = GroupState.BEING_PREEMPTED
+            self.hold(device, virtual, group.priority, group.tenant)
+            device.reserver = group
+            device.set_state(CellState.RESERVED if victim is None else CellState.RESERVING)
+        self.groups[group.name] = group
+
+    def cancel(self, group: Group) -> None:
+        """A preempting group gives up; its victims have their devices back."""
+        held = _Held()
+        for device, virtual in list(group.leafs()):
+            self.let_go(device, virtual)
+            device.reserver = None
+            victim = device.group
+            if victim is None:
+                device.set_state(CellState.FREE)
+                continue
+            self.hold(device, held.by(victim, device), victim.priority, victim.tenant)
+            device.set_state(CellState.USED)
+        for victim in held.groups():
+            if not any(device.reserver for device, _ in victim.leafs()):
+                victim.state = GroupState.ALLOCATED
+        del self.groups[group.name]
+
+    def end(self, group: Group) -> None:
+        """The last pod of an allocated group is gone."""
+        for device, virtual in list(group.leafs()):
+            device.group = None
+            if device.reserver is not None:
+                device.set_state(CellState.RESERVED)
+            else:
+                self.let_go(device, virtual)
+                device.set_state(CellState.FREE)
+        del self.groups[group.name]
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def add_pod(self, member: Member, spec: PodSpec, allocation: Allocation) -> None:
+        """A pod is allocated, just now or before a restart: `allocation` is what was written on it.
+
+        Raises UserError, and changes nothing, if its group has no such place.
+        """
+        group = self.groups.get(spec.group)
+        if group is None:
+            group = self._recover(spec, allocation)
+        slot = _slot_of(group, allocation)
+        if slot is None:
+            text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
+            raise UserError("bind-info", text)
+        if group.state is GroupState.PREEMPTING:
+            self._arrive(group)
+        group.slots[len(allocation.indices)][slot] = member
+
+    def delete_pod(self, member: Member, spec: PodSpec) -> None:
+        """An allocated pod is gone. Its group ends with the last one."""
+        group = self.groups.get(spec.group)
+        if group is None:
+            return
+        for slots in group.slots.values():
+            for index, each in enumerate(slots):
+                if each is not None and each.uid == member.uid:
+                    slots[index] = None
+        if group.state is not GroupState.PREEMPTING and not any(group.members()):
+            self.end(group)
+
+    def stop_waiting(self, uid: str, spec: PodSpec) -> None:
+        """A pod that is not allocated is gone. A preemption ends with the last pod that waits for it."""
+        group = self.groups.get(spec.group)
+        if group is not None and group.state is GroupState.PREEMPTING and uid in group.preempting:
+            del group.preempting[uid]
+            if not group.preempting:
+                self.cancel(group)
+
+    def _arrive(self, group: Group) -> None:
+        """The first pod of a preempting group is placed: all victims are gone."""
+        group.state = GroupState.ALLOCATED
+        group.preempting = {}
+        for device, _ in group.leafs():
+            device.reserver = None
+            device.group = group
+            device.set_state(CellState.USED)
+
+    def _recover(self, spec: PodSpec, allocation: Allocation) -> Group:
+        """The group as it is written on its pod, as far as its devices and its quota still exist."""
+        group = Group(
+            name=spec.group,
+            tenant=spec.tenant,
+            priority=spec.priority,
+            pods=dict(spec.pods),
+            pinned_id=spec.pinned_id,
+            lazy=spec.lazy,
+            ignores_offer=spec.ignores_offer,
+            state=GroupState.ALLOCATED,
+            physical={},
+            virtual=None,
+            chain=allocation.chain,
+            written=dict(allocation.places),
+        )
+        keeps = True
+        virtual: Virtual = {}
+        physical: Physical = {}
+        for devices, places in allocation.places:
+            physical[devices] = [[None] * len(place.indices) for place in places]
+            virtual[devices] = [[None] * len(place.indices) for place in places]
+            for number, place in enumerate(places):
+                for index, (device_index, type_) in enumerate(zip(place.indices, place.types, strict=True)):
+                    device = self._find(allocation.chain, place.node, device_index)
+                    if device is None or device.group is not None:
+                        continue
+                    self._yield_reservation(device)
+                    cell = self._virtual_for(device, spec, type_, spec.group) if type_ and keeps else None
+                    keeps = keeps and (cell is not None or not type_)
+                    safe = self.hold(device, cell, spec.priority, spec.tenant)
+                    keeps = keeps and safe
+                    physical[devices][number][index] = device
+                    virtual[devices][number][index] = cell
+                    device.group = group
+                    device.set_state(CellState.USED)
+        group.physical = physical
+        group.slots = {devices: [None] * len(places) for devices, places in allocation.places}
+        if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
+            group.virtual = virtual
+            if not keeps:
+                self.make_opportunistic(group, group.name)
+        self.groups[group.name] = group
+        for books in self.books.values():
+            books.settle()
+        return group
+
+    def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
+        for name in (chain, *self.layout.chains):
+            device = self.layout.devices.get((name, node, index))
+            if device is not None:
+                return device
+        return None
+
+    def _yield_reservation(self, device: PhysicalCell) -> None:
+        """Somebody is placed on what a preemptor had reserved: that preemption is over."""
+        if device.reserver is not None:
+            self.cancel(device.reserver)
+
+    # -- recovering quota -------------------------------------------------------------------------------------
+
+    def _virtual_for(self, device: PhysicalCell, spec: PodSpec, type_: str, group: str) -> VirtualCell | None:
+        """The virtual device that this one is for the tenant, below a preassigned cell of that type.
+
+        None if the tenant is not promised such a cell any more, or others are in the way.
+        """
+        level = self.layout.chains[device.chain].level_of(type_)
+        tenant = self.layout.tenants.get(spec.tenant)
+        if level is None or tenant is None or level < device.level:
+            return None
+        if spec.pinned_id:
+            preassigned = tenant.pinned.get(spec.pinned_id, {}).get(level, [])
+        else:
+            preassigned = tenant.preassigned.get(device.chain, {}).get(level, [])
+        hardware = device
+        while hardware.level < level:
+            assert hardware.parent is not None
+            hardware = hardware.parent
+        root = self._root_for(hardware, preassigned, spec, group)
+        return None if root is None else self._descend(device, hardware, root, spec.priority)
+
+    def _root_for(
+        self, hardware: PhysicalCell, preassigned: Sequence[VirtualCell], spec: PodSpec, group: str
+    ) -> VirtualCell | None:
+        """The preassigned cell that this hardware is or becomes."""
+        if hardware.virtual in preassigned:
+            return hardware.virtual
+        books = self.books[hardware.chain]
+        if hardware.pinned or not self._freed(hardware, books):
+            return None
+        root = _lowest(preassigned, spec.priority)
+        if root is None:
+            return None
+        if root.physical is not None:
+            # Its quota is needed here: whoever has it goes on without (possible after a reconfiguration).
+            for user in _users(root):
+                self.make_opportunistic(user, group)
+            if root.physical is not None and books.can_be_pardoned(root.physical):
+                books.pardon(root.physical)
+        return root if root.physical is None else None
+
+    def _freed(self, hardware: PhysicalCell, books: Books) -> bool:
+        """Whether the hardware is nobody's, once what was only doomed around it and in it is pardoned."""
+        here: PhysicalCell | None = hardware
+        while here is not None:
+            if books.can_be_pardoned(here):
+                books.pardon(here)
+            here = here.parent
+        for cell in list(hardware.walk()) if hardware.split else ():
+            assert isinstance(cell, PhysicalCell)
+            if books.can_be_pardoned(cell):
+                books.pardon(cell)
+        return books.is_free(hardware)
+
+    def _descend(
+        self, cell: PhysicalCell, hardware: PhysicalCell, root: VirtualCell, priority: int
+    ) -> VirtualCell | None:
+        if cell is hardware:
+            return root
+        if cell.virtual is not None:
+            return cell.virtual
+        assert cell.parent is not None
+        above = self._descend(cell.parent, hardware, root, priority)
+        return None if above is None else _lowest(above.children, priority)
+
+
+def _users(root: VirtualCell) -> list[Group]:
+    """Groups that hold devices of this preassigned cell."""
+    found: dict[Group, None] = {}
+    for leaf in root.walk():
+        device = leaf.physical if isinstance(leaf, VirtualCell) and leaf.level == 1 else None
+        if device is not None and device.group is not None and device.group.virtual is not None:
+            found[device.group] = None
+    return list(found)
+
+
+def _lowest(cells: Iterable[VirtualCell], priority: int) -> VirtualCell | None:
+    """A free cell, or else the one of the lowest priority below this one; the first of equals."""
+    best: VirtualCell | None = None
+    for cell in cells:
+        if cell.priority == FREE and cell.physical is None:
+            return cell
+        if cell.priority < priority and (best is None or cell.priority < best.priority):
+            best = cell
+    return best
+
+
+def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
+    return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
+
+
+class _Held:
+    """What the devices of groups are held as."""
+
+    def __init__(self) -> None:
+        self._known: dict[Group, dict[PhysicalCell, VirtualCell | None]] = {}
+
+    def by(self, group: Group, device: PhysicalCell) -> VirtualCell | None:
+        if group not in self._known:
+            self._known[group] = dict(group.leafs())
+        return self._known[group][device]
+
+    def groups(self) -> Iterable[Group]:
+        return self._known
+
+
+def _slot_of(group: Group, allocation: Allocation) -> int | None:
+    """Which of its group's places is the pod's own: node and first device tell."""
+    own = (allocation.node, allocation.indices[0])
+    devices = len(allocation.indices)
+    slots = group.slots.get(devices, [])
+    for index, place in enumerate(group.places.get(devices, ())):
+        if (place.node, place.indices[0]) == own:
+            return index if slots[index] is None else None
+    return None

@@ -1,0 +1,138 @@
+"""The machines on which a gang can be placed, kept in the order in which they are tried.
+
+Machines are tried healthy first, offered first, then the most used; among equals the order of the last time counts,
+as in the original, which sorts the same list in place at every request. Here the list is a row of buckets: machines
+that moved since the last time are put before or behind those that were in their new bucket already, which is what a
+stable sort would do. So a request costs what changed, and full machines are passed over a bucket at a time.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from algorithm.hived.cells import OPPORTUNISTIC, Cell, PhysicalCell, VirtualCell
+from algorithm.hived.request import Offered
+
+#: Bad, not offered, less used, more used by higher priorities: each is tried later.
+_Key = tuple[bool, bool, int, int]
+
+
+class NodeList:
+    """Cells that are machines, or parts of one that a tenant was promised by themselves."""
+
+    __slots__ = ("_buckets", "_changed", "_key_of", "_keys", "_packs", "_rank", "_unoffered", "uniform")
+
+    def __init__(self, cells: list[PhysicalCell] | list[VirtualCell], *, packs_across_priorities: bool) -> None:
+        self._packs = packs_across_priorities
+        #: Whether all have the same number of devices: then those of a bucket have the same number free.
+        self.uniform = len({cell.leafs for cell in cells}) <= 1
+        self._buckets: dict[_Key, OrderedDict[Cell, None]] = {}
+        self._keys: list[_Key] = []
+        self._key_of: dict[Cell, _Key] = {}
+        self._changed: dict[Cell, None] = {}
+        self._unoffered: dict[Cell, None] = {}
+        #: Within a bucket, order is that of the OrderedDict; ranks compare machines across and within buckets.
+        self._rank: dict[Cell, int] = {}
+        for cell in cells:
+            cell.listed = self
+            self._put(cell, self._key(cell, offered=True), last=True)
+
+    def touch(self, cell: Cell) -> None:
+        """Something changed by which it is ordered."""
+        self._changed[cell] = None
+
+    def _key(self, cell: Cell, *, offered: bool) -> _Key:
+        healthy = cell.healthy  # type: ignore[attr-defined]
+        if self._packs:
+            return (not healthy, not offered, -cell.used_total, 0)
+        same = cell.used.get(OPPORTUNISTIC, 0)
+        return (not healthy, not offered, -same, cell.used_total - same)
+
+    # -- sorting ----------------------------------------------------------------------------------------------
+
+    def arrange(self, offered: Offered) -> None:
+        """Sorts for a request. `offered` decides which machines come first, unless the request ignores it."""
+        unoffered = self._missing(offered)
+        stale = dict.fromkeys([*self._changed, *self._unoffered, *unoffered])
+        self._changed, self._unoffered = {}, unoffered
+        moved = []
+        for cell in stale:
+            old, new = self._key_of[cell], self._key(cell, offered=cell not in unoffered)
+            if old != new:
+                moved.append((old, self._rank[cell], new, cell))
+        if not moved:
+            return
+        moved.sort(key=lambda each: each[:2])
+        for old, _, _, cell in moved:
+            del self._buckets[old][cell]
+        # A stable sort: those that come from earlier buckets stand before, those from later ones behind.
+        for old, _, new, cell in reversed(moved):
+            if old < new:
+                self._put(cell, new, last=False)
+        for old, _, new, cell in moved:
+            if old > new:
+                self._put(cell, new, last=True)
+
+    def _put(self, cell: Cell, key: _Key, *, last: bool) -> None:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = OrderedDict()
+            insort(self._keys, key)
+        self._key_of[cell] = key
+        if not bucket:
+            self._rank[cell] = 0
+        elif last:
+            self._rank[cell] = self._rank[next(reversed(bucket))] + 1
+        else:
+            self._rank[cell] = self._rank[next(iter(bucket))] - 1
+        bucket[cell] = None
+        if not last:
+            bucket.move_to_end(cell, last=False)
+
+    def _missing(self, offered: Offered) -> dict[Cell, None]:
+        """Machines that are not offered. A virtual one that is no hardware yet counts as offered."""
+        if offered.ignored:
+            return {}
+        return {cell: None for cell in self._key_of if not _is_offered(cell, offered)}
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def candidates(self, priority: int, least: int) -> Iterator[tuple[Cell, int, bool, bool]]:
+        """In order: machine, devices free for this priority (`least` or more), whether healthy, whether offered.
+
+        Machines with less than `least` free are left out; nothing is ever placed on them, and as pods are placed in
+        ascending order, nothing later is either.
+        """
+        for key in self._keys:
+            bucket = self._buckets[key]
+            if not bucket:
+                continue
+            bad, unoffered = key[0], key[1]
+            if priority == OPPORTUNISTIC and self.uniform:
+                first = next(iter(bucket))
+                free = first.leafs - first.used_total
+                if free >= least:
+                    for cell in bucket:
+                        yield cell, free, not bad, not unoffered
+                continue
+            for cell in bucket:
+                free = cell.free_for(priority)
+                if free >= least:
+                    yield cell, free, not bad, not unoffered
+
+
+def _is_offered(cell: Cell, offered: Offered) -> bool:
+    physical = cell if isinstance(cell, PhysicalCell) else cell.physical  # type: ignore[attr-defined]
+    return physical is None or physical.nodes[0] in offered
+
+
+def schedulable_nodes(
+    full: dict[int, list[VirtualCell]] | dict[int, list[PhysicalCell]], machine_level: int
+) -> list[VirtualCell] | list[PhysicalCell]:
+    """Machines first, then level by level what is smaller than a machine and part of none of these."""
+    found = list(full.get(machine_level, ()))
+    for level in range(machine_level - 1, 0, -1):
+        found += [cell for cell in full.get(level, ()) if cell.parent is None]
+    return found  # type: ignore[return-value]

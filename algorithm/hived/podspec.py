@@ -1,0 +1,187 @@
+"""What a pod says it wants, in the original's annotation, and how its author is told that it is wrong.
+
+Old clients wrote `gpuType` and so on; both spellings of a key are read (the original replaced the words anywhere in
+the text, in names too). Texts that are the same for a whole gang are read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
+from algorithm.hived.plainyaml import Plain, load
+
+PREFIX = "hivedscheduler.microsoft.com/"
+SPEC = PREFIX + "pod-scheduling-spec"
+
+_OLD_KEYS = {"gpuType": "leafCellType", "gpuNumber": "leafCellNumber"}
+_TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
+_FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
+_INTEGER = re.compile(r"[-+]?[0-9][0-9_]*(?:\.0*)?", re.ASCII)
+_MAX_INT32 = 2**31 - 1
+
+
+class UserError(Exception):
+    """What the pod's author did wrong. `kind` is a short name of it, for programs."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """`pods` maps devices per pod to the number of pods of the whole group, smallest first.
+
+    An empty `leaf_type` is any.
+    """
+
+    tenant: str
+    priority: int
+    pinned_id: str
+    leaf_type: str
+    leafs: int
+    lazy: bool
+    ignores_offer: bool
+    group: str
+    pods: tuple[tuple[int, int], ...]
+
+
+def parse_spec(text: str, *, namespace: str, name: str) -> PodSpec:
+    """The pod's wish. Raises UserError."""
+    if not text:
+        raise _wrong("missing", "Annotation does not exist or is empty")
+    spec = _parse(text)
+    return spec if spec.group else _alone(spec, f"{namespace}/{name}")
+
+
+def _alone(spec: PodSpec, group: str) -> PodSpec:
+    return PodSpec(
+        spec.tenant,
+        spec.priority,
+        spec.pinned_id,
+        spec.leaf_type,
+        spec.leafs,
+        spec.lazy,
+        spec.ignores_offer,
+        group,
+        ((spec.leafs, 1),),
+    )
+
+
+def _wrong(kind: str, text: str) -> UserError:
+    return UserError(f"spec-{kind}", f"Pod annotation {SPEC}: {text}")
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> PodSpec:
+    """The wish, with an empty group name if the pod is alone. Rules are checked in the original's order."""
+    fields = _Fields(_loaded(text), "")
+    tenant = fields.text("virtualCluster")
+    priority = fields.number("priority")
+    leafs = fields.number("leafCellNumber")
+    group = fields.section("affinityGroup")
+    members = [] if group is None else list(group.sections("members"))
+    counts = [(member.number("leafCellNumber"), member.number("podNumber")) for member in members]
+    group_name = "" if group is None else group.text("name")
+    if not tenant:
+        raise _wrong("vc-empty", "VirtualCluster is empty")
+    if priority < OPPORTUNISTIC:
+        raise _wrong("priority-low", f"Priority is less than {OPPORTUNISTIC}")
+    if priority > MAX_PRIORITY:
+        raise _wrong("priority-high", f"Priority is greater than {MAX_PRIORITY}")
+    if leafs <= 0:
+        raise _wrong("leafnumber", "LeafCellNumber is non-positive")
+    if group is not None:
+        _check_group(group_name, counts, leafs)
+    pods: dict[int, int] = {}
+    for devices, number in sorted(counts):
+        pods[devices] = pods.get(devices, 0) + number
+    return PodSpec(
+        tenant,
+        priority,
+        fields.text("pinnedCellId"),
+        fields.text("leafCellType"),
+        leafs,
+        fields.flag("lazyPreemptionEnable", default=False),
+        fields.flag("ignoreK8sSuggestedNodes", default=True),
+        group_name,
+        tuple(pods.items()),
+    )
+
+
+def _check_group(name: str, counts: list[tuple[int, int]], leafs: int) -> None:
+    if not name:
+        raise _wrong("group-name-empty", "AffinityGroup.Name is empty")
+    for devices, number in counts:
+        if number <= 0:
+            raise _wrong("member-podnumber", "AffinityGroup.Members has non-positive PodNumber")
+        if devices <= 0:
+            raise _wrong("member-leafnumber", "AffinityGroup.Members has non-positive LeafCellNumber")
+    if leafs not in {devices for devices, _ in counts}:
+        raise _wrong("pod-not-in-group", "AffinityGroup.Members does not contains current Pod")
+
+
+def _loaded(text: str) -> Mapping[str, Any]:
+    try:
+        loaded = load(text)
+    except ValueError as error:
+        raise _wrong("yaml", str(error)) from error
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise _wrong("yaml", "expected a mapping with virtualCluster, leafCellNumber and so on")
+    return loaded
+
+
+class _Fields:
+    """A mapping of texts, read by kind. `where` is its path, for messages."""
+
+    def __init__(self, fields: Mapping[str, Any], where: str) -> None:
+        self._fields = {_OLD_KEYS.get(key, key): value for key, value in fields.items()}
+        self._where = where
+
+    def text(self, key: str) -> str:
+        value = self._fields.get(key)
+        if value is not None and not isinstance(value, str):
+            raise _wrong("yaml", f"{self._where}{key}: expected a text")
+        return "" if value is None else str(value)
+
+    def number(self, key: str) -> int:
+        value = self._fields.get(key)
+        if value is None:
+            return 0
+        if not isinstance(value, Plain) or not _INTEGER.fullmatch(value):
+            raise _wrong("yaml", f"{self._where}{key}: expected a whole number, not {str(value)[:40]!r}")
+        number = int(value.partition(".")[0].replace("_", ""))
+        if abs(number) > _MAX_INT32:
+            raise _wrong("yaml", f"{self._where}{key}: {value[:40]} is too large")
+        return number
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self._fields.get(key)
+        if value is None:
+            return default
+        if isinstance(value, Plain) and value in _TRUE | _FALSE:
+            return value in _TRUE
+        raise _wrong("yaml", f"{self._where}{key}: expected true or false, not {str(value)[:40]!r}")
+
+    def section(self, key: str) -> _Fields | None:
+        value = self._fields.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise _wrong("yaml", f"{self._where}{key}: expected a mapping")
+        return _Fields(value, f"{self._where}{key}.")
+
+    def sections(self, key: str) -> list[_Fields]:
+        value = self._fields.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise _wrong("yaml", f"{self._where}{key}: expected a list of mappings")
+        return [_Fields(each, f"{self._where}{key}[{index}].") for index, each in enumerate(value)]

@@ -1,0 +1,54 @@
+"""What an operator configures: the original's file, and a few choices of our own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from algorithm.hived.config import HivedConfig, HivedConfigError, without_server_keys, without_unknown
+from algorithm.hived.layout import Layout, build
+
+_OWN = ("lax", "bindUnoffered")
+
+
+class HivedSettings(HivedConfig):
+    """Settings of the algorithm `hived`: `physicalCluster` and `virtualClusters` as the original has them."""
+
+    lax: bool = Field(default=False, description="Ignore unknown keys, as the original does.")
+    bind_unoffered: bool = Field(
+        default=False,
+        description=(
+            "As the original: place pods that ignore suggestions on nodes that kube-scheduler did not offer. "
+            "Needs force_bind.when_not_offered of the server."
+        ),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_ours(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        if str(value.get("lax")).lower() != "true":
+            return without_server_keys(value)
+        return without_unknown(value) | {key: value[key] for key in _OWN if key in value}
+
+    @field_validator("virtual_clusters")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        if "" in value:
+            raise ValueError("a virtual cluster needs a name")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> HivedSettings:
+        self.layout()
+        return self
+
+    def layout(self) -> Layout:
+        """The cells. Raises ValueError, whose text names the field, if no cluster can be like that."""
+        try:
+            return build(self)
+        except HivedConfigError as error:
+            raise ValueError(str(error)) from error

@@ -1,0 +1,102 @@
+"""Drives the HiveD algorithm as recordings of the original were made: `factory` is what a checker of such recordings
+calls.
+
+The original changes its books already while it plans (it preempts lazily, it reserves for a preemptor). Here planning
+leaves no trace and the heart says what was taken; the adapter says it where the original would have done it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from algorithm.hived.config import parse_config
+from algorithm.hived.groups import Allocation, GroupState, Member
+from algorithm.hived.hive import Hive
+from algorithm.hived.layout import build
+from algorithm.hived.planner import Plan, decide
+from algorithm.hived.podspec import PodSpec, UserError, parse_spec
+
+
+class Adapter:
+    def __init__(self, hive: Hive) -> None:
+        self.hive = hive
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def add_node(self, name: str, healthy: bool) -> None:
+        self.hive.set_health(name, healthy=healthy)
+
+    def update_node(self, name: str, was: bool, healthy: bool) -> None:
+        if was != healthy:
+            self.hive.set_health(name, healthy=healthy)
+
+    def delete_node(self, name: str) -> None:
+        self.hive.set_health(name, healthy=False)
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def schedule(self, pod: dict[str, Any], suggested: list[str], phase: str) -> dict[str, Any]:
+        try:
+            spec = _spec(pod)
+            decision = decide(self.hive, spec, frozenset(suggested), preempting=phase == "Preempting")
+        except UserError as error:
+            return {"kind": "error", "code": 400, "class": error.kind, "message": str(error)}
+        if not isinstance(decision, Plan):
+            self.hive.overtake([decision.ends] if decision.ends else [])
+            return {"kind": "wait", "class": decision.kind, "reason": decision.text}
+        self.hive.take_quota(decision.lazily, spec.group)
+        if phase == "Preempting":
+            self.hive.overtake([*decision.overtakes, *([decision.replaces] if decision.replaces else [])])
+        if decision.victims:
+            if phase == "Preempting":
+                self.hive.preempt(decision.group, pod["uid"])
+            victims = {node: [each.uid for each in members] for node, members in decision.victims.items()}
+            return {"kind": "preempt", "victims": victims}
+        if (
+            phase == "Preempting"
+            and decision.group.state is GroupState.PREEMPTING
+            and decision.group.name in self.hive.groups
+        ):
+            decision.group.preempting[pod["uid"]] = None
+        return _bound(decision.allocation)
+
+    def add_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
+        self.hive.add_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod), bind["bind_info"])
+
+    def delete_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
+        self.hive.delete_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod))
+
+    def delete_unallocated(self, pod: dict[str, Any]) -> dict[str, Any] | None:
+        try:
+            spec = _spec(pod)
+        except UserError as error:
+            return {"kind": "error", "code": 400, "class": error.kind}
+        self.hive.stop_waiting(pod["uid"], spec)
+        return None
+
+
+def factory(config_yaml: str, chain_search_order: dict[str, list[str]]) -> Adapter:
+    return Adapter(Hive(build(parse_config(config_yaml)), chain_search_order))
+
+
+def _spec(pod: dict[str, Any]) -> PodSpec:
+    return parse_spec(pod["scheduling_spec"], namespace=pod["namespace"], name=pod["name"])
+
+
+def _bound(allocation: Allocation) -> dict[str, Any]:
+    return {
+        "kind": "bind",
+        "node": allocation.node,
+        "leaf": list(allocation.indices),
+        "chain": allocation.chain,
+        "group": [
+            {
+                "leaf_number": devices,
+                "placements": [
+                    {"node": place.node, "leaf": list(place.indices), "types": list(place.types)} for place in places
+                ],
+            }
+            for devices, places in allocation.places
+        ],
+        "bind_info": allocation,
+    }
