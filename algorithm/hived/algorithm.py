@@ -94,9 +94,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return
         try:
             spec, allocation = _spec(pod), _allocation(pod)
-            if spec.group not in self.hive.groups:
-                self._take_quota(pod, spec)
-            self.hive.add_pod(_member(pod), spec, allocation)
+            with self.hive.changing_hands():
+                if spec.group not in self.hive.groups:
+                    self._take_quota(pod, spec)
+                self.hive.add_pod(_member(pod), spec, allocation)
         except UserError as error:
             self.strangers[pod.uid] = (str(pod.key), str(error))
 
@@ -111,9 +112,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._generation += 1
         if plan is None:
             return
-        self.hive.take_quota(plan.lazily, spec.group)
-        self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
-        self.hive.preempt(plan.group, pod.uid)
+        with self.hive.changing_hands():
+            self.hive.take_quota(plan.lazily, spec.group)
+            self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
+            self.hive.preempt(plan.group, pod.uid)
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._generation += 1

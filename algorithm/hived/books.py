@@ -12,7 +12,8 @@ healthy again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
 from algorithm.hived.layout import Chain, Tenant
@@ -31,6 +32,7 @@ class Books:
         self.owed = dict.fromkeys(levels, 0)
         self.owed_to: dict[str, dict[int, int]] = {}
         self.doomed: dict[str, dict[int, CellList[PhysicalCell]]] = {}
+        self._paused = False
         self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
         for tenant in tenants:
             if chain.name in tenant.quota:
@@ -194,6 +196,8 @@ class Books:
         if self.is_free(cell):
             self.bad_free[cell.level].remove(cell)
             self._absolve(cell.level)
+        elif _in_use(cell):
+            self._unlist(cell)
         elif cell.virtual is not None and not cell.pinned and cell.priority < 0:
             # It was bound only in order to be shown as bad.
             virtual = unpair(cell)
@@ -201,21 +205,40 @@ class Books:
                 self.doomed[virtual.tenant][cell.level].remove(cell)
                 self.release(cell, virtual.tenant, doomed=True)
 
+    def _unlist(self, cell: PhysicalCell) -> None:
+        """A doomed cell that somebody runs on turned healthy: it is an allocated cell as any other."""
+        virtual = cell.virtual
+        if virtual is not None and virtual.is_preassigned and self.is_doomed(cell, virtual.tenant):
+            self.doomed[virtual.tenant][cell.level].remove(cell)
+
     def _doom(self, level: int) -> None:
         """Binds bad hardware to those who will not get healthy hardware in any case."""
-        if self.owed[level] <= self.healthy_free(level):
+        if self._paused or self.owed[level] <= self.healthy_free(level):
             return
         for tenant, owed in self.owed_to.items():
-            # Nothing bad is left where a promise was broken by a changed configuration.
-            while owed[level] > self.healthy_free(level) and self.bad_free[level]:
-                cell = self.bad_free[level][0]
+            while owed[level] > self.healthy_free(level):
+                cell = next((each for each in self.bad_free[level] if self._can_be_spared(each)), None)
+                if cell is None:
+                    # A promise was broken by a changed configuration.
+                    break
                 virtual = next(each for each in self._preassigned[tenant][level] if each.physical is None)
                 pair(cell, virtual)
                 self.doomed[tenant][level].append(cell)
                 self.allocate(cell, tenant, doomed=True)
 
+    def _can_be_spared(self, cell: PhysicalCell) -> bool:
+        """Whether larger cells that would have to be split for it are owed to nobody."""
+        above = cell.parent
+        while above is not None and not above.split:
+            if self.total_left[above.level] <= self.owed[above.level]:
+                return False
+            above = above.parent
+        return True
+
     def _absolve(self, level: int) -> None:
         """The reverse, as far as there is healthy hardware again. What somebody runs on stays."""
+        if self._paused:
+            return
         for tenant, doomed in self.doomed.items():
             while self.owed_to[tenant][level] < self.healthy_free(level):
                 cell = next((each for each in doomed[level] if not _in_use(each)), None)
@@ -238,9 +261,21 @@ class Books:
             and not _in_use(cell)
         )
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+        if not before:
+            self.settle()
+
     def settle(self) -> None:
-        """Dooms what has to be doomed, at every level."""
+        """Pardons what can be, and dooms what has to be, at every level."""
         for level in self.owed:
+            self._absolve(level)
             self._doom(level)
 
 

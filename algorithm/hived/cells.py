@@ -233,14 +233,12 @@ def bind_upwards(physical: PhysicalCell, virtual: VirtualCell) -> None:
 def unbind_upwards(physical: PhysicalCell) -> None:
     """Unbinds the cell, and each ancestor below which nothing else is bound; a pinned one stays."""
     cell = physical
-    while True:
+    while not cell.pinned:
         virtual = unpair(cell)
         above = virtual.parent
         if above is None or any(child.physical is not None for child in above.children):
             return
         assert above.physical is not None
-        if above.physical.pinned:
-            return
         cell = above.physical
 
 

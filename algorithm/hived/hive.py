@@ -6,7 +6,9 @@ configuration that is no longer, and books and cells always agree with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 from algorithm.hived.books import Books
 from algorithm.hived.cells import (
@@ -23,6 +25,14 @@ from algorithm.hived.groups import Allocation, Group, GroupState, Member, Physic
 from algorithm.hived.layout import Chain, Layout, VirtualLevels
 from algorithm.hived.nodelist import NodeList, schedulable_nodes
 from algorithm.hived.podspec import PodSpec, UserError
+
+
+class Held(NamedTuple):
+    """A device of a group, and the virtual device that it is for it; None: it is used opportunistically."""
+
+    device: PhysicalCell
+    virtual: VirtualCell | None
+    group: Group
 
 
 class Hive:
@@ -96,25 +106,30 @@ class Hive:
 
     # -- devices ----------------------------------------------------------------------------------------------
 
-    def hold(self, device: PhysicalCell, virtual: VirtualCell | None, priority: int, tenant: str) -> bool:
-        """A free device is held with this priority, as that virtual one, or opportunistically.
-
-        False: safety is broken.
-        """
-        if virtual is None:
-            device.take(OPPORTUNISTIC)
-            device.tenant = tenant
-            return True
-        virtual.take(priority)
-        device.take(priority)
-        if device.virtual is not None:
-            return True
-        preassigned = virtual.root.physical is None
-        bind_upwards(device, virtual)
-        if not preassigned:
-            return True
-        assert virtual.root.physical is not None
-        return self.books[device.chain].allocate(virtual.root.physical, tenant)
+    def hold(self, held: Iterable[Held]) -> bool:
+        """Free devices are held by a group. False: a promise to somebody else is broken by it."""
+        unbound: list[Held] = []
+        for each in held:
+            if each.virtual is None:
+                each.device.take(OPPORTUNISTIC)
+                each.device.tenant = each.group.tenant
+                continue
+            each.virtual.take(each.group.priority)
+            each.device.take(each.group.priority)
+            if each.device.virtual is None:
+                unbound.append(each)
+        # All are bound before bad parts of the same cells are shown somewhere.
+        roots: dict[PhysicalCell, str] = {}
+        for each in unbound:
+            assert each.virtual is not None
+            is_new = each.virtual.root.physical is None
+            bind_upwards(each.device, each.virtual)
+            if is_new and each.virtual.root.physical is not None:
+                roots[each.virtual.root.physical] = each.group.tenant
+        safe = True
+        for root, tenant in roots.items():
+            safe = self.books[root.chain].allocate(root, tenant) and safe
+        return safe
 
     def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
         """The reverse. `virtual` is what it was held as."""
@@ -133,13 +148,22 @@ class Hive:
 
     # -- groups -----------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def changing_hands(self) -> Iterator[None]:
+        """While devices go from one group to another, nothing is doomed for lack of what is free only for a moment."""
+        with ExitStack() as stack:
+            for books in self.books.values():
+                stack.enter_context(books.paused())
+            yield
+
     def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
         """Lazy preemption: the group keeps its devices, but no longer its quota. What its devices were held as."""
         old = group.virtual
-        for device, virtual in list(group.leafs()):
-            if virtual is not None:
-                self.let_go(device, virtual)
-                self.hold(device, None, OPPORTUNISTIC, group.tenant)
+        with self.changing_hands():
+            for device, virtual in list(group.leafs()):
+                if virtual is not None:
+                    self.let_go(device, virtual)
+                    self.hold([Held(device, None, group)])
         group.virtual = None
         group.lazily_preempted_by = preemptor
         return old
@@ -148,10 +172,11 @@ class Hive:
         """The reverse of a lazy preemption that came to nothing."""
         group.virtual = virtual
         group.lazily_preempted_by = ""
-        for device, cell in list(group.leafs()):
-            if cell is not None:
-                self.let_go(device, None)
-                self.hold(device, cell, group.priority, group.tenant)
+        promised = [Held(device, cell, group) for device, cell in group.leafs() if cell is not None]
+        with self.changing_hands():
+            for each in promised:
+                self.let_go(each.device, None)
+            self.hold(promised)
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
         """A plan that preempts these groups lazily is taken."""
@@ -164,40 +189,42 @@ class Hive:
             if self.groups.get(group.name) is group:
                 self.cancel(group)
 
-    def preempt(self, group: Group, uid: str, replaces: Group | None = None) -> None:
+    def preempt(self, group: Group, uid: str) -> None:
         """A plan with victims is taken, for this pod of the group."""
-        if replaces is not None and self.groups.get(replaces.name) is replaces:
-            self.cancel(replaces)
         if self.groups.get(group.name) is not group:
             self.reserve(group)
         group.preempting[uid] = None
 
     def reserve(self, group: Group) -> None:
         """The group preempts: its devices are its own already, though others may still use them."""
-        held = _Held()
-        for device, virtual in list(group.leafs()):
-            victim = device.group
-            if victim is not None:
-                self.let_go(device, held.by(victim, device))
-                victim.state = GroupState.BEING_PREEMPTED
-            self.hold(device, virtual, group.priority, group.tenant)
-            device.reserver = group
-            device.set_state(CellState.RESERVED if victim is None else CellState.RESERVING)
+        known = _Known()
+        mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        with self.changing_hands():
+            for each in mine:
+                victim = each.device.group
+                if victim is not None:
+                    self.let_go(each.device, known.held_as(victim, each.device))
+                    victim.state = GroupState.BEING_PREEMPTED
+            self.hold(mine)
+        for each in mine:
+            each.device.reserver = group
+            each.device.set_state(CellState.RESERVED if each.device.group is None else CellState.RESERVING)
         self.groups[group.name] = group
 
     def cancel(self, group: Group) -> None:
         """A preempting group gives up; its victims have their devices back."""
-        held = _Held()
-        for device, virtual in list(group.leafs()):
-            self.let_go(device, virtual)
-            device.reserver = None
-            victim = device.group
-            if victim is None:
-                device.set_state(CellState.FREE)
-                continue
-            self.hold(device, held.by(victim, device), victim.priority, victim.tenant)
-            device.set_state(CellState.USED)
-        for victim in held.groups():
+        known = _Known()
+        back: list[Held] = []
+        with self.changing_hands():
+            for device, virtual in list(group.leafs()):
+                self.let_go(device, virtual)
+                device.reserver = None
+                if device.group is not None:
+                    back.append(Held(device, known.held_as(device.group, device), device.group))
+            self.hold(back)
+        for device, _ in group.leafs():
+            device.set_state(CellState.FREE if device.group is None else CellState.USED)
+        for victim in known.groups():
             if not any(device.reserver for device, _ in victim.leafs()):
                 victim.state = GroupState.ALLOCATED
         del self.groups[group.name]
@@ -290,7 +317,7 @@ class Hive:
                     self._yield_reservation(device)
                     cell = self._virtual_for(device, spec, type_, spec.group) if type_ and keeps else None
                     keeps = keeps and (cell is not None or not type_)
-                    safe = self.hold(device, cell, spec.priority, spec.tenant)
+                    safe = self.hold([Held(device, cell, group)])
                     keeps = keeps and safe
                     physical[devices][number][index] = device
                     virtual[devices][number][index] = cell
@@ -411,13 +438,13 @@ def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
     return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
 
 
-class _Held:
+class _Known:
     """What the devices of groups are held as."""
 
     def __init__(self) -> None:
         self._known: dict[Group, dict[PhysicalCell, VirtualCell | None]] = {}
 
-    def by(self, group: Group, device: PhysicalCell) -> VirtualCell | None:
+    def held_as(self, group: Group, device: PhysicalCell) -> VirtualCell | None:
         if group not in self._known:
             self._known[group] = dict(group.leafs())
         return self._known[group][device]

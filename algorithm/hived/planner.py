@@ -111,13 +111,12 @@ def _lost(group: Group, offered: Offered) -> bool:
 @contextmanager
 def _cancelled(hive: Hive, group: Group) -> Iterator[None]:
     """The hive as if the group did not preempt."""
-    waiting = group.preempting
-    hive.cancel(group)
-    try:
-        yield
-    finally:
-        group.preempting = waiting
-        hive.reserve(group)
+    with hive.changing_hands():
+        hive.cancel(group)
+        try:
+            yield
+        finally:
+            hive.reserve(group)
 
 
 # -- what is written on pods --------------------------------------------------------------------------------------
@@ -252,13 +251,18 @@ def _lazily(leafs: list[VirtualCell]) -> list[Group]:
 @contextmanager
 def _without_quota(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[None]:
     """The hive as if these groups ran opportunistically."""
-    old = [(group, hive.make_opportunistic(group, preemptor)) for group in groups]
-    try:
+    if not groups:
         yield
-    finally:
-        for group, virtual in reversed(old):
-            if virtual is not None:
-                hive.make_guaranteed(group, virtual)
+        return
+    with hive.changing_hands():
+        before = [(group, group.lazily_preempted_by, hive.make_opportunistic(group, preemptor)) for group in groups]
+        try:
+            yield
+        finally:
+            for group, by, virtual in reversed(before):
+                if virtual is not None:
+                    hive.make_guaranteed(group, virtual)
+                group.lazily_preempted_by = by
 
 
 def _in_the_way(group: Group) -> tuple[dict[str, list[Member]], list[Group]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from algorithm.hived.config import parse_config
-from algorithm.hived.groups import Allocation, GroupState, Member
+from algorithm.hived.groups import Allocation, Member
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import build
 from algorithm.hived.planner import Plan, decide
@@ -44,21 +44,19 @@ class Adapter:
         if not isinstance(decision, Plan):
             self.hive.overtake([decision.ends] if decision.ends else [])
             return {"kind": "wait", "class": decision.kind, "reason": decision.text}
-        self.hive.take_quota(decision.lazily, spec.group)
-        if phase == "Preempting":
-            self.hive.overtake([*decision.overtakes, *([decision.replaces] if decision.replaces else [])])
+        with self.hive.changing_hands():
+            self._take(decision, spec, pod["uid"], preempting=phase == "Preempting")
         if decision.victims:
-            if phase == "Preempting":
-                self.hive.preempt(decision.group, pod["uid"])
             victims = {node: [each.uid for each in members] for node, members in decision.victims.items()}
             return {"kind": "preempt", "victims": victims}
-        if (
-            phase == "Preempting"
-            and decision.group.state is GroupState.PREEMPTING
-            and decision.group.name in self.hive.groups
-        ):
-            decision.group.preempting[pod["uid"]] = None
         return _bound(decision.allocation)
+
+    def _take(self, plan: Plan, spec: PodSpec, uid: str, *, preempting: bool) -> None:
+        self.hive.take_quota(plan.lazily, spec.group)
+        if preempting:
+            self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
+            if plan.victims or (plan.is_new and plan.group.name in self.hive.groups):
+                self.hive.preempt(plan.group, uid)
 
     def add_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
         self.hive.add_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod), bind["bind_info"])

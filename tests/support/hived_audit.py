@@ -131,7 +131,9 @@ def _audit_books(books: Books, hive: Hive) -> None:
         owed_in_all = 0
         for name, owed in books.owed_to.items():
             tenant = hive.layout.tenants[name]
-            unbound = [cell for cell in tenant.preassigned.get(books.chain.name, {}).get(level, []) if not cell.physical]
+            unbound = [
+                cell for cell in tenant.preassigned.get(books.chain.name, {}).get(level, []) if not cell.physical
+            ]
             assert owed[level] == len(unbound), (name, level, owed[level], unbound)
             owed_in_all += owed[level]
             for cell in books.doomed[name][level]:
