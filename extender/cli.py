@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from algorithm.registry import AlgorithmError, available, create
+from extender.operate.commands import add_commands
 from extender.settings import Settings, SettingsError, load
 
 app = typer.Typer(
@@ -210,6 +211,9 @@ def cluster(
         serve_cluster(port=port, node_count=nodes, kubeconfig=kubeconfig)
     except ClusterError as error:
         raise _refuse(error) from error
+
+
+add_commands(app)
 
 
 def _settings(config: Path | None) -> Settings:
