@@ -5,6 +5,8 @@ Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be us
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ _errors = Console(stderr=True, highlight=False)
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     app.command("kube-scheduler-config")(scheduler_config)
+    app.command("lint")(lint)
 
 
 def scheduler_config(
@@ -102,6 +105,49 @@ def scheduler_config(
         _write(kube_scheduler_config(options), output)
     except (OptionError, OSError) as error:
         raise _refuse(error) from error
+
+
+def lint(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration; - for standard input.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+) -> None:
+    """Find the traps in a KubeSchedulerConfiguration: what will happen, and what to do about it.
+
+    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
+    cannot be read.
+    """
+    from extender.operate import lint as linter
+    from extender.operate.document import DocumentError, read
+    from extender.operate.rules import REGISTRY
+
+    if rules:
+        typer.echo(linter.as_markdown(), nl=False)
+        return
+    if file is None:
+        raise typer.BadParameter("name the file to look at", param_hint="FILE")
+    try:
+        findings = linter.lint(read(_text(file)), ignore=_codes(ignore or [], REGISTRY))
+    except (DocumentError, OSError, UnicodeDecodeError) as error:
+        raise _refuse(ValueError(f"{file}: {error}")) from error
+    typer.echo(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
+    raise typer.Exit(1 if linter.to_mend(findings) else 0)
+
+
+def _text(file: Path) -> str:
+    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+
+
+def _codes(given: list[str], known: Container[str]) -> list[str]:
+    for code in given:
+        if code not in known:
+            raise typer.BadParameter(f"{code} is no rule; `waggle lint --rules` lists them", param_hint="--ignore")
+    return given
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from extender.cli import app
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
 from extender.operate.scheduler_config import OptionError, SchedulerOptions, Topology, kube_scheduler_config
-from tests.support.kube_scheduler_binary import kubeconfig, needs_kube_scheduler, refusal
+from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
 
 GPU = "example.com/gpu"
 STATIC = {"topology": Topology.STATIC_POD, "url": "https://10.96.0.7:9096", "managed_resources": (GPU,)}
@@ -186,10 +186,9 @@ def test_the_command_says_what_is_missing_and_writes_nothing(tmp_path: Path):
 
 @needs_kube_scheduler
 @pytest.mark.parametrize("options", [LOCAL, SECOND, STATIC], ids=lambda options: options["topology"])
-def test_a_real_kube_scheduler_reads_it(options: dict[str, Any], tmp_path: Path, certificate_files: dict[str, str]):
-    tls = {} if options is LOCAL else certificate_files
-    chosen = SchedulerOptions(**options | tls, kubeconfig=str(kubeconfig(tmp_path)), qps=100)
+def test_a_real_kube_scheduler_reads_it(options: dict[str, Any], tmp_path: Path, client_folder: Path):
+    tls = {} if options is LOCAL else {"ca_file": "ca.crt", "cert_file": "tls.crt", "key_file": "tls.key"}
     file = tmp_path / "config.yaml"
-    file.write_text(kube_scheduler_config(chosen))
+    file.write_text(kube_scheduler_config(SchedulerOptions(**options | tls, kubeconfig="", qps=100)))
 
-    assert refusal(file) == ""
+    assert refusal(file, folder=client_folder) == ""
