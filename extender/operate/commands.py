@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from extender.operate.scheduler_config import OptionError, SchedulerOptions, Topology, kube_scheduler_config
+from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
 
 _errors = Console(stderr=True, highlight=False)
 
@@ -23,6 +23,7 @@ def add_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     app.command("kube-scheduler-config")(scheduler_config)
     app.command("lint")(lint)
+    app.command("certs")(certs)
 
 
 def scheduler_config(
@@ -148,6 +149,77 @@ def _codes(given: list[str], known: Container[str]) -> list[str]:
         if code not in known:
             raise typer.BadParameter(f"{code} is no rule; `waggle lint --rules` lists them", param_hint="--ignore")
     return given
+
+
+def certs(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder; is made if need be.")
+    ] = Path("waggle-certs"),
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A name or IP by which Waggle is called, beside those of its Service; again for several.",
+        ),
+    ] = None,
+    service: Annotated[str, typer.Option(metavar="NAME", help="Waggle's Service.")] = "waggle",
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Where that is.")] = NAMESPACE,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Who may call; again for several. Default: kube-scheduler."),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificates hold.")] = 365,
+    ca_days: Annotated[int, typer.Option(min=1, max=36500, help="How long the CA holds.")] = 3650,
+    secrets: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them as Kubernetes Secrets too; - for standard output.")
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="New certificates from the CA that is in DIR.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in DIR, the CA too.")] = False,
+) -> None:
+    """Make the certificates of both sides: a CA, Waggle's, and one for everybody who may call it.
+
+    For clusters without cert-manager. ca.key stays with you: whoever has it can call Waggle.
+    """
+    from extender.operate import certs as maker
+
+    try:
+        if renew:
+            written = maker.renew(output, host or (), client or (), days=days)
+        else:
+            hosts = [*maker.service_hosts(service, namespace), *(host or ())]
+            names = client or ["kube-scheduler"]
+            written = maker.create(output, hosts, names, days=days, ca_days=ca_days, force=force)
+        if secrets is not None:
+            _write_secrets(maker.secrets(output, maker.clients_in(output), namespace), secrets)
+    except (maker.CertsError, OSError) as error:
+        raise _refuse(error) from error
+    for path in written:
+        typer.echo(path, err=True)
+    _errors.print(_next_steps(output, namespace, renewed=renew), soft_wrap=True, markup=False)
+
+
+def _write_secrets(text: str, file: Path) -> None:
+    from extender.operate.certs import replace_file
+
+    if str(file) == "-":
+        typer.echo(text, nl=False)
+    else:
+        replace_file(file, text.encode(), mode=0o600)
+
+
+def _next_steps(folder: Path, namespace: str, *, renewed: bool) -> str:
+    if renewed:
+        return (
+            "\nBring them where the old ones are. Waggle takes its own into use by itself, within seconds and without\n"
+            "dropping a call; kube-scheduler reads its own again within a minute or so (a static pod's files too)."
+        )
+    return f"""
+What to do with them:
+  1. Waggle: server.tls with cert_file {folder}/server/tls.crt, key_file .../tls.key, client_ca_file .../ca.crt.
+  2. kube-scheduler: tlsConfig with certFile {folder}/kube-scheduler/tls.crt, keyFile .../tls.key, caFile .../ca.crt,
+     where it runs; `waggle kube-scheduler-config --help`.
+  In a cluster both are Secrets: --secrets FILE, then kubectl apply -f FILE (namespace {namespace}).
+  3. Keep {folder}/ca.key to yourself. Before the year is over: waggle certs -o {folder} --renew."""
 
 
 def _write(text: str, output: Path | None) -> None:
