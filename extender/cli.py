@@ -93,6 +93,7 @@ def serve(
     from extender.logs import configure
     from extender.service import Service
     from extender.web.app import create_app
+    from extender.web.certificates import Certificates
     from extender.web.server import serve as serve_http
 
     settings = _settings(config)
@@ -104,8 +105,9 @@ def serve(
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     try:
-        app = create_app(service.runtime, settings, service.comparer)
-        serve_http(app, settings, on_started=lambda url: _announce(url, url_file))
+        certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
+        app = create_app(service.runtime, settings, service.comparer, certificates=certificates)
+        serve_http(app, settings, certificates=certificates, on_started=lambda url: _announce(url, url_file))
     except SettingsError as error:
         raise _refuse(error) from error
     finally:
@@ -128,13 +130,13 @@ def check(config: ConfigOption = None) -> None:
     Files that it names are looked for: run it where Waggle will run.
     """
     from extender.kube.connection import ConnectionSettingsError, connect
-    from extender.web.server import check_tls
+    from extender.web.certificates import Certificates
 
     settings = _settings(config)
     try:
         create(settings.algorithm.name, settings.algorithm.settings)
         connect(settings.cluster).close()
-        check_tls(settings.server)
+        Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
         raise _refuse(error) from error
     if settings.server.tls is None and settings.server.host not in ("127.0.0.1", "::1", "localhost"):

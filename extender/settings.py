@@ -40,6 +40,8 @@ class TlsSettings(_Section):
     cert_file: Path
     key_file: Path
     client_ca_file: Path | None = None
+    #: Seconds between two looks at these files; changed ones are taken into use if they are usable.
+    reload_seconds: float = Field(10, gt=0, le=3600)
 
 
 class ServerSettings(_Section):

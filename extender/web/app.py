@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from extender.comparer import Comparer
 from extender.runtime import Runtime
 from extender.settings import Settings
+from extender.web.certificates import Certificates
 from extender.web.diff import diff_routes
 from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
@@ -32,15 +33,25 @@ class Index(BaseModel):
     pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
 
 
-def create_app(runtime: Runtime, settings: Settings, comparer: Comparer | None = None) -> FastAPI:
-    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server."""
+def create_app(
+    runtime: Runtime,
+    settings: Settings,
+    comparer: Comparer | None = None,
+    *,
+    certificates: Certificates | None = None,
+) -> FastAPI:
+    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server.
+
+    `certificates` are those that it is served with: metrics and /readyz tell about them.
+    """
+    told = certificates or Certificates(None)
     # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
     app = FastAPI(
         title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    metrics = Metrics(runtime)
+    metrics = Metrics(runtime, told)
     app.include_router(verb_routes(runtime, metrics, max_body=settings.server.max_body_mib << 20))
-    app.include_router(health_routes(runtime))
+    app.include_router(health_routes(runtime, told.remark))
     app.include_router(metrics.routes())
     app.include_router(inspect_routes(runtime))
     if comparer is not None:
