@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -36,11 +38,35 @@ _NEAR = timedelta(days=7)
 #: Where nothing is to be reloaded, for the end of the client certificate towards the API server.
 _USUAL_LOOK_SECONDS = 60.0
 
+#: Between two log lines about callers that were refused.
+_REFUSAL_PAUSE_SECONDS = 60.0
+
 _Contents = dict[str, bytes]
 
 
 class Unusable(Exception):  # noqa: N818  a finding, not a fault of ours
     """Certificate files that must not be put into use; the message names the setting and says why."""
+
+
+class _Handshake(ssl.SSLObject):
+    """Tells its context of a handshake that failed: uvicorn drops such a connection without a word to either side."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            assert isinstance(self.context, _Context)
+            self.context.refused(error)
+            raise
+
+
+class _Context(ssl.SSLContext):
+    """The context of one set of files."""
+
+    sslobject_class = _Handshake
+    refused: Callable[[ssl.SSLError], None]
 
 
 class _CurrentContext(ssl.SSLContext):
@@ -72,6 +98,8 @@ class Certificates:
         self._reloads = {"done": 0, "failed": 0}
         self._ends: dict[str, datetime] = {}
         self._told = ""
+        self._refusals: Counter[str] = Counter()
+        self._refusal_told = float("-inf")
         self._stopped = threading.Event()
 
     # -- TLS ------------------------------------------------------------------------------------------------------
@@ -88,7 +116,7 @@ class Certificates:
             if self._context is None:
                 contents = _read(self._tls)
                 made = _CurrentContext(ssl.PROTOCOL_TLS_SERVER)
-                made.current = _make(self._tls)
+                made.current = _make(self._tls, self._refused)
                 self._ends |= _ends_of(contents)
                 self._context, self._served = made, contents
             return self._context
@@ -143,7 +171,7 @@ class Certificates:
             if contents == self._served:
                 self._suspicion = self._failure = ""
                 return
-            made = _make(tls)
+            made = _make(tls, self._refused)
             _check_dates(_ends_and_beginnings(contents), self._now())
             if _read(tls) != contents:
                 return  # they are being written; next time
@@ -173,6 +201,14 @@ class Certificates:
         except (OSError, Unusable) as error:
             log.debug("the certificate towards the API server cannot be read", error=str(error))
 
+    def _refused(self, error: ssl.SSLError) -> None:
+        """In the event loop: no lock that is held while files are read."""
+        reason = (error.reason or "other").lower()
+        self._refusals[reason] += 1
+        if time.monotonic() - self._refusal_told >= _REFUSAL_PAUSE_SECONDS:
+            self._refusal_told = time.monotonic()
+            log.warning("a caller was refused in the TLS handshake", why=getattr(error, "verify_message", "") or reason)
+
     # -- what is told ---------------------------------------------------------------------------------------------
 
     def remark(self) -> str:
@@ -195,6 +231,7 @@ class Certificates:
         with self._lock:
             ends, reloads, failing = dict(self._ends), dict(self._reloads), bool(self._failure)
         served = self._tls is not None
+        refusals = sorted(self._refusals.copy().items())
         return [
             Metric(
                 "waggle_certificate_expiry_timestamp_seconds",
@@ -213,6 +250,12 @@ class Certificates:
                 "gauge",
                 "1 while the certificate files cannot be used and older ones are served.",
                 [({}, float(failing))] if served else [],
+            ),
+            Metric(
+                "waggle_tls_handshakes_refused_total",
+                "counter",
+                "Connections that ended in the TLS handshake, by OpenSSL's reason.",
+                [({"reason": reason}, float(count)) for reason, count in refusals],
             ),
         ]
 
@@ -246,9 +289,10 @@ def _read(tls: TlsSettings) -> _Contents:
     return contents
 
 
-def _make(tls: TlsSettings) -> ssl.SSLContext:
+def _make(tls: TlsSettings, refused: Callable[[ssl.SSLError], None]) -> _Context:
     """A context of the files as they are now. Raises SettingsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.refused = refused
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)

@@ -115,6 +115,25 @@ def test_other_clients_are_not(place: Place, client: Callable[[Place], Files | N
         assert call(server.url, place.server.ca, place.client) == 200
 
 
+@pytest.mark.parametrize(
+    ("client", "reason", "why"),
+    [
+        (nobody, "peer_did_not_return_a_certificate", "peer_did_not_return_a_certificate"),
+        (expired, "certificate_verify_failed", "certificate has expired"),
+    ],
+)
+def test_who_is_refused_is_counted_and_said(
+    place: Place, client: Callable[[Place], Files | None], reason: str, why: str
+):
+    with serving(place) as server, capture_logs() as logs:
+        for _ in range(2):
+            with pytest.raises(OSError):
+                call(server.url, place.server.ca, client(place))
+        eventually(lambda: place.metric("waggle_tls_handshakes_refused_total", reason=reason) == 2)
+
+    assert [line["why"] for line in logs] == [why]
+
+
 def test_old_versions_of_tls_are_refused(place: Place):
     with serving(place) as server, closing(https(server.url, place.server.ca, place.client)) as connection:
         context = ssl.create_default_context(cafile=place.server.ca)
