@@ -90,6 +90,7 @@ def serve(
     import signal
 
     from extender.kube.connection import ConnectionSettingsError
+    from extender.kube.reviews import Reviewer
     from extender.logs import configure
     from extender.service import Service
     from extender.web.app import create_app
@@ -106,7 +107,8 @@ def serve(
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     try:
         certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
-        app = create_app(service.runtime, settings, service.comparer, certificates=certificates)
+        reviewer = Reviewer(service.api)
+        app = create_app(service.runtime, settings, service.comparer, certificates=certificates, reviewer=reviewer)
         serve_http(app, settings, certificates=certificates, on_started=lambda url: _announce(url, url_file))
     except SettingsError as error:
         raise _refuse(error) from error
