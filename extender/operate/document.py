@@ -137,6 +137,8 @@ def _locate(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
     elif isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise DocumentError(f"line {_line(key)}: a list or mapping cannot be the name of a field")
             if key.value in seen:
                 raise DocumentError(f"line {_line(key)}: {key.value} stands here twice; kube-scheduler does not start")
             seen.add(key.value)

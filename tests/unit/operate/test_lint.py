@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from extender.cli import app
-from extender.operate.document import DocumentError, read
-from extender.operate.lint import UNSEEN, Finding, as_markdown, lint, to_mend
+from extender.operate import rules_file
+from extender.operate.document import Document, DocumentError, read
+from extender.operate.lint import UNSEEN, Finding, as_json, as_markdown, as_text, lint, to_mend
 from extender.operate.rules import REGISTRY, Severity
 from extender.operate.scheduler_config import SchedulerOptions, Topology, kube_scheduler_config
 from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
@@ -151,6 +155,35 @@ def test_something_else_altogether_is_another_kind(text: str):
     assert codes(text) == {"WL103"}
 
 
+def keys(schema: Any) -> Iterator[str]:
+    """Every name of a field, at whatever depth."""
+    for each in schema if isinstance(schema, list) else [schema]:
+        for key, inner in (each or {}).items():
+            yield key
+            yield from keys(inner)
+
+
+KEYS = st.sampled_from(sorted(set(keys(rules_file._SCHEMA)))) | st.integers(0, 2)
+TEXTS = st.sampled_from(["http://h/", "https://h:1", "10s", "-1s", "x/y", "cpu", "*", "default-scheduler", ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 200) | st.floats() | TEXTS | st.dates(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=15,
+)
+EXTENDERS = st.lists(st.dictionaries(KEYS, VALUES, max_size=6), max_size=2)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5), EXTENDERS)
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_whatever_stands_in_a_file_is_answered(fields: dict[Any, Any], extenders: list[dict[Any, Any]]):
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+    findings = lint(Document(head | fields | {"extenders": extenders}, {(): 1}))
+
+    assert len(json.loads(as_json("f", findings))["findings"]) == len(findings)
+    assert as_text("f", findings)
+
+
 # -- what cannot be read ------------------------------------------------------------------------------------------
 
 
@@ -164,6 +197,7 @@ def test_something_else_altogether_is_another_kind(text: str):
         ("a: !!python/object/apply:os.system [ls]", "line 1"),
         ("kind: ConfigMap\ndata: {a: b}", "line 1: a ConfigMap without"),
         ("a: &a [*a]", "YAML"),
+        ("? [a, b]\n: c", "line 1: a list or mapping cannot be the name"),
         ("a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
             f"{n}: &{n} [{','.join([f'*{p}'] * 9)}]\n" for p, n in zip("abcdef", "bcdefg", strict=True)
         ), "more than"),
