@@ -33,10 +33,13 @@ app = typer.Typer(
     waggle demo
 
 **Put it in front of a cluster**: write a configuration (docs/configuration.md has every field; an empty file works),
-check it, serve it, and name it in the `extenders:` of your KubeSchedulerConfiguration (docs/quickstart.md):
+check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
 
     waggle check --config waggle.yaml
     waggle serve --config waggle.yaml
+    waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
+    waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
+    waggle certs                                       both sides of mutual TLS
 
 **Look into it** while it runs:
 
@@ -141,10 +144,11 @@ def check(config: ConfigOption = None) -> None:
         Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
         raise _refuse(error) from error
-    if settings.server.tls is None and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
+    open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
+    if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
         _errors.print(
-            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls: whoever reaches this "
-            "port can bind pods; set server.tls with a client_ca_file",
+            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls.client_ca_file: whoever "
+            "reaches this port can bind pods (docs/security.md)",
             soft_wrap=True,
         )
     typer.echo(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
