@@ -102,7 +102,7 @@ def _defaults(topology: Topology) -> _Defaults:
             return _Defaults(DEFAULT_SCHEDULER, None, kubeconfig, "/etc/kubernetes/waggle", True, _STATIC_POD)
 
 
-_LOCAL = "Start it with: kube-scheduler --config FILE. Plain HTTP: kube-scheduler and Waggle share one machine."
+_LOCAL = "Start it with: kube-scheduler --config FILE."
 _SECOND_SCHEDULER = """\
 Mount it into a kube-scheduler Deployment of its own, with the folder of the certificates, and start that with --config.
 Pods choose this scheduler with spec.schedulerName. The default scheduler of the cluster is left as it is."""
@@ -255,15 +255,11 @@ def _scheduler(chosen: SchedulerOptions) -> list[str]:
 
 
 def _client_connection(chosen: SchedulerOptions) -> list[str]:
-    lines = []
-    if chosen.kubeconfig:
-        lines.append(f"  kubeconfig: {_scalar(chosen.kubeconfig)}")
+    fields = [f"  kubeconfig: {_scalar(chosen.kubeconfig)}"] if chosen.kubeconfig else []
     if chosen.qps is not None:
-        lines += [f"  qps: {chosen.qps}", f"  burst: {2 * chosen.qps}"]
-    if chosen.kubeconfig or not lines:
-        without = ["# No clientConnection.kubeconfig: it uses the service account of its pod."]
-        return ["clientConnection:", *lines] if lines else without
-    return ["# No kubeconfig: it uses the service account of its pod.", "clientConnection:", *lines]
+        fields += [f"  qps: {chosen.qps}", f"  burst: {2 * chosen.qps}"]
+    without = [] if chosen.kubeconfig else ["# No kubeconfig: it uses the service account of its pod."]
+    return [*without, *(["clientConnection:", *fields] if fields else [])]
 
 
 def _leader_election(chosen: SchedulerOptions) -> list[str]:
