@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from algorithm.registry import AlgorithmError, available, create
+from extender.operate.commands import add_commands
 from extender.settings import Settings, SettingsError, load
 
 app = typer.Typer(
@@ -32,10 +33,13 @@ app = typer.Typer(
     waggle demo
 
 **Put it in front of a cluster**: write a configuration (docs/configuration.md has every field; an empty file works),
-check it, serve it, and name it in the `extenders:` of your KubeSchedulerConfiguration (docs/quickstart.md):
+check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
 
     waggle check --config waggle.yaml
     waggle serve --config waggle.yaml
+    waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
+    waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
+    waggle certs                                       both sides of mutual TLS
 
 **Look into it** while it runs:
 
@@ -89,9 +93,11 @@ def serve(
     import signal
 
     from extender.kube.connection import ConnectionSettingsError
+    from extender.kube.reviews import Reviewer
     from extender.logs import configure
     from extender.service import Service
     from extender.web.app import create_app
+    from extender.web.certificates import Certificates
     from extender.web.server import serve as serve_http
 
     settings = _settings(config)
@@ -103,8 +109,10 @@ def serve(
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     try:
-        app = create_app(service.runtime, settings, service.comparer)
-        serve_http(app, settings, on_started=lambda url: _announce(url, url_file))
+        certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
+        reviewer = Reviewer(service.api)
+        app = create_app(service.runtime, settings, service.comparer, certificates=certificates, reviewer=reviewer)
+        serve_http(app, settings, certificates=certificates, on_started=lambda url: _announce(url, url_file))
     except SettingsError as error:
         raise _refuse(error) from error
     finally:
@@ -127,19 +135,20 @@ def check(config: ConfigOption = None) -> None:
     Files that it names are looked for: run it where Waggle will run.
     """
     from extender.kube.connection import ConnectionSettingsError, connect
-    from extender.web.server import check_tls
+    from extender.web.certificates import Certificates
 
     settings = _settings(config)
     try:
         create(settings.algorithm.name, settings.algorithm.settings)
         connect(settings.cluster).close()
-        check_tls(settings.server)
+        Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
         raise _refuse(error) from error
-    if settings.server.tls is None and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
+    open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
+    if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
         _errors.print(
-            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls: whoever reaches this "
-            "port can bind pods; set server.tls with a client_ca_file",
+            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls.client_ca_file: whoever "
+            "reaches this port can bind pods (docs/security.md)",
             soft_wrap=True,
         )
     typer.echo(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
@@ -210,6 +219,9 @@ def cluster(
         serve_cluster(port=port, node_count=nodes, kubeconfig=kubeconfig)
     except ClusterError as error:
         raise _refuse(error) from error
+
+
+add_commands(app)
 
 
 def _settings(config: Path | None) -> Settings:

@@ -40,6 +40,8 @@ class TlsSettings(_Section):
     cert_file: Path
     key_file: Path
     client_ca_file: Path | None = None
+    #: Seconds between two looks at these files; changed ones are taken into use if they are usable.
+    reload_seconds: float = Field(10, gt=0, le=3600)
 
 
 class ServerSettings(_Section):
@@ -53,6 +55,9 @@ class ServerSettings(_Section):
     #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
     max_body_mib: int = Field(32, ge=1, le=1024)
     tls: TlsSettings | None = None
+    #: Who may look at /v1/inspect/* and /v1/explain/*. none: whoever reaches the port. kubernetes: who shows a token
+    #: that the API server knows, and may `get` the page as a non-resource URL.
+    inspect_authorization: Literal["none", "kubernetes"] = "none"
 
 
 class ClusterSettings(_Section):

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlencode
 
@@ -233,6 +234,11 @@ class ApiServer:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []
         self._closed = False
+
+    @property
+    def client_certificate(self) -> Path | None:
+        """The file of the certificate that we show there, if we show one."""
+        return self.endpoint.tls.client_certificate if self.endpoint.tls else None
 
     def request(
         self,

@@ -51,6 +51,10 @@ class Tls:
         self._stamp: tuple[int, ...] | None = None
         self._context: ssl.SSLContext | None = None
 
+    @property
+    def client_certificate(self) -> Path | None:
+        return Path(self._cert_file) if self._cert_file else None
+
     def context(self) -> ssl.SSLContext:
         """The TLS context, made anew when a file has changed. Raises OSError (ssl.SSLError is one) on bad files."""
         with self._lock:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.comparer import Comparer
+from extender.kube.reviews import Reviewer
 from extender.runtime import Runtime
 from extender.settings import Settings
+from extender.web.authorization import guard
+from extender.web.certificates import Certificates
 from extender.web.diff import diff_routes
 from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
@@ -32,19 +35,32 @@ class Index(BaseModel):
     pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
 
 
-def create_app(runtime: Runtime, settings: Settings, comparer: Comparer | None = None) -> FastAPI:
-    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server."""
+def create_app(
+    runtime: Runtime,
+    settings: Settings,
+    comparer: Comparer | None = None,
+    *,
+    certificates: Certificates | None = None,
+    reviewer: Reviewer | None = None,
+) -> FastAPI:
+    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server.
+
+    `certificates` are those that it is served with: metrics and /readyz tell about them. `reviewer` is whom to ask who
+    may look; without one nobody may, if the settings want it asked.
+    """
+    told = certificates or Certificates(None)
     # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
     app = FastAPI(
         title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    metrics = Metrics(runtime)
+    metrics = Metrics(runtime, told)
     app.include_router(verb_routes(runtime, metrics, max_body=settings.server.max_body_mib << 20))
-    app.include_router(health_routes(runtime))
+    app.include_router(health_routes(runtime, told.remark))
     app.include_router(metrics.routes())
-    app.include_router(inspect_routes(runtime))
+    guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
+    app.include_router(inspect_routes(runtime), dependencies=guards)
     if comparer is not None:
-        app.include_router(diff_routes(comparer))
+        app.include_router(diff_routes(comparer), dependencies=guards)
     _add_index(app, settings.algorithm.name)
     add_error_handlers(app, [f"{prefix}/{verb.name}" for prefix in PREFIXES for verb in VERBS])
     app.add_middleware(_TidyPath)

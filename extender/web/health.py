@@ -6,6 +6,8 @@ pod is known again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -22,7 +24,8 @@ class Health(BaseModel):
     detail: str = ""
 
 
-def health_routes(runtime: Runtime) -> APIRouter:
+def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRouter:
+    """`remark` says what an operator should look at although all is well: it becomes part of the detail of /readyz."""
     router = APIRouter(tags=["health"], responses={503: {"model": ErrorBody}})
 
     @router.get("/livez", summary="Is the process worth keeping")
@@ -31,7 +34,8 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/readyz", summary="May kube-scheduler be served")
     async def readyz() -> Health:
-        return _health("ready", runtime.readiness())
+        health = _health("ready", runtime.readiness())
+        return Health(detail="; ".join(text for text in (health.detail, remark()) if text))
 
     return router
 

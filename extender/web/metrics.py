@@ -16,19 +16,21 @@ from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 
 from extender.runtime import Runtime
+from extender.web.certificates import Certificates
 
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class _RuntimeCollector(Collector):
-    """Shows `runtime.stats()` as it is at the moment of the scrape."""
+class _Collector(Collector):
+    """Shows what runtime and certificates say at the moment of the scrape."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, certificates: Certificates) -> None:
         self._runtime = runtime
+        self._certificates = certificates
 
     def collect(self) -> Iterable[Family]:
-        for metric in self._runtime.stats():
+        for metric in (*self._runtime.stats(), *self._certificates.metrics()):
             name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
             suffix = "_total" if metric.kind == "counter" else ""
             family = Family(name, metric.help, metric.kind)
@@ -44,9 +46,9 @@ class _RuntimeCollector(Collector):
 class Metrics:
     """The registry of one app."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, certificates: Certificates) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_RuntimeCollector(runtime))
+        self.registry.register(_Collector(runtime, certificates))
         ProcessCollector(registry=self.registry)
         self._durations = Histogram(
             "waggle_extender_duration_seconds",

@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from threading import Event, Thread
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Self
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
+from extender.settings import ServerSettings, Settings, SettingsError
+from extender.web.certificates import Certificates
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
@@ -71,27 +70,37 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(app: FastAPI, settings: Settings, *, on_started: Callable[[str], None] = lambda _url: None) -> None:
+def serve(
+    app: FastAPI,
+    settings: Settings,
+    *,
+    certificates: Certificates | None = None,
+    on_started: Callable[[str], None] = lambda _url: None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is running and return. Call it in the main thread.
 
-    `on_started` is called with the URL once connections are accepted. Raises SettingsError if the address or the
-    certificates cannot be used.
+    `certificates` are those that the app tells about. `on_started` is called with the URL once connections are
+    accepted. Raises SettingsError if the address or the certificates cannot be used.
     """
+    shown = certificates or Certificates(settings.server.tls)
     listener = _listen(settings.server)
     url = _url(settings.server, listener)
     with listener:
-        _make(app, settings.server, lambda: on_started(url)).run([listener])
+        server = _make(app, settings.server, shown, lambda: on_started(url))
+        with shown.watched():
+            server.run([listener])
 
 
 class ServerHandle:
     """A server that runs in a thread of its own; a context manager that stops it."""
 
-    def __init__(self, app: FastAPI, settings: ServerSettings) -> None:
+    def __init__(self, app: FastAPI, settings: ServerSettings, certificates: Certificates | None = None) -> None:
+        self._certificates = certificates or Certificates(settings.tls)
         self._listener = _listen(settings)
         self.url = _url(settings, self._listener)
         self._started = Event()
         try:
-            self._server = _make(app, settings, self._started.set)
+            self._server = _make(app, settings, self._certificates, self._started.set)
         except SettingsError:
             self._listener.close()
             raise
@@ -104,7 +113,8 @@ class ServerHandle:
 
     def _run(self) -> None:
         try:
-            self._server.run([self._listener])
+            with self._certificates.watched():
+                self._server.run([self._listener])
         finally:
             self._started.set()
             self._listener.close()
@@ -123,17 +133,15 @@ class ServerHandle:
         self.stop()
 
 
-def serve_in_thread(app: FastAPI, settings: Settings) -> ServerHandle:
+def serve_in_thread(app: FastAPI, settings: Settings, *, certificates: Certificates | None = None) -> ServerHandle:
     """Serve beside the caller; returns once connections are accepted. Raises SettingsError as `serve` does."""
-    return ServerHandle(app, settings.server)
+    return ServerHandle(app, settings.server, certificates)
 
 
-def check_tls(settings: ServerSettings) -> None:
-    """Raises SettingsError, naming the field, if the certificates cannot be used."""
-    _make(FastAPI(), settings, lambda: None)
-
-
-def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]) -> _Server:
+def _make(
+    app: FastAPI, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
+) -> _Server:
+    context = certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
     config = uvicorn.Config(
         app,
@@ -148,28 +156,9 @@ def _make(app: FastAPI, settings: ServerSettings, on_started: Callable[[], None]
         backlog=_BACKLOG,
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        **_tls(settings.tls),
+        ssl_context_factory=None if context is None else lambda _config, _usual: context,
     )
-    try:
-        config.load()
-    except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"server.tls: cannot be used: {error}") from error
     return _Server(config, on_started)
-
-
-def _tls(tls: TlsSettings | None) -> dict[str, Any]:
-    if tls is None:
-        return {}
-    for field in ("cert_file", "key_file", "client_ca_file"):
-        path: Path | None = getattr(tls, field)
-        if path is not None and not path.is_file():
-            raise SettingsError(f"server.tls.{field}: no such file: {path}")
-    return {
-        "ssl_certfile": tls.cert_file,
-        "ssl_keyfile": tls.key_file,
-        "ssl_ca_certs": tls.client_ca_file,
-        "ssl_cert_reqs": ssl.CERT_NONE if tls.client_ca_file is None else ssl.CERT_REQUIRED,
-    }
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

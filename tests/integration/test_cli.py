@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.settings import load
 from tests.support.api import eventually
+from tests.support.certificates import Files, https
 from tests.support.cluster_objects import node, pod
-from tests.support.face import Client
+from tests.support.face import Client, exchange
 
 runner = CliRunner()
 
@@ -104,6 +105,32 @@ def test_serve_places_pods_until_a_signal_comes(tmp_path: Path, cluster: Embedde
         assert "http://127.0.0.1:" in waggle.said
         assert "Traceback" not in waggle.said
     assert cluster.get("pods", "p")["spec"]["nodeName"] == "n0"
+
+
+def test_serve_shows_what_certs_made_and_tells_of_it(tmp_path: Path, cluster: EmbeddedCluster):
+    assert waggle("certs", "-o", str(tmp_path), "--days", "3").returncode == 0
+    ours, caller = Files(tmp_path / "server"), Files(tmp_path / "kube-scheduler")
+    server = {
+        "port": 0,
+        "tls": {"cert_file": str(ours.certificate), "key_file": str(ours.key), "client_ca_file": str(ours.ca)},
+        "inspect_authorization": "kubernetes",
+    }
+    config = configuration(tmp_path, server=server, cluster={"server": cluster.url})
+    url_file = tmp_path / "url"
+    command = [sys.executable, "-m", "extender.cli", "serve", "--config", str(config), "--url-file", str(url_file)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            eventually(url_file.exists)
+            with closing(https(url_file.read_text(), caller.ca, caller)) as connection:
+                eventually(lambda: exchange(connection, "GET", "/readyz").status == 200)
+                assert "certificate server ends in 2 days" in exchange(connection, "GET", "/readyz").json["detail"]
+                assert (
+                    'expiry_timestamp_seconds{certificate="client_ca"}' in exchange(connection, "GET", "/metrics").text
+                )
+                assert exchange(connection, "GET", "/v1/inspect/pods").status == 401
+        finally:
+            process.terminate()
+    assert process.returncode == 0
 
 
 def test_serve_ends_at_ctrl_c(tmp_path: Path, cluster: EmbeddedCluster):

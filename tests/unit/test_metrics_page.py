@@ -7,6 +7,7 @@ from pathlib import Path
 
 from extender.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
+from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -17,7 +18,7 @@ def test_the_page_has_every_metric_and_no_other() -> None:
     cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
     service = Service(Settings(cluster=cluster, leader_election=election))
     try:
-        metrics = Metrics(service.runtime)
+        metrics = Metrics(service.runtime, Certificates(None))
         served = {}
         for family in metrics.registry.collect():
             if family.name.startswith("waggle"):

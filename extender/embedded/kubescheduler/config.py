@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from algorithm.registry import explain
@@ -21,17 +21,17 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 _IGNORED_KEYS = {
     "clientConnection",
-    "contentionProfiling",
     "delayCacheUntilActive",
     "enableContentionProfiling",
     "enableProfiling",
-    "healthzBindAddress",
     "leaderElection",
-    "metricsBindAddress",
     "parallelism",
 }
 _IGNORED_PROFILE_KEYS = {"plugins", "pluginConfig"}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+#: As the real one decodes: "true" in quotes is no flag, "5" no number.
+_Flag = Annotated[bool, Strict()]
+_Int = Annotated[int, Strict()]
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -55,7 +55,7 @@ class ManagedResource(_Section):
 
     name: str
     #: kube-scheduler's own resource check leaves this resource out.
-    ignored_by_scheduler: bool = False
+    ignored_by_scheduler: _Flag = False
 
     @field_validator("name")
     @classmethod
@@ -71,7 +71,7 @@ class ManagedResource(_Section):
 class TlsConfig(_Section):
     """How an https extender is verified, and how kube-scheduler proves itself to it."""
 
-    insecure: bool = False
+    insecure: _Flag = False
     server_name: str = ""
     cert_file: str = ""
     key_file: str = ""
@@ -92,23 +92,23 @@ class ExtenderConfig(_Section):
     preempt_verb: str = ""
     prioritize_verb: str = ""
     #: Factor of the extender's scores.
-    weight: int = 0
+    weight: _Int = 0
     bind_verb: str = ""
     #: Does not choose the scheme: without a CA it only means "do not verify".
-    enable_https: bool = Field(False, alias="enableHTTPS")
+    enable_https: _Flag = Field(False, alias="enableHTTPS")
     tls_config: TlsConfig | None = None
     #: Seconds; in the file a Go duration such as "5s". 0 or absent is 5 s.
     http_timeout: float = Field(5.0, alias="httpTimeout")
-    node_cache_capable: bool = False
+    node_cache_capable: _Flag = False
     managed_resources: tuple[ManagedResource, ...] = ()
-    ignorable: bool = False
+    ignorable: _Flag = False
 
     @field_validator("http_timeout", mode="before")
     @classmethod
     def _duration(cls, value: Any) -> float:
         if not isinstance(value, str):
             raise ValueError('must be a duration in quotes such as "5s", not a number')  # noqa: TRY004
-        return _seconds(value) or 5.0
+        return go_duration(value) or 5.0
 
     @model_validator(mode="after")
     def _positive_weight(self) -> ExtenderConfig:
@@ -131,7 +131,7 @@ class Profile(_Section):
 
     scheduler_name: str = DEFAULT_SCHEDULER
     #: None: the configuration's own.
-    percentage_of_nodes_to_score: int | None = Field(None, ge=0, le=100)
+    percentage_of_nodes_to_score: _Int | None = Field(None, ge=0, le=100)
 
 
 class SchedulerConfig(_Section):
@@ -139,11 +139,11 @@ class SchedulerConfig(_Section):
 
     profiles: tuple[Profile, ...] = (Profile(),)
     #: 0 is adaptive: 50 - nodes/125 percent, at least 5.
-    percentage_of_nodes_to_score: int = Field(0, ge=0, le=100)
+    percentage_of_nodes_to_score: _Int = Field(0, ge=0, le=100)
     #: Seconds.
-    pod_initial_backoff_seconds: int = Field(1, gt=0)
+    pod_initial_backoff_seconds: _Int = Field(1, gt=0)
     #: Seconds.
-    pod_max_backoff_seconds: int = Field(10, gt=0)
+    pod_max_backoff_seconds: _Int = Field(10, gt=0)
     extenders: tuple[ExtenderConfig, ...] = ()
     #: Of the random choice between nodes with equal scores. The real one has no such field.
     seed: int = 0
@@ -208,7 +208,7 @@ def _supported_profile(profile: Any) -> Any:
     return {key: value for key, value in profile.items() if key not in _IGNORED_PROFILE_KEYS}
 
 
-def _seconds(text: str) -> float:
+def go_duration(text: str) -> float:
     """A Go duration ("1m30s", "250ms") in seconds. Raises ValueError."""
     if text == "0":
         return 0.0

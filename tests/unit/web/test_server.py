@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
-import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 from contextlib import closing
@@ -14,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
 from extender.web.app import create_app
 from extender.web.server import serve_in_thread
+from tests.support.certificates import Files, https
 from tests.support.face import Client, FixedRuntime, capture, exchange
 
 
@@ -74,46 +73,16 @@ def test_an_unusable_certificate_is_named(tmp_path: Path):
 # -- TLS ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for 127.0.0.1 that is its own authority, as server and as client."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl command to make certificates")
-    where = tmp_path_factory.mktemp("tls")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=waggle"
-    command += f" -addext subjectAltName=IP:127.0.0.1 -keyout {where}/key.pem -out {where}/cert.pem"
-    subprocess.run(command.split(), check=True, capture_output=True)
-    return where
-
-
-def tls_client(url: str, certificates: Path, *, own: bool) -> http.client.HTTPSConnection:
-    context = ssl.create_default_context(cafile=certificates / "cert.pem")
-    if own:
-        context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
-    client = Client(url)
-    return http.client.HTTPSConnection(client.host, client.port, context=context, timeout=60)
-
-
-def test_https_is_served(certificates: Path):
-    tls = TlsSettings(cert_file=certificates / "cert.pem", key_file=certificates / "key.pem")
+def test_https_is_served(tmp_path: Path):
+    authority = Authority.new()
+    files = Files(tmp_path).write(authority.server(["127.0.0.1"]), authority)
+    tls = TlsSettings(cert_file=files.certificate, key_file=files.key)
     app = create_app(FixedRuntime(), settings(tls=tls))
 
     with serve_in_thread(app, settings(tls=tls)) as server:
         assert server.url.startswith("https://127.0.0.1:")
-        with closing(tls_client(server.url, certificates, own=False)) as connection:
+        with closing(https(server.url, files.ca, None)) as connection:
             assert exchange(connection, "POST", "/filter", capture("filter-mtls")).json["NodeNames"] == ["n0"]
-
-
-def test_with_a_client_authority_only_callers_with_its_certificate_are_served(certificates: Path):
-    cert = certificates / "cert.pem"
-    tls = TlsSettings(cert_file=cert, key_file=certificates / "key.pem", client_ca_file=cert)
-    app = create_app(FixedRuntime(), settings(tls=tls))
-
-    with serve_in_thread(app, settings(tls=tls)) as server:
-        with closing(tls_client(server.url, certificates, own=True)) as known:
-            assert exchange(known, "POST", "/filter", capture("filter-mtls")).status == 200
-        with closing(tls_client(server.url, certificates, own=False)) as unknown, pytest.raises(OSError):
-            exchange(unknown, "POST", "/filter", capture("filter-mtls"))
 
 
 # -- the end ------------------------------------------------------------------------------------------------------
@@ -122,9 +91,11 @@ _PROGRAM = """
 import threading
 from concurrent.futures import Future
 from extender.core.events import BindAnswer
+from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.server import serve
+from tests.support.certificates import Files, https
 from tests.support.face import FixedRuntime
 
 class Slow(FixedRuntime):

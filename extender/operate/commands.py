@@ -1,0 +1,234 @@
+"""`waggle kube-scheduler-config`, `waggle lint` and `waggle certs`, as `extender.cli` adds them to its own commands.
+
+Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
+
+_errors = Console(stderr=True, highlight=False)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Make these commands of `app`."""
+    app.command("kube-scheduler-config")(scheduler_config)
+    app.command("lint")(lint)
+    app.command("certs")(certs)
+
+
+def scheduler_config(
+    topology: Annotated[Topology, typer.Option(help="Where kube-scheduler runs.")],
+    scheduler_name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Of the pods it schedules; again for several profiles.")
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where Waggle is, as kube-scheduler reaches it. static-pod: needed."),
+    ] = None,
+    managed_resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RESOURCE", help="Send only pods that ask for it; again for several. Without: all pods."),
+    ] = None,
+    all_pods: Annotated[
+        bool, typer.Option("--all-pods", help="static-pod: really send every pod of the cluster.")
+    ] = False,
+    verb: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VERB", help="filter, prioritize, preempt or bind; again for several. Default: all but prioritize."
+        ),
+    ] = None,
+    weight: Annotated[int, typer.Option(min=1, help="Factor of Waggle's scores, with --verb prioritize.")] = 1,
+    ca_file: Annotated[
+        str | None,
+        typer.Option(metavar="PEM", help="The CA of Waggle's certificate. Paths as kube-scheduler sees them."),
+    ] = None,
+    cert: Annotated[str | None, typer.Option(metavar="PEM", help="The client certificate of kube-scheduler.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="PEM", help="Its private key.")] = None,
+    server_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name in Waggle's certificate, if not the URL's host.")
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(metavar="FILE", help="How kube-scheduler reaches the API server; '' in a pod.")
+    ] = None,
+    node_cache_capable: Annotated[
+        bool, typer.Option("--node-cache-capable/--no-node-cache-capable", help="Send names, or whole Node objects.")
+    ] = True,
+    ignorable: Annotated[
+        bool, typer.Option("--ignorable", help="Schedule on while Waggle is down. Not with bind.")
+    ] = False,
+    http_timeout: Annotated[str, typer.Option(metavar="DURATION", help="For one call.")] = "10s",
+    leader_elect: Annotated[
+        bool | None, typer.Option("--leader-elect/--no-leader-elect", help="For several replicas of kube-scheduler.")
+    ] = None,
+    qps: Annotated[
+        int | None, typer.Option(min=1, help="kube-scheduler's requests per second to the API server.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to standard output.")
+    ] = None,
+) -> None:
+    """Write the KubeSchedulerConfiguration with which kube-scheduler calls Waggle, each line with its reason.
+
+    **static-pod**: the control plane's own kube-scheduler. **second-scheduler**: another one beside it, in the cluster.
+    **local**: both on this machine, without TLS.
+    """
+    options = SchedulerOptions(
+        topology=topology,
+        scheduler_names=tuple(scheduler_name or ()),
+        url=url,
+        verbs=tuple(verb) if verb else SchedulerOptions.verbs,
+        weight=weight,
+        ca_file=ca_file,
+        cert_file=cert,
+        key_file=key,
+        server_name=server_name,
+        kubeconfig=kubeconfig,
+        node_cache_capable=node_cache_capable,
+        ignorable=ignorable,
+        managed_resources=tuple(managed_resource or ()),
+        all_pods=all_pods,
+        http_timeout=http_timeout,
+        leader_elect=leader_elect,
+        qps=qps,
+    )
+    try:
+        _write(kube_scheduler_config(options), output)
+    except (OptionError, OSError) as error:
+        raise _refuse(error) from error
+
+
+def lint(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration; - for standard input.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+) -> None:
+    """Find the traps in a KubeSchedulerConfiguration: what will happen, and what to do about it.
+
+    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
+    cannot be read.
+    """
+    from extender.operate import lint as linter
+    from extender.operate.document import DocumentError, read
+    from extender.operate.rules import REGISTRY
+
+    if rules:
+        typer.echo(linter.as_markdown(), nl=False)
+        return
+    if file is None:
+        raise typer.BadParameter("name the file to look at", param_hint="FILE")
+    try:
+        findings = linter.lint(read(_text(file)), ignore=_codes(ignore or [], REGISTRY))
+    except (DocumentError, OSError, UnicodeDecodeError) as error:
+        raise _refuse(ValueError(f"{file}: {error}")) from error
+    typer.echo(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
+    raise typer.Exit(1 if linter.to_mend(findings) else 0)
+
+
+def _text(file: Path) -> str:
+    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+
+
+def _codes(given: list[str], known: Container[str]) -> list[str]:
+    for code in given:
+        if code not in known:
+            raise typer.BadParameter(f"{code} is no rule; `waggle lint --rules` lists them", param_hint="--ignore")
+    return given
+
+
+def certs(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder; is made if need be.")
+    ] = Path("waggle-certs"),
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A name or IP by which Waggle is called, beside those of its Service; again for several.",
+        ),
+    ] = None,
+    service: Annotated[str, typer.Option(metavar="NAME", help="Waggle's Service.")] = "waggle",
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Where that is.")] = NAMESPACE,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Who may call; again for several. Default: kube-scheduler."),
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificates hold.")] = 365,
+    ca_days: Annotated[int, typer.Option(min=1, max=36500, help="How long the CA holds.")] = 3650,
+    secrets: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them as Kubernetes Secrets too; - for standard output.")
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="New certificates from the CA that is in DIR.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is in DIR, the CA too.")] = False,
+) -> None:
+    """Make the certificates of both sides: a CA, Waggle's, and one for everybody who may call it.
+
+    For clusters without cert-manager. ca.key stays with you: whoever has it can call Waggle.
+    """
+    from extender.operate import certs as maker
+
+    try:
+        if renew:
+            written = maker.renew(output, host or (), client or (), days=days)
+        else:
+            hosts = [*maker.service_hosts(service, namespace), *(host or ())]
+            names = client or ["kube-scheduler"]
+            written = maker.create(output, hosts, names, days=days, ca_days=ca_days, force=force)
+        if secrets is not None:
+            _write_secrets(maker.secrets(output, maker.clients_in(output), namespace), secrets)
+    except (maker.CertsError, OSError) as error:
+        raise _refuse(error) from error
+    for path in written:
+        typer.echo(path, err=True)
+    _errors.print(_next_steps(output, namespace, renewed=renew), soft_wrap=True, markup=False)
+
+
+def _write_secrets(text: str, file: Path) -> None:
+    from extender.operate.certs import replace_file
+
+    if str(file) == "-":
+        typer.echo(text, nl=False)
+    else:
+        replace_file(file, text.encode(), mode=0o600)
+
+
+def _next_steps(folder: Path, namespace: str, *, renewed: bool) -> str:
+    if renewed:
+        return (
+            "\nBring them where the old ones are. Waggle takes its own into use by itself, within seconds and without\n"
+            "dropping a call; kube-scheduler reads its own again within a minute or so (a static pod's files too)."
+        )
+    return f"""
+What to do with them:
+  1. Waggle: server.tls with cert_file {folder}/server/tls.crt, key_file .../tls.key, client_ca_file .../ca.crt.
+  2. kube-scheduler: tlsConfig with certFile {folder}/kube-scheduler/tls.crt, keyFile .../tls.key, caFile .../ca.crt,
+     where it runs; `waggle kube-scheduler-config --help`.
+  In a cluster both are Secrets: --secrets FILE, then kubectl apply -f FILE (namespace {namespace}).
+  3. Keep {folder}/ca.key to yourself. Before the year is over: waggle certs -o {folder} --renew."""
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def _refuse(error: Exception) -> typer.Exit:
+    _errors.print(f"[red]waggle:[/red] {escape(str(error))}", soft_wrap=True)
+    return typer.Exit(2)

@@ -1,0 +1,161 @@
+"""Finds the traps in a KubeSchedulerConfiguration: every rule is asked, and what it finds is put to its line.
+
+    findings = lint(read(text))        in the order of the file
+
+A file that this finds nothing in is not proven right: `UNSEEN` says what no look at the file can tell.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extender.operate import rules_connection, rules_extender, rules_file, rules_scheduler  # noqa: F401 - registers them
+from extender.operate.document import Document, Path
+from extender.operate.rules import REGISTRY, Rule, Severity
+
+_PAGE_WIDTH = 120
+#: What the file does not tell.
+UNSEEN = (
+    "kube-scheduler reads extenders only at its start: has it been restarted since the file was changed?",
+    "Certificates: do the files exist where kube-scheduler runs, fit each other, and are they still valid? A "
+    "missing file stops kube-scheduler; one that does not fit makes every call fail.",
+    "Flags and feature gates of kube-scheduler, which override or change what is here; proxy variables (HTTP_PROXY, "
+    "HTTPS_PROXY) in its environment, through which it would call Waggle.",
+    "Whether the host in urlPrefix resolves there: a static pod uses the node's DNS, which does not know Services.",
+    "Whether `pods` in Waggle's configuration and managedResources here mean the same pods.",
+    "Any extender at all switches off opportunistic batching (1.35 and later), and pods that it refused are tried "
+    "again at almost every event.",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that is broken, and where. `line` counts from 1."""
+
+    rule: Rule
+    path: Path
+    line: int
+    value: Any
+    detail: str
+
+    @property
+    def field(self) -> str:
+        """The path as people write it: extenders[0].urlPrefix."""
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return text.removeprefix(".")
+
+
+#: These explain the same field better than WL105 does.
+_CATCH_ALL = "WL105"
+_NOT_A_CONFIGURATION = ("WL102", "WL103")
+
+
+def lint(document: Document, *, ignore: Iterable[str] = ()) -> list[Finding]:
+    """Everything that the rules find, in the order of the file, but for the rules whose codes are to be ignored."""
+    found = [
+        _finding(document, rule, at.path, at.detail) for rule in _rules(document) for at in rule.check(document.root)
+    ]
+    explained = {finding.path for finding in found if finding.rule.refused and finding.rule.code != _CATCH_ALL}
+    kept = [finding for finding in found if finding.rule.code != _CATCH_ALL or not _touches(finding.path, explained)]
+    if document.others:
+        kept.append(_finding(document, REGISTRY["WL106"], (), f"{document.others} more"))
+    skipped = frozenset(ignore)
+    return sorted((f for f in kept if f.rule.code not in skipped), key=lambda f: (f.line, f.rule.code))
+
+
+def to_mend(findings: Iterable[Finding]) -> bool:
+    """Whether there is anything worse than a remark."""
+    return any(finding.rule.severity is not Severity.INFO for finding in findings)
+
+
+def _rules(document: Document) -> list[Rule]:
+    """All of them, or only the one that says that this is another kind of file."""
+    for code in _NOT_A_CONFIGURATION:
+        if any(True for _ in REGISTRY[code].check(document.root)):
+            return [REGISTRY[code]]
+    return list(REGISTRY.values())
+
+
+def _touches(path: Path, explained: set[Path]) -> bool:
+    """Whether one of the explained fields is at, in or around `path`."""
+    return any(other[: len(path)] == path or path[: len(other)] == other for other in explained)
+
+
+def _finding(document: Document, rule: Rule, path: Path, detail: str) -> Finding:
+    return Finding(rule, path, document.line(path), document.value(path), detail)
+
+
+# -- for people and for machines ----------------------------------------------------------------------------------
+
+
+def as_text(file: str, findings: Sequence[Finding]) -> str:
+    """For people and for editors, which know `file:line:`."""
+    blocks = [_block(file, finding) for finding in findings]
+    blocks.append(f"{file}: {_summary(findings)}")
+    blocks.append("\n".join(["What the file does not tell:", *(f"  - {text}" for text in UNSEEN)]))
+    return "\n\n".join(blocks)
+
+
+def _block(file: str, finding: Finding) -> str:
+    rule = finding.rule
+    return "\n".join(
+        [
+            f"{file}:{finding.line}: {rule.severity} {rule.code} {rule.name}: {_what(finding)}",
+            f"    what happens: {rule.happens}",
+            f"    what to do:   {rule.mend}",
+            f"    more:         {rule.docs}",
+        ]
+    )
+
+
+def _what(finding: Finding) -> str:
+    """The field with its value if that is short, and the detail."""
+    if finding.value is None:
+        shown = f"{finding.field} is not set"
+    elif isinstance(finding.value, str | int | float):
+        shown = f"{finding.field} is {json.dumps(finding.value)}"
+    else:
+        shown = finding.field
+    return "; ".join(text for text in (shown if finding.path else "", finding.detail) if text)
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return f"nothing found by {len(REGISTRY)} rules"
+    counts = {severity: sum(f.rule.severity is severity for f in findings) for severity in Severity}
+    return ", ".join(f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items() if count)
+
+
+def as_json(file: str, findings: Sequence[Finding]) -> str:
+    """One object: the findings with everything about their rules, and what the file does not tell."""
+    return json.dumps({"file": file, "findings": [_entry(f) for f in findings], "unseen": UNSEEN}, indent=2)
+
+
+def _entry(finding: Finding) -> dict[str, Any]:
+    rule = finding.rule
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity,
+        "line": finding.line,
+        "field": finding.field,
+        "what": _what(finding),
+        "happens": rule.happens,
+        "mend": rule.mend,
+        "docs": rule.docs,
+    }
+
+
+def as_markdown() -> str:
+    """Every rule with its section, as docs/kube-scheduler-config.md has it."""
+    return "\n".join(_section(rule) for _, rule in sorted(REGISTRY.items()))
+
+
+def _section(rule: Rule) -> str:
+    happens = textwrap.fill(f"*{rule.severity.capitalize()}.* {rule.happens}", _PAGE_WIDTH, break_on_hyphens=False)
+    mend = textwrap.fill(f"**Do:** {rule.mend}", _PAGE_WIDTH, break_on_hyphens=False)
+    return f"### {rule.code} {rule.name}\n\n{happens}\n\n{mend}\n"

@@ -1,0 +1,355 @@
+"""The certificates that the server lives by: which are served now, whether newer ones can be used, when they end.
+
+                     context                 look: the files changed and are usable
+    (nothing yet) ------------> serving <--------------------------------------------+
+                                 |    ^                                              |
+       look: the files changed,  |    |  look: they are the old ones again,          |
+       and are unusable          v    |  or have become usable                       |
+                              serving the old ones, and complaining      (serving the new ones)
+
+Every new connection is wrapped by what is current at that moment; those that stand keep what they have, so a renewal
+drops nothing. Unusable is what cannot be read, is only half written, does not fit its key, is over, or has not begun:
+then the old ones stay. That, and ends that come near, is told in the log, in the metrics and in /readyz.
+
+Files are compared by content, every `reload_seconds`: that works for every kind of volume, and for swapped links.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from extender.settings import SettingsError, TlsSettings
+from extender.views import Metric
+
+log = structlog.get_logger(__name__)
+
+#: An end that is nearer than this is told.
+_NEAR = timedelta(days=7)
+#: Where nothing is to be reloaded, for the end of the client certificate towards the API server.
+_USUAL_LOOK_SECONDS = 60.0
+
+#: Between two log lines about callers that were refused.
+_REFUSAL_PAUSE_SECONDS = 60.0
+
+_Contents = dict[str, bytes]
+
+
+class Unusable(Exception):  # noqa: N818  a finding, not a fault of ours
+    """Certificate files that must not be put into use; the message names the setting and says why."""
+
+
+class _Handshake(ssl.SSLObject):
+    """Tells its context of a handshake that failed: uvicorn drops such a connection without a word to either side."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            assert isinstance(self.context, _Context)
+            self.context.refused(error)
+            raise
+
+
+class _Context(ssl.SSLContext):
+    """The context of one set of files."""
+
+    sslobject_class = _Handshake
+    refused: Callable[[ssl.SSLError], None]
+
+
+class _CurrentContext(ssl.SSLContext):
+    """What the listening socket is given once and for all: hands each connection to the context of the moment."""
+
+    current: ssl.SSLContext
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        return self.current.wrap_bio(*args, **kwargs)
+
+
+class Certificates:
+    """Thread-safe. Nothing is read before `context` or `look`; `api_client` is our own towards the API server."""
+
+    def __init__(
+        self,
+        tls: TlsSettings | None,
+        *,
+        api_client: Path | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._tls = tls
+        self._api_client = api_client
+        self._now = now
+        self._lock = threading.Lock()
+        self._context: _CurrentContext | None = None
+        self._served: _Contents = {}
+        self._suspicion = self._failure = ""
+        self._reloads = {"done": 0, "failed": 0}
+        self._ends: dict[str, datetime] = {}
+        self._told = ""
+        self._refusals: Counter[str] = Counter()
+        self._refusal_told = float("-inf")
+        self._stopped = threading.Event()
+
+    # -- TLS ------------------------------------------------------------------------------------------------------
+
+    def context(self) -> ssl.SSLContext | None:
+        """What the server listens with; None is plain HTTP. Raises SettingsError, naming the field at fault.
+
+        A certificate that is over is served all the same when there is no better one: kube-scheduler will refuse it,
+        but the process is there to take a new one into use, and says what is wrong.
+        """
+        if self._tls is None:
+            return None
+        with self._lock:
+            if self._context is None:
+                contents = _read(self._tls)
+                made = _CurrentContext(ssl.PROTOCOL_TLS_SERVER)
+                made.current = _make(self._tls, self._refused)
+                self._ends |= _ends_of(contents)
+                self._context, self._served = made, contents
+            return self._context
+
+    def check(self) -> None:
+        """Raises SettingsError if the files cannot be used now, or no longer."""
+        if self._tls is not None:
+            self.context()
+            try:
+                _check_dates(_ends_and_beginnings(_read(self._tls)), self._now())
+            except Unusable as error:
+                raise SettingsError(str(error)) from error
+
+    # -- looking again --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Looks at the files again and again, in a thread of its own, until the end of the `with`."""
+        if self._tls is None and self._api_client is None:
+            yield
+            return
+        self._stopped.clear()
+        thread = threading.Thread(target=self._run, name="waggle-certificates", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join()
+
+    def _run(self) -> None:
+        pause = self._tls.reload_seconds if self._tls else _USUAL_LOOK_SECONDS
+        while True:
+            try:
+                self.look()
+            except Exception:
+                log.exception("looking at the certificates failed")
+            if self._stopped.wait(pause):
+                return
+
+    def look(self) -> None:
+        """Take changed files into use if they are usable; say what is wrong, and what ends soon."""
+        with self._lock:
+            if self._tls is not None and self._context is not None:
+                self._look_at_server(self._tls, self._context)
+            self._look_at_client()
+        self._tell()
+
+    def _look_at_server(self, tls: TlsSettings, context: _CurrentContext) -> None:
+        try:
+            contents = _read(tls)
+            if contents == self._served:
+                self._suspicion = self._failure = ""
+                return
+            made = _make(tls, self._refused)
+            _check_dates(_ends_and_beginnings(contents), self._now())
+            if _read(tls) != contents:
+                return  # they are being written; next time
+        except (SettingsError, Unusable) as error:
+            self._fail(str(error))
+            return
+        context.current, self._served = made, contents
+        self._suspicion = self._failure = ""
+        self._ends |= _ends_of(contents)
+        self._reloads["done"] += 1
+        log.info("certificates reloaded", ends={name: f"{end:%Y-%m-%d}" for name, end in self._ends.items()})
+
+    def _fail(self, why: str) -> None:
+        """Said when it is still so at the second look: files that are copied one by one do not fit for a moment."""
+        if why != self._suspicion:
+            self._suspicion = why
+        elif why != self._failure:
+            self._failure = why
+            self._reloads["failed"] += 1
+            log.error("new certificates cannot be used, the old ones are kept", why=why)
+
+    def _look_at_client(self) -> None:
+        if self._api_client is None:
+            return
+        try:
+            self._ends["api_client"] = min(end for _, end in _dates(self._api_client.read_bytes(), "cluster"))
+        except (OSError, Unusable) as error:
+            log.debug("the certificate towards the API server cannot be read", error=str(error))
+
+    def _refused(self, error: ssl.SSLError) -> None:
+        """In the event loop: no lock that is held while files are read."""
+        reason = (error.reason or "other").lower()
+        self._refusals[reason] += 1
+        if time.monotonic() - self._refusal_told >= _REFUSAL_PAUSE_SECONDS:
+            self._refusal_told = time.monotonic()
+            log.warning("a caller was refused in the TLS handshake", why=getattr(error, "verify_message", "") or reason)
+
+    # -- what is told ---------------------------------------------------------------------------------------------
+
+    def remark(self) -> str:
+        """What an operator has to do something about; empty if nothing."""
+        with self._lock:
+            now, ends, failure = self._now(), dict(self._ends), self._failure
+        remarks = [_end_remark(name, end - now, end) for name, end in sorted(ends.items()) if end - now < _NEAR]
+        if failure:
+            remarks.insert(0, f"new certificates cannot be used, the old ones are kept: {failure}")
+        return "; ".join(remarks)
+
+    def _tell(self) -> None:
+        """Log the remark when it changes: as it counts days, once a day."""
+        remark = self.remark()
+        if remark and remark != self._told:
+            log.warning("certificates need attention", what=remark)
+        self._told = remark
+
+    def metrics(self) -> list[Metric]:
+        with self._lock:
+            ends, reloads, failing = dict(self._ends), dict(self._reloads), bool(self._failure)
+        served = self._tls is not None
+        refusals = sorted(self._refusals.copy().items())
+        return [
+            Metric(
+                "waggle_certificate_expiry_timestamp_seconds",
+                "gauge",
+                "When a certificate in use ends, in seconds since 1970.",
+                [({"certificate": name}, end.timestamp()) for name, end in sorted(ends.items())],
+            ),
+            Metric(
+                "waggle_certificate_reloads_total",
+                "counter",
+                "Changed certificate files that were taken into use, or could not be.",
+                [({"result": result}, float(count)) for result, count in reloads.items()] if served else [],
+            ),
+            Metric(
+                "waggle_certificate_reload_failing",
+                "gauge",
+                "1 while the certificate files cannot be used and older ones are served.",
+                [({}, float(failing))] if served else [],
+            ),
+            Metric(
+                "waggle_tls_handshakes_refused_total",
+                "counter",
+                "Connections that ended in the TLS handshake, by OpenSSL's reason.",
+                [({"reason": reason}, float(count)) for reason, count in refusals],
+            ),
+        ]
+
+
+def _end_remark(name: str, left: timedelta, end: datetime) -> str:
+    text = f"the certificate {name} "
+    if left <= timedelta(0):
+        return f"{text}ended on {end:%Y-%m-%d %H:%M} UTC"
+    when = f"{left.days} days" if left.days > 1 else f"{left // timedelta(hours=1)} hours"
+    return f"{text}ends in {when}, on {end:%Y-%m-%d %H:%M} UTC"
+
+
+# -- files --------------------------------------------------------------------------------------------------------
+
+_FIELDS = ("cert_file", "key_file", "client_ca_file")
+
+
+def _read(tls: TlsSettings) -> _Contents:
+    """What the files hold, by field. Raises SettingsError."""
+    contents = {}
+    for field in _FIELDS:
+        path: Path | None = getattr(tls, field)
+        if path is None:
+            continue
+        try:
+            contents[field] = path.read_bytes()
+        except FileNotFoundError as error:
+            raise SettingsError(f"server.tls.{field}: no such file: {path}") from error
+        except OSError as error:
+            raise SettingsError(f"server.tls.{field}: {path}: {error.strerror}") from error
+    return contents
+
+
+def _make(tls: TlsSettings, refused: Callable[[ssl.SSLError], None]) -> _Context:
+    """A context of the files as they are now. Raises SettingsError."""
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.refused = refused
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
+        if tls.client_ca_file is not None:
+            context.load_verify_locations(tls.client_ca_file)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"server.tls: cannot be used: {error}") from error
+    return context
+
+
+def _no_password() -> str:
+    """Without this, OpenSSL would ask for the password of an encrypted key at the terminal."""
+    raise ValueError("the key is encrypted; it has to be readable without a password")
+
+
+# -- dates --------------------------------------------------------------------------------------------------------
+
+#: For each name the beginnings and ends of all certificates in the file.
+_Dates = dict[str, list[tuple[datetime, datetime]]]
+
+
+def _dates(pem: bytes, what: str) -> list[tuple[datetime, datetime]]:
+    """Beginning and end of each certificate in a PEM file. Raises Unusable."""
+    from cryptography import x509  # noqa: PLC0415 - takes 80 ms, and is needed with TLS only
+
+    try:
+        found = x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise Unusable(f"{what}: {error}") from error
+    return [(each.not_valid_before_utc, each.not_valid_after_utc) for each in found]
+
+
+def _ends_and_beginnings(contents: _Contents) -> _Dates:
+    dates = {"server": _dates(contents["cert_file"], "server.tls.cert_file")}
+    if "client_ca_file" in contents:
+        dates["client_ca"] = _dates(contents["client_ca_file"], "server.tls.client_ca_file")
+    return dates
+
+
+def _ends_of(contents: _Contents) -> dict[str, datetime]:
+    """A chain ends with its first link, a bundle of authorities with its last. Raises SettingsError."""
+    try:
+        dates = _ends_and_beginnings(contents)
+    except Unusable as error:
+        raise SettingsError(str(error)) from error
+    last = {"server": min, "client_ca": max}
+    return {name: last[name](end for _, end in found) for name, found in dates.items()}
+
+
+def _check_dates(dates: _Dates, now: datetime) -> None:
+    """Raises Unusable, unless the chain and one of the authorities hold now."""
+    for begin, end in dates["server"]:
+        if now > end:
+            raise Unusable(f"server.tls.cert_file: ended on {end:%Y-%m-%d %H:%M} UTC")
+        if now < begin:
+            raise Unusable(f"server.tls.cert_file: begins on {begin:%Y-%m-%d %H:%M} UTC only")
+    authorities = dates.get("client_ca", [])
+    if authorities and not any(begin <= now <= end for begin, end in authorities):
+        raise Unusable("server.tls.client_ca_file: no authority in it holds today")

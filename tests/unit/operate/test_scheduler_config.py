@@ -1,0 +1,194 @@
+"""`waggle kube-scheduler-config`: what is written works, and what would not is refused with the option at fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from extender.cli import app
+from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
+from extender.operate.scheduler_config import OptionError, SchedulerOptions, Topology, kube_scheduler_config
+from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
+
+GPU = "example.com/gpu"
+STATIC = {"topology": Topology.STATIC_POD, "url": "https://10.96.0.7:9096", "managed_resources": (GPU,)}
+LOCAL = {"topology": Topology.LOCAL}
+SECOND = {"topology": Topology.SECOND_SCHEDULER}
+
+
+def written(**options: Any) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(kube_scheduler_config(SchedulerOptions(**options)))
+    return document
+
+
+def read(**options: Any) -> SchedulerConfig:
+    return from_kube_scheduler_configuration(written(**options))
+
+
+def extender(**options: Any) -> dict[str, Any]:
+    (found,) = written(**options)["extenders"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("options", [LOCAL, SECOND, STATIC], ids=lambda options: options["topology"])
+def test_every_topology_has_what_every_topology_needs(options: dict[str, Any]):
+    config = read(**options)
+
+    (found,) = config.extenders
+    assert (found.filter_verb, found.preempt_verb, found.bind_verb) == ("filter", "preempt", "bind")
+    assert config.percentage_of_nodes_to_score == 100
+    assert found.node_cache_capable
+    assert not found.ignorable
+    assert found.http_timeout == 10
+
+
+def test_on_one_machine_everything_stays_on_the_loopback_without_tls():
+    assert extender(**LOCAL)["urlPrefix"] == "http://127.0.0.1:9096"
+    assert "tlsConfig" not in extender(**LOCAL)
+    assert written(**LOCAL)["leaderElection"] == {"leaderElect": False}
+
+
+@pytest.mark.parametrize("options", [SECOND, STATIC], ids=lambda options: options["topology"])
+def test_in_a_cluster_both_sides_show_certificates(options: dict[str, Any]):
+    found = extender(**options)
+
+    assert found["urlPrefix"].startswith("https://")
+    assert {"caFile", "certFile", "keyFile"} <= found["tlsConfig"].keys()
+    assert "enableHTTPS" not in found
+
+
+def test_a_second_scheduler_has_its_own_name_and_its_own_lease():
+    config = written(**SECOND)
+
+    assert config["profiles"] == [{"schedulerName": "waggle-scheduler"}]
+    assert config["leaderElection"]["resourceName"] == "waggle-scheduler"
+    assert "clientConnection" not in config
+
+
+def test_an_address_is_verified_by_the_name_in_the_certificate():
+    assert extender(**STATIC)["tlsConfig"]["serverName"] == "waggle.waggle-system.svc"
+    assert "serverName" not in extender(**SECOND)["tlsConfig"]
+
+
+def test_only_pods_with_the_managed_resources_are_sent():
+    resources = extender(**LOCAL, managed_resources=(GPU, "example.com/fpga"))["managedResources"]
+
+    assert resources == [
+        {"name": GPU, "ignoredByScheduler": False},
+        {"name": "example.com/fpga", "ignoredByScheduler": False},
+    ]
+
+
+def test_a_static_pod_may_send_every_pod_if_that_is_said():
+    assert "managedResources" not in extender(**STATIC | {"managed_resources": (), "all_pods": True})
+
+
+def test_prioritize_comes_with_a_weight():
+    found = extender(**LOCAL, verbs=("filter", "prioritize"), weight=7)
+
+    assert (found["prioritizeVerb"], found["weight"]) == ("prioritize", 7)
+    assert not {"preemptVerb", "bindVerb"} & found.keys()
+    assert "weight" not in extender(**LOCAL)
+
+
+def test_what_was_chosen_is_written():
+    config = written(
+        **LOCAL,
+        url="https://[::1]:1234/v1/extender/",
+        ca_file="/a b/ca.crt",
+        server_name="waggle",
+        cert_file="c",
+        key_file="k",
+        scheduler_names=("one", "two"),
+        kubeconfig="/k: #",
+        node_cache_capable=False,
+        http_timeout="1m",
+        leader_elect=True,
+        qps=100,
+    )
+
+    assert config["clientConnection"] == {"kubeconfig": "/k: #", "qps": 100, "burst": 200}
+    assert [profile["schedulerName"] for profile in config["profiles"]] == ["one", "two"]
+    (found,) = config["extenders"]
+    assert found["urlPrefix"] == "https://[::1]:1234/v1/extender"
+    assert found["tlsConfig"] == {"caFile": "/a b/ca.crt", "certFile": "c", "keyFile": "k", "serverName": "waggle"}
+    assert (found["nodeCacheCapable"], found["httpTimeout"]) == (False, "1m")
+    assert config["leaderElection"]["leaderElect"] is True
+
+
+def test_only_a_scheduler_that_does_not_bind_may_ignore_failures():
+    assert extender(**LOCAL, verbs=("filter",), ignorable=True)["ignorable"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"topology": Topology.STATIC_POD, "managed_resources": (GPU,)}, "--url: needed for static-pod"),
+        (STATIC | {"managed_resources": ()}, "--managed-resource: needed for static-pod"),
+        (LOCAL | {"url": "127.0.0.1:9096"}, "--url: '127.0.0.1:9096' must be http"),
+        (LOCAL | {"url": "http://[::1"}, "--url: "),
+        (LOCAL | {"url": "http://127.0.0.1:port"}, "--url: "),
+        (LOCAL | {"url": "https://u:p@host:1"}, "--url: must hold no user"),
+        (LOCAL | {"url": "http://10.0.0.1:9096"}, "--url: plain http only on the loopback"),
+        (LOCAL | {"url": "https://127.0.0.1:9096"}, "--ca-file: needed for https"),
+        (LOCAL | {"ca_file": "ca.crt"}, "--ca-file, --cert, --key, --server-name: of no use with an http"),
+        (SECOND | {"cert_file": ""}, "--cert, --key: only both together"),
+        (LOCAL | {"verbs": ("bind",)}, "--verb: filter is needed"),
+        (LOCAL | {"verbs": ("filter", "evict")}, "--verb: 'evict' is none of"),
+        (LOCAL | {"ignorable": True}, "--ignorable: not together with the verb bind"),
+        (LOCAL | {"http_timeout": "10"}, "httpTimeout"),
+        (LOCAL | {"managed_resources": ("cpu",)}, "not an extended resource"),
+        (LOCAL | {"scheduler_names": ("a", "a")}, "profiles"),
+        (LOCAL | {"verbs": ("filter", "prioritize"), "weight": 0}, "weight"),
+    ],
+)
+def test_what_would_not_work_is_refused(options: dict[str, Any], text: str):
+    with pytest.raises(OptionError) as refused:
+        kube_scheduler_config(SchedulerOptions(**options))
+
+    assert text in str(refused.value)
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_to_standard_output():
+    done = CliRunner().invoke(app, ["kube-scheduler-config", "--topology", "second-scheduler"])
+
+    assert done.exit_code == 0
+    assert done.output == kube_scheduler_config(SchedulerOptions(**SECOND))
+
+
+def test_the_command_writes_a_file(tmp_path: Path):
+    file = tmp_path / "config.yaml"
+    options = ["--url", "https://10.96.0.7:9096", "--managed-resource", GPU, "-o", str(file)]
+    done = CliRunner().invoke(app, ["kube-scheduler-config", "--topology", "static-pod", *options])
+
+    assert (done.exit_code, done.output) == (0, "")
+    assert file.read_text() == kube_scheduler_config(SchedulerOptions(**STATIC))
+
+
+def test_the_command_says_what_is_missing_and_writes_nothing(tmp_path: Path):
+    file = tmp_path / "config.yaml"
+    done = CliRunner().invoke(app, ["kube-scheduler-config", "--topology", "static-pod", "-o", str(file)])
+
+    assert done.exit_code == 2
+    assert "--managed-resource" in done.stderr
+    assert not file.exists()
+
+
+# -- the real one -------------------------------------------------------------------------------------------------
+
+
+@needs_kube_scheduler
+@pytest.mark.parametrize("options", [LOCAL, SECOND, STATIC], ids=lambda options: options["topology"])
+def test_a_real_kube_scheduler_reads_it(options: dict[str, Any], tmp_path: Path, client_folder: Path):
+    tls = {} if options is LOCAL else {"ca_file": "ca.crt", "cert_file": "tls.crt", "key_file": "tls.key"}
+    file = tmp_path / "config.yaml"
+    file.write_text(kube_scheduler_config(SchedulerOptions(**options | tls, kubeconfig="", qps=100)))
+
+    assert refusal(file, folder=client_folder) == ""
