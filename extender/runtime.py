@@ -254,11 +254,18 @@ class Runtime:
         return Readiness(not self._broken, self._broken)
 
     def readiness(self) -> Readiness:
+        """Whether verbs are served: it is informed, and leads."""
+        return self._unless(self._heart.missing() or ("the term is over" if self._overdue() else ""))
+
+    def informed(self) -> Readiness:
+        """Whether nodes and pods are known: it serves, or could lead."""
+        return self._unless("" if self._heart.synced else self._heart.missing())
+
+    def _unless(self, missing: str) -> Readiness:
         if self._broken:
             return Readiness(False, self._broken)
         if self._stopping:
             return Readiness(False, "shutting down")
-        missing = self._heart.missing() or ("the term is over" if self._overdue() else "")
         if not missing:
             return Readiness(True)
         why = "; ".join(text for source in self._hindrances if (text := source()))
