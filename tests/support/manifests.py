@@ -21,8 +21,8 @@ Object = dict[str, Any]
 
 #: Objects that something else makes: cert-manager from its Certificates, or `waggle certs` with kubectl.
 MADE_ELSEWHERE = {
-    ("Secret", "waggle-server"),
-    ("Secret", "waggle-client"),
+    ("Secret", "waggle-server-tls"),
+    ("Secret", "waggle-kube-scheduler-tls"),
     ("ClusterRole", "system:kube-scheduler"),
     ("ClusterRole", "system:volume-scheduler"),
     ("ClusterRole", "system:auth-delegator"),

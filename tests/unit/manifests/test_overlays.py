@@ -186,7 +186,7 @@ def test_both_configurations_of_waggle_differ_in_whose_pods_are_ours_only() -> N
 
 def test_a_certificate_of_each_side_has_the_key_usage_and_the_name_that_it_needs() -> None:
     objects = render("second-scheduler")
-    server, client = (one(objects, "Certificate", name)["spec"] for name in ("waggle-server", "waggle-client"))
+    server, client = (one(objects, "Certificate", name)["spec"] for name in ("waggle-server", "waggle-kube-scheduler"))
     assert "waggle.waggle-system.svc" in server["dnsNames"]
     assert ("server auth" in server["usages"], "client auth" in server["usages"]) == (True, False)
     assert ("server auth" in client["usages"], "client auth" in client["usages"]) == (False, True)
