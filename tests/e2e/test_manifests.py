@@ -26,7 +26,8 @@ POD = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "guarded", "labels": {"app": "theirs"}, "annotations": {"note": "theirs"}},
-    "spec": {"containers": [{"name": "main", "image": "registry.test/app:1"}]},
+    # Nobody shall schedule it.
+    "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "registry.test/app:1"}]},
 }
 
 
