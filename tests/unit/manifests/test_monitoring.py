@@ -16,6 +16,7 @@ from prometheus_client import Metric
 
 from extender.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
+from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 from tests.support.manifests import MANIFESTS, ROOT, documents
 
@@ -39,7 +40,7 @@ def served() -> dict[str, Metric]:
     election = LeaderElectionSettings(enabled=True)
     service = Service(Settings(cluster=ClusterSettings(server="http://127.0.0.1:1"), leader_election=election))
     try:
-        families = list(Metrics(service.runtime).registry.collect())
+        families = list(Metrics(service.runtime, Certificates(None)).registry.collect())
     finally:
         service.stop()
     suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
