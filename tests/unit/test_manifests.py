@@ -53,12 +53,11 @@ def test_the_scheduler_is_configured_around_the_traps() -> None:
     assert extender["urlPrefix"].startswith("https://")
     assert extender["urlPrefix"].endswith(f":{Settings().server.port}")
     assert [extender[verb] for verb in ("filterVerb", "preemptVerb", "bindVerb")] == ["filter", "preempt", "bind"]
-    assert extender["weight"] > 0
     assert extender["nodeCacheCapable"] is True
     assert extender["ignorable"] is False
     assert extender["httpTimeout"].endswith("s")
     assert not any(resource["ignoredByScheduler"] for resource in extender["managedResources"])
-    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile", "serverName"}
 
 
 def test_the_scheduler_sends_the_pods_that_the_server_takes_for_its_own() -> None:
