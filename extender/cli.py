@@ -104,7 +104,7 @@ def serve(
     configure(settings.log)
     try:
         service = Service(settings, record=record)
-    except (AlgorithmError, ConnectionSettingsError, OSError) as error:
+    except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
         raise _refuse(error) from error
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())

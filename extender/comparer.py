@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from algorithm.model import DecodeError, Node, Pod, decode_node, decode_nodes, decode_pod, decode_pods
-from extender.core.comparison import Beliefs, Difference, compare_nodes, compare_pods
+from extender.core.comparison import Beliefs, Difference, Kind, compare_nodes, compare_pods
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.core.policy import Policy
 from extender.kube import wire
@@ -161,7 +161,10 @@ class Comparer:
 
     def metrics(self) -> list[Metric]:
         samples = [
-            ({"resource": resource, "kind": kind}, float(number)) for (resource, kind), number in self._found.items()
+            ({"resource": resource, "kind": kind.value}, float(self._found[resource, kind.value]))
+            for resource in ("nodes", "pods")
+            for kind in Kind
+            if (resource, kind) != ("nodes", Kind.MISPLACED)
         ]
         return [
             Metric("waggle_cache_comparisons_total", "counter", "Comparisons of the cache.", [({}, float(self._runs))]),

@@ -53,7 +53,7 @@ class Leadership:
         )
         self._elector = Elector(
             api,
-            namespace=settings.namespace or _own_namespace(),
+            namespace=settings.namespace or own_namespace(),
             name=settings.name,
             identity=unique_identity(settings.identity),
             changed=self._changed,
@@ -175,7 +175,8 @@ class Leadership:
         return self._lasts(term)
 
 
-def _own_namespace() -> str:
+def own_namespace() -> str:
+    """The namespace of the pod that this runs in; `default` outside of any."""
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
     except OSError:

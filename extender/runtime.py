@@ -41,6 +41,7 @@ from extender.core.events import (
     FilterRequested,
     Instruction,
     Nudge,
+    OutcomeKind,
     PreemptAnswer,
     PreemptRequested,
     ReadPod,
@@ -254,11 +255,18 @@ class Runtime:
         return Readiness(not self._broken, self._broken)
 
     def readiness(self) -> Readiness:
+        """Whether verbs are served: it is informed, and leads."""
+        return self._unless(self._heart.missing() or ("the term is over" if self._overdue() else ""))
+
+    def informed(self) -> Readiness:
+        """Whether nodes and pods are known: it serves, or could lead."""
+        return self._unless("" if self._heart.synced else self._heart.missing())
+
+    def _unless(self, missing: str) -> Readiness:
         if self._broken:
             return Readiness(False, self._broken)
         if self._stopping:
             return Readiness(False, "shutting down")
-        missing = self._heart.missing() or ("the term is over" if self._overdue() else "")
         if not missing:
             return Readiness(True)
         why = "; ".join(text for source in self._hindrances if (text := source()))
@@ -339,18 +347,39 @@ class Runtime:
 
 _PENDING = (State.WAITING, State.PREEMPTING)
 
-#: Counters of the heart: metric name, label and help by the name they have in `Lifecycle.counts`.
+#: Counters of the heart by the name they have in `Lifecycle.counts`: metric name, label, help, and the values of the
+#: label that are shown from the start. Prometheus sees no increase in a series that begins with 1.
 _COUNTERS = {
-    "attempts": ("waggle_schedule_attempts_total", "result", "Filter decisions: scheduled, unschedulable or error."),
-    "binds": ("waggle_binds_total", "outcome", "Bindings written, by outcome; refused ones were not written."),
-    "holds": ("waggle_holds_expired_total", "kind", "Proposals that no bind followed, and preemptions given up."),
-    "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself."),
-    "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted."),
-    "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome."),
-    "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again."),
-    "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed."),
-    "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known."),
-    "anomalies": ("waggle_anomalies_total", "kind", "Things that should not happen."),
+    "attempts": (
+        "waggle_schedule_attempts_total",
+        "result",
+        "Filter decisions: scheduled, unschedulable or error.",
+        ("scheduled", "unschedulable", "error"),
+    ),
+    "binds": (
+        "waggle_binds_total",
+        "outcome",
+        "Bindings written, by outcome; refused ones were not written.",
+        (*(kind.value for kind in OutcomeKind), "refused"),
+    ),
+    "holds": (
+        "waggle_holds_expired_total",
+        "kind",
+        "Proposals that no bind followed, and preemptions given up.",
+        ("expired", "preemption_expired"),
+    ),
+    "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself.", ()),
+    "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted.", ()),
+    "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome.", ()),
+    "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again.", ()),
+    "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed.", ("failed",)),
+    "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known.", ()),
+    "anomalies": (
+        "waggle_anomalies_total",
+        "kind",
+        "Things that should not happen.",
+        ("uid_of_another_name", "written_but_unbound"),
+    ),
 }
 
 
@@ -374,6 +403,6 @@ def _pods_by_state_and_reason(entries: Sequence[Entry]) -> list[Metric]:
 
 
 def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:
-    name, label, text = _COUNTERS[key]
-    samples = [({label: value}, float(n)) for (kind, value), n in sorted(counts.items()) if kind == key]
-    return Metric(name, "counter", text, samples)
+    name, label, text, known = _COUNTERS[key]
+    numbers = dict.fromkeys(known, 0) | {value: n for (kind, value), n in counts.items() if kind == key}
+    return Metric(name, "counter", text, [({label: value}, float(n)) for value, n in sorted(numbers.items())])

@@ -11,6 +11,7 @@ answered. `start` returns at once; readiness says when it is done.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -30,10 +31,11 @@ from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.lease import eternal
 from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector, Timing
-from extender.leadership import Leadership
+from extender.leadership import Leadership, own_namespace
 from extender.recording import Recorder
 from extender.runtime import Runtime
-from extender.settings import Settings
+from extender.settings import LeaderElectionSettings, Settings, SettingsError
+from extender.signpost import Signpost
 from extender.views import Metric
 
 log = structlog.get_logger(__name__)
@@ -82,6 +84,7 @@ class Service:
             self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
         )
         self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
+        self._signpost = self._make_signpost(settings.leader_election)
         self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing, went_back=self._went_back)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing, went_back=self._went_back)
@@ -102,7 +105,9 @@ class Service:
         self.runtime.start()
         self._starter.start()
         if self._leadership:
-            self._leadership.start(self.runtime.handle, (self._nodes, self._pods))
+            self._leadership.start(self._term_changed, (self._nodes, self._pods))
+        if self._signpost:
+            self._signpost.start()
         self.comparer.start()
 
     def stop(self) -> None:
@@ -113,6 +118,8 @@ class Service:
         if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
             self._leadership.end_term()
         self._committer.stop()
+        if self._signpost:
+            self._signpost.stop()
         if self._leadership:
             self._leadership.stop()
         self.comparer.stop()
@@ -124,6 +131,25 @@ class Service:
         self.api.close()
         if self._recorder is not None:
             self._recorder.close()
+
+    def _make_signpost(self, settings: LeaderElectionSettings) -> Signpost | None:
+        if not (settings.enabled and settings.label_pod):
+            return None
+        pod = os.environ.get("POD_NAME", "")
+        if not pod:
+            raise SettingsError("leader_election.label_pod: the environment must have the pod's name in POD_NAME")
+        return Signpost(
+            self.api,
+            namespace=own_namespace(),
+            pod=pod,
+            value=settings.name,
+            leads=lambda: self.runtime.readiness().ready,
+        )
+
+    def _term_changed(self, event: Event) -> None:
+        self.runtime.handle(event)
+        if self._signpost:
+            self._signpost.look()
 
     # -- informers ------------------------------------------------------------------------------------------------
 

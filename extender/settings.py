@@ -49,6 +49,8 @@ class ServerSettings(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(9096, ge=0, le=65535)  # 9096 is HiveD's; 0 takes any free port
+    #: A second port with nothing but probes and metrics, in plain HTTP: kubelet has no client certificate.
+    health_port: int | None = Field(None, ge=0, le=65535)
     #: Seconds an idle connection is kept. kube-scheduler's client keeps its own for 90 s and does not retry a POST that
     #: meets a closed one, so this must be more.
     keep_alive_seconds: int = Field(120, ge=91)
@@ -127,6 +129,8 @@ class LeaderElectionSettings(_Section):
     name: str = Field("waggle", pattern=_NAME, max_length=253)
     #: How others see who leads; something unique is always added. Empty: the host's name.
     identity: str = Field("", max_length=200)
+    #: Put the label `waggle.dev/leads` on the pod that leads, for a Service to select. See `signpost.py`.
+    label_pod: bool = False
     #: Seconds after which a leader that was not heard of is taken for dead.
     lease_seconds: float = Field(10, ge=1, le=120)
     #: Seconds after which a leader that could not renew its lease has ended. What lies between is for writes under way

@@ -1,7 +1,8 @@
 """Is it alive, is it ready: what kubelet and load balancers ask.
 
 Alive means that the process is worth keeping; ready, that its answers are: every informer has delivered, every bound
-pod is known again.
+pod is known again, and this replica leads. Informed is what a replica that stands by can be: all is known, it could
+lead at once. A Deployment's roll-out and a PodDisruptionBudget count the informed ones; calls go to the ready one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.runtime import Runtime
 from extender.views import Readiness
@@ -37,7 +40,27 @@ def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRoute
         health = _health("ready", runtime.readiness())
         return Health(detail="; ".join(text for text in (health.detail, remark()) if text))
 
+    @router.get("/readyz/informed", summary="Does it know all that a leader must know")
+    async def informed() -> Health:
+        return _health("informed", runtime.informed())
+
     return router
+
+
+class ProbesOnly:
+    """Of an app, only what may be shown to anybody who reaches the port: probes and metrics, for reading."""
+
+    PATHS = frozenset({"/livez", "/readyz", "/readyz/informed", "/metrics"})
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in self.PATHS and scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+        else:
+            paths = ", ".join(sorted(self.PATHS))
+            await PlainTextResponse(f"this port has GET {paths}\n", 404)(scope, receive, send)
 
 
 def _health(what: str, found: Readiness) -> Health:

@@ -6,21 +6,27 @@ a closed connection, and the pod would fail with "EOF".
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from threading import Event, Thread
 from types import FrameType, TracebackType
 from typing import Self
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.certificates import Certificates
+from extender.web.health import ProbesOnly
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
@@ -55,14 +61,26 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it serves, and that returns after a signal instead of raising it again."""
+    """uvicorn that says when it serves, and that returns after a signal instead of raising it again.
 
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+    `health` is what it serves on the last of its sockets, beside what `config` says on the others: in the same event
+    loop, so that one that hangs fails its probes.
+    """
+
+    def __init__(self, config: uvicorn.Config, health: uvicorn.Config | None, on_started: Callable[[], None]) -> None:
         super().__init__(config)
+        self._health = health
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if self._health is None:
+            await super().startup(sockets)
+        else:
+            assert sockets is not None
+            await super().startup(sockets[:-1])
+            protocol = partial(_Protocol, self._health, self.server_state, {})
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_server(protocol, sock=sockets[-1], backlog=_BACKLOG))
         self._on_started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
@@ -83,12 +101,12 @@ def serve(
     accepted. Raises SettingsError if the address or the certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
-    listener = _listen(settings.server)
-    url = _url(settings.server, listener)
-    with listener:
+    with ExitStack() as opened:
+        listeners = _listen(settings.server, opened)
+        url = _url(settings.server, listeners[0])
         server = _make(app, settings.server, shown, lambda: on_started(url))
         with shown.watched():
-            server.run([listener])
+            server.run(listeners)
 
 
 class ServerHandle:
@@ -96,13 +114,16 @@ class ServerHandle:
 
     def __init__(self, app: FastAPI, settings: ServerSettings, certificates: Certificates | None = None) -> None:
         self._certificates = certificates or Certificates(settings.tls)
-        self._listener = _listen(settings)
-        self.url = _url(settings, self._listener)
+        self._opened = ExitStack()
+        self._listeners = _listen(settings, self._opened)
+        self.url = _url(settings, self._listeners[0])
+        #: Where probes and metrics are in plain HTTP; "" without a health_port.
+        self.health_url = _url(settings.model_copy(update={"tls": None}), self._listeners[-1]) if _two(settings) else ""
         self._started = Event()
         try:
             self._server = _make(app, settings, self._certificates, self._started.set)
         except SettingsError:
-            self._listener.close()
+            self._opened.close()
             raise
         self._thread = Thread(target=self._run, name="waggle-web", daemon=True)
         self._thread.start()
@@ -114,10 +135,10 @@ class ServerHandle:
     def _run(self) -> None:
         try:
             with self._certificates.watched():
-                self._server.run([self._listener])
+                self._server.run(self._listeners)
         finally:
             self._started.set()
-            self._listener.close()
+            self._opened.close()
 
     def stop(self) -> None:
         """Finish what is running, close every connection and wait for the end. May be called twice."""
@@ -143,7 +164,12 @@ def _make(
 ) -> _Server:
     context = certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    config = uvicorn.Config(
+    probes = _config(ProbesOnly(app), settings) if _two(settings) else None
+    return _Server(_config(app, settings, context), probes, on_started)
+
+
+def _config(app: ASGIApp, settings: ServerSettings, context: ssl.SSLContext | None = None) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         loop="auto",  # uvloop, except where it cannot be installed
         http=_Protocol,
@@ -158,18 +184,30 @@ def _make(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_context_factory=None if context is None else lambda _config, _usual: context,
     )
-    return _Server(config, on_started)
 
 
-def _listen(settings: ServerSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(settings: ServerSettings, opened: ExitStack) -> list[socket.socket]:
+    """What serves on `port`, and behind it what serves on `health_port`, if there is one; `opened` closes them."""
+    ports = {"server.port": settings.port}
+    if settings.health_port is not None:
+        ports["server.health_port"] = settings.health_port
+    with ExitStack() as so_far:
+        listeners = [so_far.enter_context(_listen_on(settings.host, port, field)) for field, port in ports.items()]
+        opened.push(so_far.pop_all())
+    return listeners
+
+
+def _listen_on(host: str, port: int, field: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, TypeError, ValueError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise SettingsError(
-            f"server.host, server.port: cannot listen on {settings.host}:{settings.port}: {why}"
-        ) from error
+        raise SettingsError(f"server.host, {field}: cannot listen on {host}:{port}: {why}") from error
+
+
+def _two(settings: ServerSettings) -> bool:
+    return settings.health_port is not None
 
 
 def _url(settings: ServerSettings, listener: socket.socket) -> str:

@@ -5,6 +5,9 @@
 This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, nothing
 that waits, except for bind, which kube-scheduler calls beside its loop.
 
+Who is not ready ends the connection with its answer: kube-scheduler keeps connections for as long as they are used, and
+would go on asking a replica that leads no more, whatever the Service says.
+
 How a verb fails follows from what kube-scheduler reads. filter and bind always answer 200 with their Error field, as
 the body of anything else is thrown away unread. prioritize and preempt have no such field and answer 4xx or 5xx.
 """
@@ -102,6 +105,8 @@ def _endpoint(
     async def endpoint(request: Request) -> Response:
         started = perf_counter()
         response = await _answer(verb, runtime, request, max_body)
+        if not runtime.readiness().ready:
+            response.headers["connection"] = "close"
         metrics.observe(verb.name, response.status_code, perf_counter() - started)
         return response
 

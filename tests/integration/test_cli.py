@@ -249,7 +249,7 @@ def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: Emb
 
 
 def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
-    shipped = Path(__file__).parents[2] / "manifests" / "waggle-config.yaml"
+    shipped = Path(__file__).parents[2] / "manifests" / "base" / "waggle.yaml"
     small = tmp_path / "small.yaml"
     small.write_text("cluster: {server: 'http://127.0.0.1:1'}")
 

@@ -42,6 +42,7 @@ class FixedRuntime:
         self.scores: dict[str, int] = {}
         self.failure: Exception | None = None
         self.ready = Readiness(True, "")
+        self.knows = Readiness(True, "")
         self.alive = Readiness(True, "")
         self.pod_views: list[PodView] = []
         self.explanations: dict[tuple[str, str], Explanation] = {}
@@ -79,6 +80,9 @@ class FixedRuntime:
 
     def readiness(self) -> Readiness:
         return self.ready
+
+    def informed(self) -> Readiness:
+        return self.knows
 
     def liveness(self) -> Readiness:
         return self.alive

@@ -39,7 +39,7 @@ def test_every_manifest_is_yaml(path: Path) -> None:
 
 
 def test_the_example_configuration_is_one() -> None:
-    settings = load(MANIFESTS / "waggle-config.yaml")
+    settings = load(MANIFESTS / "base" / "waggle.yaml")
     assert settings.algorithm.name == "packing"
     assert PackingSettings.model_validate(settings.algorithm.settings)
     assert settings.server.tls is not None
@@ -53,18 +53,17 @@ def test_the_scheduler_is_configured_around_the_traps() -> None:
     assert extender["urlPrefix"].startswith("https://")
     assert extender["urlPrefix"].endswith(f":{Settings().server.port}")
     assert [extender[verb] for verb in ("filterVerb", "preemptVerb", "bindVerb")] == ["filter", "preempt", "bind"]
-    assert extender["weight"] > 0
     assert extender["nodeCacheCapable"] is True
     assert extender["ignorable"] is False
     assert extender["httpTimeout"].endswith("s")
     assert not any(resource["ignoredByScheduler"] for resource in extender["managedResources"])
-    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile", "serverName"}
 
 
 def test_the_scheduler_sends_the_pods_that_the_server_takes_for_its_own() -> None:
     (config,) = documents(MANIFESTS / "kube-scheduler" / "kube-scheduler-config.yaml")
     managed = [resource["name"] for resource in config["extenders"][0]["managedResources"]]
-    assert managed == [load(MANIFESTS / "waggle-config.yaml").pods.resource]
+    assert managed == [load(MANIFESTS / "base" / "waggle.yaml").pods.resource]
 
 
 def test_every_demo_pod_can_be_read_and_names_a_priority_that_exists() -> None:

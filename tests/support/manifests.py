@@ -1,0 +1,171 @@
+"""The shipped manifests, as they are and as kustomize makes them, and the rules that every one of them has to keep."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+OVERLAYS = sorted(path.parent.name for path in MANIFESTS.glob("overlays/*/kustomization.yaml"))
+Object = dict[str, Any]
+
+#: Objects that something else makes: cert-manager from its Certificates, or `waggle certs` with kubectl.
+MADE_ELSEWHERE = {
+    ("Secret", "waggle-server-tls"),
+    ("Secret", "waggle-kube-scheduler-tls"),
+    ("ClusterRole", "system:kube-scheduler"),
+    ("ClusterRole", "system:volume-scheduler"),
+    ("ClusterRole", "system:auth-delegator"),
+    ("Role", "extension-apiserver-authentication-reader"),
+}
+
+
+def documents(path: Path) -> list[Object]:
+    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document is not None]
+
+
+@cache
+def kubectl() -> str:
+    """A kubectl whose kustomize knows components (1.21 or newer); "" if there is none."""
+    for candidate in (os.environ.get("WAGGLE_KUBECTL", ""), "kubectl"):
+        found = shutil.which(candidate) if candidate else None
+        if found and _minor(found) >= 21:
+            return found
+    return ""
+
+
+def _minor(path: str) -> int:
+    """The minor version of a Kubernetes 1.x client; 0 if it does not say."""
+    answer = subprocess.run([path, "version", "--client", "--output=json"], capture_output=True, check=False)
+    found = re.search(rb'"minor":\s*"(\d+)', answer.stdout)
+    return int(found[1]) if found else 0
+
+
+@cache
+def _rendered(overlay: str, program: str) -> str:
+    done = subprocess.run(
+        [program, "kustomize", str(MANIFESTS / "overlays" / overlay)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr  # deprecations
+    return done.stdout
+
+
+def render(overlay: str, program: str = "") -> list[Object]:
+    """What `kubectl kustomize` makes of an overlay."""
+    return [document for document in yaml.safe_load_all(_rendered(overlay, program or kubectl())) if document]
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+
+def pod_templates(objects: list[Object]) -> Iterator[tuple[str, Object]]:
+    for item in objects:
+        if item["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+            yield item["metadata"]["name"], item["spec"]["template"]
+
+
+def insecure(objects: list[Object]) -> list[str]:
+    """What the Pod Security Standard `restricted` would refuse, and a root file system that can be written."""
+    found = []
+    for name, template in pod_templates(objects):
+        pod = template["spec"]
+        context = pod["securityContext"]
+        found += [f"{name}: {field}" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.get(field)]
+        found += [f"{name}: volume {volume['name']}" for volume in pod["volumes"] if "hostPath" in volume]
+        if not (context["runAsNonRoot"] and context["runAsUser"] > 0):
+            found.append(f"{name}: may run as root")
+        if context["seccompProfile"] != {"type": "RuntimeDefault"}:
+            found.append(f"{name}: seccomp")
+        for container in pod["containers"]:
+            expected = {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            if container["securityContext"] != expected:
+                found.append(f"{name}: container {container['name']}: {container['securityContext']}")
+            if "memory" not in container["resources"]["limits"]:
+                found.append(f"{name}: container {container['name']} may take all memory")
+    return found
+
+
+def dangling(objects: list[Object]) -> list[str]:
+    """References by name that lead nowhere."""
+    known = {(item["kind"], item["metadata"]["name"]) for item in objects} | MADE_ELSEWHERE
+    return sorted(
+        f"{owner} -> {kind} {name}" for owner, kind, name in _references(objects) if (kind, name) not in known
+    )
+
+
+def _references(objects: list[Object]) -> Iterator[tuple[str, str, str]]:
+    for name, template in pod_templates(objects):
+        pod = template["spec"]
+        yield name, "ServiceAccount", pod["serviceAccountName"]
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                yield name, "ConfigMap", volume["configMap"]["name"]
+            if "secret" in volume:
+                yield name, "Secret", volume["secret"]["secretName"]
+    for item in objects:
+        name = item["metadata"]["name"]
+        if "roleRef" in item:
+            yield name, item["roleRef"]["kind"], item["roleRef"]["name"]
+            for subject in item["subjects"]:
+                yield name, subject["kind"], subject["name"]
+        if item["kind"] == "Certificate":
+            yield name, "Issuer", item["spec"]["issuerRef"]["name"]
+        if item["kind"] == "ValidatingAdmissionPolicyBinding":
+            yield name, "ValidatingAdmissionPolicy", item["spec"]["policyName"]
+
+
+def unmatched(objects: list[Object], put_there: frozenset[str] = frozenset({"waggle.dev/leads"})) -> list[str]:
+    """Selectors for pods that match none, but for labels that are `put_there` at run time."""
+    labels = [template["metadata"]["labels"] for _, template in pod_templates(objects)]
+    found = []
+    for item in objects:
+        for selector in _pod_selectors(item):
+            wanted = {key: value for key, value in selector.items() if key not in put_there}
+            if not any(wanted.items() <= have.items() for have in labels):
+                found.append(f"{item['kind']} {item['metadata']['name']}: {selector}")
+    return found
+
+
+def _pod_selectors(item: Object) -> Iterator[dict[str, str]]:
+    spec = item.get("spec", {})
+    match item["kind"]:
+        case "Service":
+            yield spec["selector"]
+        case "Deployment" | "PodDisruptionBudget":
+            yield spec["selector"]["matchLabels"]
+            for constraint in spec.get("template", {}).get("spec", {}).get("topologySpreadConstraints", []):
+                yield constraint["labelSelector"]["matchLabels"]
+        case "NetworkPolicy":
+            yield spec["podSelector"]["matchLabels"]
+            for rule in spec["ingress"]:
+                for peer in rule["from"]:
+                    if "podSelector" in peer:
+                        yield peer["podSelector"]["matchLabels"]
+
+
+def ports_without_container(objects: list[Object]) -> list[str]:
+    """Ports that are named by probes, Services and policies, and that no container has."""
+    named = {
+        port["name"]
+        for _, template in pod_templates(objects)
+        for container in template["spec"]["containers"]
+        for port in container["ports"]
+    }
+    text = json.dumps([item for item in objects if item["kind"] in ("Deployment", "Service", "NetworkPolicy")])
+    asked = set(re.findall(r'"targetPort": "(\w+)"', text)) | set(re.findall(r'"port": "(\w+)"', text))
+    return sorted(asked - named)

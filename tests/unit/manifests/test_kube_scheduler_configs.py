@@ -1,0 +1,38 @@
+"""The shipped configurations of kube-scheduler are what `waggle kube-scheduler-config` writes, and without traps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from extender.cli import app
+from tests.support.manifests import MANIFESTS
+
+SHIPPED = {
+    "kube-scheduler": "--topology static-pod --url https://10.96.0.96:9096 --managed-resource example.com/gpu",
+    "components/second-scheduler": "--topology second-scheduler",
+}
+
+
+@pytest.mark.parametrize("folder", SHIPPED)
+def test_it_is_what_the_command_writes(folder: str, tmp_path: Path) -> None:
+    written = tmp_path / "written.yaml"
+    arguments = ["kube-scheduler-config", *SHIPPED[folder].split(), "--output", str(written)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    shipped = MANIFESTS / folder / "kube-scheduler-config.yaml"
+    assert shipped.read_text(encoding="utf-8") == written.read_text(encoding="utf-8"), (
+        f"waggle {' '.join(arguments[:-1])} {shipped}"
+    )
+
+
+@pytest.mark.parametrize("folder", SHIPPED)
+def test_lint_finds_nothing_in_it(folder: str) -> None:
+    shipped = MANIFESTS / folder / "kube-scheduler-config.yaml"
+    assert CliRunner().invoke(app, ["lint", str(shipped)]).exit_code == 0
+
+
+def test_every_shipped_configuration_is_among_them() -> None:
+    found = {str(path.parent.relative_to(MANIFESTS)) for path in MANIFESTS.rglob("kube-scheduler-config.yaml")}
+    assert found == SHIPPED.keys()
