@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from algorithm.hived.config import HivedConfig, HivedConfigError, without_server_keys, without_unknown
 from algorithm.hived.layout import Layout, build
@@ -41,14 +41,18 @@ class HivedSettings(HivedConfig):
             raise ValueError("a virtual cluster needs a name")
         return value
 
+    #: The cells that were made in order to check the configuration; whoever asks first has them.
+    _checked: Layout | None = PrivateAttr(default=None)
+
     @model_validator(mode="after")
     def _fits(self) -> HivedSettings:
-        self.layout()
+        try:
+            self._checked = build(self)
+        except HivedConfigError as error:
+            raise ValueError(str(error)) from error
         return self
 
     def layout(self) -> Layout:
-        """The cells. Raises ValueError, whose text names the field, if no cluster can be like that."""
-        try:
-            return build(self)
-        except HivedConfigError as error:
-            raise ValueError(str(error)) from error
+        """New cells, free and healthy all of them."""
+        checked, self._checked = self._checked, None
+        return checked or build(self)
