@@ -173,8 +173,16 @@ class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an err
         self.reason = reason
 
 
+class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
+    """The algorithm has no page of this path. `text` says what there is; `status` is the HTTP status of the answer."""
+
+    def __init__(self, path: str, text: str = "", *, status: int = 404) -> None:
+        super().__init__(text or f"there is no page /v1/inspect/{path}")
+        self.text, self.status = text, status
+
+
 class SchedulerAlgorithm(ABC):
-    """What an author implements: eight methods, and six more if they are of use."""
+    """What an author implements: eight methods, and seven more if they are of use."""
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -237,6 +245,14 @@ class SchedulerAlgorithm(ABC):
     def inspect(self) -> Mapping[str, Any]:
         """What people want to see of your state, as JSON-ready data. Called under the lock: keep it short."""
         return {}
+
+    def page(self, path: str) -> Any:
+        """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.
+
+        Pieces are made under the lock one at a time, and it is released in between: so that a page of megabytes does
+        not hold up kube-scheduler, it may show different moments in different pieces. Raises NoSuchPage.
+        """
+        raise NoSuchPage(path)
 
     def fork(self) -> Self:
         """An independent copy for what-if. Raises NotImplementedError if the algorithm cannot."""

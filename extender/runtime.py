@@ -19,10 +19,11 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import structlog
 
 from algorithm.interface import SuggestedNodes
@@ -299,6 +300,21 @@ class Runtime:
     def algorithm_state(self) -> Mapping[str, Any]:
         with self._lock:
             return self._heart.teller.algorithm.inspect()
+
+    def algorithm_page(self, path: str) -> bytes:
+        """A page of the algorithm's own, as JSON. Raises algorithm.interface.NoSuchPage."""
+        with self._lock:
+            page = self._heart.teller.algorithm.page(path)
+        if not isinstance(page, Iterator):
+            return msgspec.json.encode(page, enc_hook=str)
+        pieces: list[bytes] = []
+        while True:
+            # The lock is free between two pieces.
+            with self._lock:
+                piece = next(page, None)
+            if piece is None:
+                return b"".join(pieces)
+            pieces.append(piece)
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """Why this pod is where it is; None if it is unknown."""

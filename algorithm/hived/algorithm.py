@@ -17,7 +17,7 @@ from algorithm.hived.hive import Hive
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.status import summary
+from algorithm.hived.status import Pages, summary
 from algorithm.interface import (
     Bind,
     Phase,
@@ -62,6 +62,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self.hive = Hive(settings.layout())
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
+        self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
 
@@ -166,6 +167,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def inspect(self) -> Mapping[str, Any]:
         return summary(self.hive, self.strangers)
+
+    def page(self, path: str) -> Any:
+        return self._pages.page(path)
 
 
 def _is_healthy(node: Node) -> bool:

@@ -57,9 +57,11 @@ class Cell:
         "machine_or_above",
         "parent",
         "priority",
+        "top",
         "type",
         "used",
         "used_total",
+        "version",
     )
 
     def __init__(self, *, chain: str, level: int, type_: str, address: str, leafs: int, machine_or_above: bool) -> None:
@@ -67,6 +69,9 @@ class Cell:
         self.leafs, self.machine_or_above = leafs, machine_or_above
         self.parent: Cell | None = None
         self.children: list[Cell] = []
+        #: The root of its tree, whose version grows with every change in the tree.
+        self.top: Cell = self
+        self.version = 0
         self.priority = FREE
         self.used: dict[int, int] = {}
         self.used_total = 0
@@ -78,6 +83,7 @@ class Cell:
 
     def take(self, priority: int) -> None:
         """A leaf is held with this priority from now on. It was free."""
+        self.top.version += 1
         cell: Cell | None = self
         while cell is not None:
             cell.used[priority] = cell.used.get(priority, 0) + 1
@@ -90,6 +96,7 @@ class Cell:
 
     def give_back(self) -> None:
         """A leaf is free again."""
+        self.top.version += 1
         priority = self.priority
         cell: Cell | None = self
         while cell is not None:
@@ -144,23 +151,31 @@ class PhysicalCell(Cell):
     def set_state(self, state: CellState) -> None:
         """A leaf changes its state, and its ancestors with it."""
         self.state = state
+        self.shown_anew()
         cell = self.parent
         while cell is not None:
             derived = derived_state(cell.children)
             if derived is cell.state:
                 return
             cell.state = derived
+            cell.shown_anew()
             cell = cell.parent
+
+    def shown_anew(self) -> None:
+        """State or health changed: that of the virtual cell did, too."""
+        self.top.version += 1
+        if self.virtual is not None:
+            self.virtual.top.version += 1
 
 
 class VirtualCell(Cell):
-    """Quota. `root` is the preassigned cell that the tenant was promised, of which this is a part (or all)."""
+    """Quota of a tenant."""
 
-    __slots__ = ("physical", "pinned_id", "root", "tenant")
+    __slots__ = ("physical", "pinned_id", "tenant")
 
     parent: VirtualCell | None
     children: list[VirtualCell]  # type: ignore[assignment]
-    root: VirtualCell
+    top: VirtualCell
 
     def __init__(
         self,
@@ -178,7 +193,6 @@ class VirtualCell(Cell):
             chain=chain, level=level, type_=type_, address=address, leafs=leafs, machine_or_above=machine_or_above
         )
         self.tenant, self.pinned_id = tenant, pinned_id
-        self.root = self
         self.physical: PhysicalCell | None = None
 
     @property
@@ -191,8 +205,13 @@ class VirtualCell(Cell):
         return CellState.FREE if self.physical is None else self.physical.state
 
     @property
+    def root(self) -> VirtualCell:
+        """The preassigned cell that the tenant was promised, of which this is a part (or all)."""
+        return self.top
+
+    @property
     def is_preassigned(self) -> bool:
-        return self.root is self
+        return self.top is self
 
 
 def derived_state(children: Iterable[PhysicalCell]) -> CellState:
@@ -206,6 +225,8 @@ def derived_state(children: Iterable[PhysicalCell]) -> CellState:
 def pair(physical: PhysicalCell, virtual: VirtualCell) -> None:
     """This virtual cell is that piece of hardware, ancestors not considered."""
     physical.virtual, virtual.physical = virtual, physical
+    physical.top.version += 1
+    virtual.top.version += 1
     if virtual.listed is not None:
         virtual.listed.touch(virtual)
 
@@ -215,6 +236,8 @@ def unpair(physical: PhysicalCell) -> VirtualCell:
     virtual = physical.virtual
     assert virtual is not None, physical
     physical.virtual, virtual.physical = None, None
+    physical.top.version += 1
+    virtual.top.version += 1
     if virtual.listed is not None:
         virtual.listed.touch(virtual)
     return virtual

@@ -100,6 +100,7 @@ class Hive:
     @staticmethod
     def _mark(cell: PhysicalCell, *, healthy: bool) -> None:
         cell.healthy = healthy
+        cell.shown_anew()
         for each in (cell, cell.virtual):
             if each is not None and each.listed is not None:
                 each.listed.touch(each)
@@ -113,6 +114,7 @@ class Hive:
             if each.virtual is None:
                 each.device.take(OPPORTUNISTIC)
                 each.device.tenant = each.group.tenant
+                _shown_anew_around(each.device)
                 continue
             each.virtual.take(each.group.priority)
             each.device.take(each.group.priority)
@@ -136,6 +138,7 @@ class Hive:
         device.give_back()
         if virtual is None:
             device.tenant = ""
+            _shown_anew_around(device)
             return
         virtual.give_back()
         root = virtual.root.physical
@@ -432,6 +435,16 @@ def _lowest(cells: Iterable[VirtualCell], priority: int) -> VirtualCell | None:
         if cell.priority < priority and (best is None or cell.priority < best.priority):
             best = cell
     return best
+
+
+def _shown_anew_around(device: PhysicalCell) -> None:
+    """A device was taken or given back opportunistically: that changes what is shown of cells around it, too."""
+    here: PhysicalCell | None = device
+    while here is not None:
+        if here.virtual is not None:
+            here.virtual.top.version += 1
+            return
+        here = here.parent
 
 
 def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:

@@ -142,6 +142,8 @@ class _Hardware:
                 )
             chain = self._chain(spec.cell_type, f"{where}.cellType")
             top = self._cell(chain, chain.top, spec, str(number), number, where)
+            for cell in top.walk():
+                cell.top = top
             self._number_machines(top, where)
         return self.chains, self.pinned
 
@@ -294,10 +296,10 @@ class _Quota:
             pinned_id=pinned_id,
         )
         first = 0 if root is None else int(address.rpartition("/")[2]) * kind.fanout
-        cell.root = root or cell
+        cell.top = root or cell
         full[level].append(cell)
         for index in range(kind.fanout):
-            child = self._cell(chain, level - 1, f"{address}/{first + index}", full, pinned_id, cell.root)
+            child = self._cell(chain, level - 1, f"{address}/{first + index}", full, pinned_id, cell.top)
             child.parent = cell
             cell.children.append(child)
         return cell

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from algorithm.hived.cells import OPPORTUNISTIC, Cell, CellState, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import Tenant
+from algorithm.interface import NoSuchPage
 
 #: So many strangers are shown at most.
 SHOWN = 50
@@ -18,23 +21,84 @@ SHOWN = 50
 # -- the original's pages ---------------------------------------------------------------------------------------------
 
 
-def physical_cluster(hive: Hive) -> list[dict[str, Any]]:
-    """The top cells, with all below them."""
-    tops = (top for chain in hive.layout.chains.values() for top in chain.full[chain.top])
-    return [_top(_physical(cell, deep=True), hive, cell) for cell in tops]
+class Pages:
+    """The original's inspect API below `/v1/inspect/`. A tree of cells is written again only if it has changed."""
 
+    def __init__(self, hive: Hive) -> None:
+        self._hive = hive
+        self._written: dict[Cell, tuple[int, bytes]] = {}
 
-def virtual_clusters(hive: Hive) -> dict[str, list[dict[str, Any]]]:
-    return {name: virtual_cluster(hive, name) for name in hive.layout.tenants}
+    def page(self, path: str) -> Any:
+        """JSON-ready data, or pieces of JSON. Raises NoSuchPage; what the original has, fails with its status 400."""
+        parts = path.strip("/").split("/", 2)
+        match parts:
+            case ["affinitygroups"]:
+                return {"items": [affinity_group(group) for _, group in sorted(self._hive.groups.items())]}
+            case ["affinitygroups", *rest]:
+                return self._group("/".join(rest))
+            case ["clusterstatus"]:
+                return self._cluster()
+            case ["clusterstatus", "physicalcluster"]:
+                return self._physical()
+            case ["clusterstatus", "virtualclusters"]:
+                return self._virtual()
+            case ["clusterstatus", inner] if inner.startswith("virtualclusters/"):
+                return self._tenant(inner.removeprefix("virtualclusters/"))
+            case ["clusterstatus", "virtualclusters", tenant]:
+                return self._tenant(tenant)
+        raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; HiveD has affinitygroups and clusterstatus")
 
+    def _group(self, name: str) -> dict[str, Any]:
+        group = self._hive.groups.get(name)
+        if group is None:
+            text = f"affinity group {name} does not exist since it is not allocated or preempting"
+            raise NoSuchPage(f"affinitygroups/{name}", text, status=400)
+        return affinity_group(group)
 
-def virtual_cluster(hive: Hive, tenant: str) -> list[dict[str, Any]]:
-    """The preassigned cells, and a made-up one for each device that the tenant uses opportunistically.
+    def _cluster(self) -> Iterator[bytes]:
+        yield b'{"physicalCluster":'
+        yield from self._physical()
+        yield b',"virtualClusters":'
+        yield from self._virtual()
+        yield b"}"
 
-    Raises KeyError if there is no such tenant.
-    """
-    cells = [_top(_virtual(cell, deep=True), hive, cell) for cell in preassigned(hive.layout.tenants[tenant])]
-    return cells + [_borrowed(hive, device) for device in _borrowed_by(hive, tenant)]
+    def _physical(self) -> Iterator[bytes]:
+        return self._list(top for chain in self._hive.layout.chains.values() for top in chain.full[chain.top])
+
+    def _virtual(self) -> Iterator[bytes]:
+        for number, name in enumerate(self._hive.layout.tenants):
+            yield (b"," if number else b"{") + msgspec.json.encode(name) + b":"
+            yield from self._tenant(name)
+        yield b"}" if self._hive.layout.tenants else b"{}"
+
+    def _tenant(self, name: str) -> Iterator[bytes]:
+        """The preassigned cells, and a made-up one for each device that the tenant uses opportunistically."""
+        tenant = self._hive.layout.tenants.get(name)
+        if tenant is None:
+            raise NoSuchPage(f"clusterstatus/virtualclusters/{name}", f"VC {name} not found", status=400)
+        return self._list(preassigned(tenant), (_borrowed(self._hive, each) for each in _borrowed_by(self._hive, name)))
+
+    def _list(self, cells: Iterable[Cell], more: Iterable[dict[str, Any]] = ()) -> Iterator[bytes]:
+        first = True
+        for cell in cells:
+            yield (b"[" if first else b",") + self._tree(cell)
+            first = False
+        for shown in more:
+            yield (b"[" if first else b",") + msgspec.json.encode(shown)
+            first = False
+        yield b"[]" if first else b"]"
+
+    def _tree(self, cell: Cell) -> bytes:
+        known = self._written.get(cell)
+        if known is None or known[0] != cell.version:
+            leaf_type = self._hive.layout.chains[cell.chain].leaf_type
+            if isinstance(cell, PhysicalCell):
+                shown = _physical(cell, deep=True)
+            else:
+                shown = _virtual(cast(VirtualCell, cell), deep=True)
+            text = msgspec.json.encode({"leafCellType": leaf_type, **shown})
+            known = self._written[cell] = (cell.version, text)
+        return known[1]
 
 
 def affinity_group(group: Group) -> dict[str, Any]:
@@ -64,10 +128,6 @@ def _placements(group: Group) -> dict[str, Any]:
     if virtual:
         found["virtualPlacement"] = virtual
     return found
-
-
-def _top(shown: dict[str, Any], hive: Hive, cell: Cell) -> dict[str, Any]:
-    return {"leafCellType": hive.layout.chains[cell.chain].leaf_type, **shown}
 
 
 def _cell(cell: PhysicalCell | VirtualCell, is_machine: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from algorithm.interface import NoSuchPage
 from algorithm.model import Pod
 from algorithm.reasons import Reason
 from extender.core.room import NodeInfo
@@ -175,6 +176,20 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
             known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
             raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}")
         return _json(_explanation(found))
+
+    return router
+
+
+def own_page_routes(runtime: Runtime) -> APIRouter:
+    """The algorithm's own pages. To be included last: every path that is not somebody else's is theirs."""
+    router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
+
+    @router.get("/v1/inspect/{path:path}", summary="Pages of the algorithm's own")
+    def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
+        try:
+            return Response(runtime.algorithm_page(path) + b"\n", media_type=JSON)
+        except NoSuchPage as missing:
+            raise HTTPException(missing.status, missing.text or None) from missing
 
     return router
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from algorithm.interface import SuggestedNodes
+from algorithm.interface import NoSuchPage, SuggestedNodes
 from algorithm.model import Pod
 from extender.core.cache import Cache, Snapshot
 from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
@@ -99,6 +99,9 @@ class FixedRuntime:
 
     def algorithm_state(self) -> Mapping[str, Any]:
         return self.state
+
+    def algorithm_page(self, path: str) -> bytes:
+        raise NoSuchPage(path)
 
     def stats(self) -> list[Metric]:
         return self.metrics
