@@ -127,7 +127,7 @@ class Preemption:
     def _victims_on(self, pod: SchedPod, info: NodeInfo) -> Victims | Refusal:
         """The fewest and least important pods whose going makes the pod fit in-tree."""
         trial = info.copy()
-        lower = sorted((p for p in info.pods.values() if p.priority < pod.priority), key=_importance)
+        lower = _by_importance(p for p in info.pods.values() if p.priority < pod.priority)
         if not lower:
             return Refusal("DefaultPreemption", (_NO_VICTIMS,))
         for victim in lower:
@@ -202,9 +202,17 @@ def _started(pod: SchedPod) -> str:
     return pod.started or "~"
 
 
-def _importance(pod: SchedPod) -> tuple[int, str]:
-    """More important pods first: higher priority, then longer running."""
-    return (-pod.priority, _started(pod))
+def _by_importance(pods: Iterable[SchedPod]) -> list[SchedPod]:
+    """More important pods first: higher priority, then longer running.
+
+    To the real one a pod that has not started started "now", later at each look: its sort turns such pods round.
+    """
+
+    def importance(item: tuple[int, SchedPod]) -> tuple[int, str, int]:
+        index, pod = item
+        return (-pod.priority, _started(pod), index if pod.started else -index)
+
+    return [pod for _, pod in sorted(enumerate(pods), key=importance)]
 
 
 def pick_one_node(candidates: Mapping[str, Victims], random: Random) -> str:

@@ -47,7 +47,7 @@ NODES: Resource[SchedNode] = Resource("nodes", "/api/v1/nodes", decode_node, lam
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One scheduling attempt: what was asked and how it ended. `result` is chosen, unschedulable or error."""
+    """One scheduling attempt: what was asked and how it ended. `result` is chosen, unschedulable, error or skipped."""
 
     #: Wall clock, in seconds, and the seconds that it took.
     time: float
@@ -85,7 +85,7 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Evicted:
-    pod: SchedPod
+    write: Evict
     deleted: list[str]
 
 
@@ -252,8 +252,8 @@ class KubeSchedulerStandIn:
                     self._changed(change, now)
             case _Bound(write, error):
                 self._carry_out(self._core.bind_done(write.pod, write.node, error, now))
-            case _Evicted(pod, deleted):
-                self._core.preemption_done(pod.uid, deleted, now)
+            case _Evicted(write, deleted):
+                self._core.preemption_done(write, deleted, now)
                 self._activity += 1
             case _Probe():
                 quiet = self._idle() and message.activity == self._activity
@@ -362,4 +362,4 @@ class KubeSchedulerStandIn:
         self._inbox.put(_Bound(write, error))
 
     def _evict(self, write: Evict) -> None:
-        self._inbox.put(_Evicted(write.pod, self._writer.delete_victims(write.pod, write.victims)))
+        self._inbox.put(_Evicted(write, self._writer.delete_victims(write.pod, write.victims)))

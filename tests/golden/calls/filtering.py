@@ -29,7 +29,10 @@ _HELD = Keep(("a",), held=True)
 
 
 def _affinity(*expressions: tuple[str, str, list[str]], fields: bool = False) -> dict[str, object]:
-    terms = [{"key": key, "operator": operator, **({"values": values} if values else {})} for key, operator, values in expressions]
+    terms = [
+        {"key": key, "operator": operator, **({"values": values} if values else {})}
+        for key, operator, values in expressions
+    ]
     required = {"nodeSelectorTerms": [{"matchFields" if fields else "matchExpressions": terms}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
@@ -91,7 +94,9 @@ WORKLOADS = {
             nodes("a", "b", "c"),
             Phase((Create((pod("p"),)),), {"filter": Keep(("a", "b")), "prioritize": Scores({"b": 10, "c": 1000})}),
             Phase((Create((pod("one-left"),)),), {"filter": Keep(("c",))}),
-            Phase((Create((pod("less-than-nothing"),)),), {"filter": Keep(("a", "b")), "prioritize": Scores({"a": -10})}),
+            Phase(
+                (Create((pod("less-than-nothing"),)),), {"filter": Keep(("a", "b")), "prioritize": Scores({"a": -10})}
+            ),
         ),
     ),
     "scores-of-whole-nodes": Workload(
@@ -107,7 +112,10 @@ WORKLOADS = {
             Phase((Create((pod("fails"),)),), {"prioritize": Raw(status=500)}),
             Phase((Create((pod("object"),)),), {"prioritize": Raw('{"Host": "a", "Score": 3}')}),
             Phase((Create((pod("null"),)),), {"prioritize": Raw("null")}),
-            Phase((Create((pod("twice"),)),), {"prioritize": Raw('[{"host": "a", "score": 1}, {"Host": "a", "Score": 1}]')}),
+            Phase(
+                (Create((pod("twice"),)),),
+                {"prioritize": Raw('[{"host": "a", "score": 1}, {"Host": "a", "Score": 1}]')},
+            ),
         ),
     ),
     "two-extenders": Workload(
@@ -133,7 +141,11 @@ WORKLOADS = {
         ),
     ),
     "ignorable-extenders-come-last": Workload(
-        extenders=(extender(bindVerb=None, ignorable=True), extender(bindVerb=None), extender(ignorable=True, bindVerb=None)),
+        extenders=(
+            extender(bindVerb=None, ignorable=True),
+            extender(bindVerb=None),
+            extender(ignorable=True, bindVerb=None),
+        ),
         anywhere=("fails",),
         phases=(
             nodes("a", "b"),
@@ -143,7 +155,10 @@ WORKLOADS = {
     ),
     "whole-nodes-then-names": Workload(
         extenders=(extender(bindVerb=None, nodeCacheCapable=False), extender()),
-        phases=(nodes("a", "b", "c"), Phase((Create((pod("p"),)),), {"0/filter": Keep(("a", "b")), "1/filter": Keep(("a",))})),
+        phases=(
+            nodes("a", "b", "c"),
+            Phase((Create((pod("p"),)),), {"0/filter": Keep(("a", "b")), "1/filter": Keep(("a",))}),
+        ),
     ),
     "managed-resource-ignored-by-scheduler": Workload(
         extenders=(extender(managedResources=[{"name": _GPU, "ignoredByScheduler": True}]),),
@@ -166,25 +181,37 @@ WORKLOADS = {
     "in-tree-plugins-go-first": Workload(
         extenders=(extender(),),
         phases=(
-            Phase((Create((
-                node("a", labels={"zone": "x", "size": "3"}),
-                node("b", labels={"zone": "y", "size": "5"}),
-                node("c", taints=[{"key": "team", "value": "red", "effect": "NoSchedule"}]),
-                node("d", unschedulable=True),
-                node("e", cpu="500m"),
-            )),)),
+            Phase(
+                (
+                    Create(
+                        (
+                            node("a", labels={"zone": "x", "size": "3"}),
+                            node("b", labels={"zone": "y", "size": "5"}),
+                            node("c", taints=[{"key": "team", "value": "red", "effect": "NoSchedule"}]),
+                            node("d", unschedulable=True),
+                            node("e", cpu="500m"),
+                        )
+                    ),
+                )
+            ),
             create(pod("selector", nodeSelector={"zone": "y"})),
             create(pod("in", affinity=_affinity(("zone", "In", ["x", "z"])))),
             create(pod("greater", affinity=_affinity(("size", "Gt", ["4"])))),
             create(pod("absent", affinity=_affinity(("zone", "DoesNotExist", [])))),
             create(pod("by-name", affinity=_affinity(("metadata.name", "In", ["b"]), fields=True))),
-            create(pod("tolerates", nodeSelector={"kubernetes.io/hostname": "c"}, tolerations=[{"key": "team", "operator": "Exists"}])),
+            create(
+                pod(
+                    "tolerates",
+                    nodeSelector={"kubernetes.io/hostname": "c"},
+                    tolerations=[{"key": "team", "operator": "Exists"}],
+                )
+            ),
             create(pod("cordoned", nodeSelector={"kubernetes.io/hostname": "d"})),
             create(pod("too-big", nodeSelector={"kubernetes.io/hostname": "e"})),
             create(pod("nowhere", nodeSelector={"zone": "nowhere"})),
             create(pod("no-such-node", affinity=_affinity(("metadata.name", "In", ["zzz"]), fields=True))),
         ),
-    ),  # fmt: skip
+    ),
     "host-ports-and-pod-count": Workload(
         extenders=(extender(),),
         phases=(

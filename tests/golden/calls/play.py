@@ -16,6 +16,9 @@ from typing import Any
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
+#: Of workloads in which several pods wait: at the end of each phase all back-offs of rejections are over, so that only
+#: priorities decide who is tried first. A real scheduler is given the time, the stand-in a back-off of nothing.
+RESTED = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
 # -- what happens --------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.golden.calls.play import (
+    RESTED,
     Answer,
     Await,
     Create,
@@ -67,6 +68,7 @@ WORKLOADS = {
     ),
     "preempt-slow-victims": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             *_full(terminationGracePeriodSeconds=30),
             Phase((Create((pod("hi", cpu="2", priority="high"),)), Await("hi", "nominated")), {"preempt": _CHOSEN}),
@@ -146,7 +148,11 @@ WORKLOADS = {
     ),
     "preempt-nobody-is-less": Workload(
         extenders=(extender(),),
-        phases=(*_full(), create(pod("equal", cpu="2", priority="low")), create(pod("giant", cpu="3", priority="high"))),
+        phases=(
+            *_full(),
+            create(pod("equal", cpu="2", priority="low")),
+            create(pod("giant", cpu="3", priority="high")),
+        ),
     ),
     "preempt-for-an-extenders-refusal": Workload(
         extenders=(extender(),),
@@ -266,6 +272,7 @@ WORKLOADS = {
     ),
     "room-is-kept-for-the-nominated": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             nodes("a", cpu="2"),
             Phase((Create((pod("waits", cpu="2", priority="mid"),)),), {"filter waits": Keep()}),
@@ -276,6 +283,7 @@ WORKLOADS = {
     ),
     "room-of-the-nominated-is-given-back": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             nodes("a", cpu="2"),
             create(pod("low", cpu="2", priority="low", nodeName="a", terminationGracePeriodSeconds=30)),
@@ -286,6 +294,7 @@ WORKLOADS = {
     ),
     "nomination-taken-away": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             nodes("a", cpu="2"),
             create(pod("low", cpu="2", priority="low", nodeName="a", terminationGracePeriodSeconds=30)),

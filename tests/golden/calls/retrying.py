@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.golden.calls.play import (
+    RESTED,
     Answer,
     Await,
     Create,
@@ -174,16 +175,21 @@ WORKLOADS = {
     ),
     "a-second-pod-of-the-same-name": Workload(
         extenders=(extender(),),
-        phases=(*_REFUSED, Phase((Delete(f"{_PODS}/p"), Create((pod("p"),)), Await("p#2", "bound")), {"filter": Keep(("a",))})),
+        phases=(
+            *_REFUSED,
+            Phase((Delete(f"{_PODS}/p"), Create((pod("p"),)), Await("p#2", "bound")), {"filter": Keep(("a",))}),
+        ),
     ),
     "several-refused-pods": Workload(
         extenders=(extender(),),
-        config={"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1},
+        config=RESTED,
         phases=(
             nodes("a", "b"),
-            Phase((Create(tuple(pod(f"p-{priority}", priority=priority) for priority in ("low", "high", "mid"))),), _NOBODY),
-            # Back-offs are over: only priorities count.
-            Phase((Pause(1.5), annotated("nodes/a", "1"))),
+            Phase(
+                (Create(tuple(pod(f"p-{priority}", priority=priority) for priority in ("low", "high", "mid"))),),
+                _NOBODY,
+            ),
+            Phase((annotated("nodes/a", "1"),)),
         ),
     ),
     "terminating-and-not-gone": Workload(

@@ -18,12 +18,14 @@ from extender.embedded.kubescheduler.config import from_kube_scheduler_configura
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
 from extender.kube.connection import connect
 from extender.settings import ClusterSettings
-from tests.golden.calls.play import Object
+from tests.golden.calls.play import RESTED, Object
 from tests.golden.control_plane import kube_scheduler, write_kubeconfig
 
 PATIENCE = 60.0
 #: Seconds without any change after which a real kube-scheduler is taken to have nothing left to do.
 QUIET = 1.0
+#: The same for RESTED workloads: kube-scheduler counts back-offs in whole seconds, and looks at them once a second.
+_QUIET_AND_RESTED = 3.1
 _LOOK = 0.05
 
 #: Everything that can be seen from outside: equal as long as nothing happens.
@@ -59,7 +61,10 @@ def stand_in(server: str, configuration: Object) -> Iterator[Scheduler]:
     with ExitStack() as stack:
         api = connect(ClusterSettings(server=server))
         stack.callback(api.close)
-        scheduler = KubeSchedulerStandIn(api, from_kube_scheduler_configuration(configuration))
+        config = from_kube_scheduler_configuration(configuration)
+        if _is_rested(configuration):
+            config = config.model_copy(update={"pod_initial_backoff_seconds": 0, "pod_max_backoff_seconds": 0})
+        scheduler = KubeSchedulerStandIn(api, config)
         stack.callback(scheduler.stop)
         scheduler.start()
         assert scheduler.wait_synced(PATIENCE)
@@ -67,11 +72,11 @@ def stand_in(server: str, configuration: Object) -> Iterator[Scheduler]:
 
 
 class _Real:
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[bytes], quiet: float) -> None:
+        self._process, self._quiet = process, quiet
 
     def rest(self, look: Look) -> None:
-        rest_quietly(look, QUIET)
+        rest_quietly(look, self._quiet)
 
     def ended(self) -> bool:
         return self._process.poll() is not None
@@ -82,7 +87,11 @@ def real(binary: Path, server: str, configuration: Object) -> Iterator[Scheduler
     with tempfile.TemporaryDirectory(prefix="kube-scheduler-") as folder:
         kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", server)
         with kube_scheduler(binary, Path(folder), kubeconfig, configuration) as process:
-            yield _Real(process)
+            yield _Real(process, _QUIET_AND_RESTED if _is_rested(configuration) else QUIET)
+
+
+def _is_rested(configuration: Object) -> bool:
+    return RESTED.items() <= configuration.items()
 
 
 def rest_quietly(look: Look, seconds: float) -> None:

@@ -1,10 +1,10 @@
 """Plays a workload with any scheduler on any API server, and tells what was seen: calls phase by phase, and the end.
 
-    {"phases": [[call, ...], ...],                 every call in the order of arrival (see `script`)
-     "pods": [{name: {...}}, ...],                 each pod after each phase
-     "events": [[pod, reason, action, type, note], ...],   without repetitions, sorted
-     "ended": true,                                only if the scheduler ended by itself
-     "bodies": {verb: body}}                       only if the workload asks for it
+{"phases": [[call, ...], ...],                 every call in the order of arrival (see `script`)
+ "pods": [{name: {...}}, ...],                 each pod after each phase
+ "events": [[pod, reason, action, type, note], ...],   without repetitions, sorted
+ "ended": true,                                only if the scheduler ended by itself
+ "bodies": {verb: body}}                       only if the workload asks for it
 """
 
 from __future__ import annotations
@@ -235,4 +235,3 @@ def _without_lots(result: Object, anywhere: tuple[str, ...]) -> Object:
             if event[0] == pod and event[1] == "Scheduled":
                 event[-1] = event[-1].removesuffix(f" to {chosen}") + " to <any>"
     return result
-

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.golden.calls.play import Await, Create, Delete, Object, Phase, Workload, create, extender, node, nodes, pod
+from tests.golden.calls.play import (
+    RESTED,
+    Await,
+    Create,
+    Delete,
+    Object,
+    Phase,
+    Workload,
+    create,
+    extender,
+    node,
+    nodes,
+    pod,
+)
 
 _PODS = "namespaces/default/pods"
 _GPU = "example.com/gpu"
 
 
 def _waggle(*phases: Phase, anywhere: tuple[str, ...] = (), **settings: Mapping[str, Any]) -> Workload:
-    config = {"percentageOfNodesToScore": 100}
-    return Workload(
-        extenders=(extender(weight=1),), config=config, phases=phases, waggle=settings, anywhere=anywhere
-    )
+    config = {**RESTED, "percentageOfNodesToScore": 100}
+    return Workload(extenders=(extender(weight=1),), config=config, phases=phases, waggle=settings, anywhere=anywhere)
 
 
 def _member(name: str, gang: str, size: int, **more: Any) -> Object:
@@ -61,7 +72,9 @@ WORKLOADS = {
     ),
     "waggle-preempts": _waggle(
         nodes("a", "b", cpu="2"),
-        create(pod("low-a", cpu="2", priority="low", nodeName="a"), pod("mid-b", cpu="2", priority="mid", nodeName="b")),
+        create(
+            pod("low-a", cpu="2", priority="low", nodeName="a"), pod("mid-b", cpu="2", priority="mid", nodeName="b")
+        ),
         Phase((Create((pod("hi", cpu="2", priority="high"),)), Await("hi", "bound"))),
     ),
     "waggle-loses-a-node": _waggle(
