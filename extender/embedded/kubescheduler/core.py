@@ -1,6 +1,6 @@
 """The stand-in without its sockets: what is heard from the API server comes in, what is to be written comes out.
 
-    informers --- node_seen, node_gone, pod_seen, pod_gone ------------->  +------+
+    informers --- (node|pod|budget)_seen, _gone ------------------------->  +------+
     binds ------- bind_done ---------------------------------------------->  | Core | --> PatchStatus, EmitEvent,
     preemptions - preemption_done ---------------------------------------->  +------+     BindPod, Evict
     the loop ---- tick, next_pod, decide, conclude ------------------------>
@@ -18,6 +18,7 @@ from random import Random
 
 from algorithm.model import PodKey
 from extender.embedded.kubescheduler import hints
+from extender.embedded.kubescheduler.budgets import Budget
 from extender.embedded.kubescheduler.cluster import Cluster
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.cycle import (
@@ -124,7 +125,8 @@ class Core:
         self._extenders = sorted(extenders, key=lambda extender: extender.config.ignorable)
         random = Random(config.seed)  # noqa: S311 - breaks ties, guards nothing
         self._cycle = SchedulingCycle(config, self.cluster, self._extenders, random=random, run_all=run_all)
-        self._preemption = Preemption(config, self.cluster, self._extenders, random=random)
+        self._budgets: dict[str, Budget] = {}
+        self._preemption = Preemption(config, self.cluster, self._extenders, random=random, budgets=self._budgets)
         self._pods: dict[str, SchedPod] = {}
         self._uids: dict[PodKey, str] = {}
         # Victims that are not seen to go yet, by the UID of the pod that waits for them.
@@ -149,6 +151,14 @@ class Core:
     def node_gone(self, name: str, now: float) -> None:
         if self.cluster.remove_node(name):
             self.queue.happened(ClusterEvent.NODE_DELETE, now)
+
+    # -- budgets: they wake nobody ------------------------------------------------------------------------
+
+    def budget_seen(self, budget: Budget) -> None:
+        self._budgets[budget.key] = budget
+
+    def budget_gone(self, key: str) -> None:
+        self._budgets.pop(key, None)
 
     # -- pods ---------------------------------------------------------------------------------------------
 

@@ -121,16 +121,17 @@ def _term_holds(term: NodeSelectorTerm, info: NodeInfo) -> bool:
         return False
     if not all(_field_holds(requirement, info) for requirement in term.fields):
         return False
-    return all(_requirement_holds(requirement, info.label(requirement.key)) for requirement in term.expressions)
+    return all(requirement_holds(requirement, info.label(requirement.key)) for requirement in term.expressions)
 
 
 def _field_holds(requirement: Requirement, info: NodeInfo) -> bool:
     if requirement.key != _METADATA_NAME or requirement.operator not in ("In", "NotIn"):
         return False
-    return _requirement_holds(requirement, info.name)
+    return requirement_holds(requirement, info.name)
 
 
-def _requirement_holds(requirement: Requirement, value: str | None) -> bool:
+def requirement_holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether the value of its key, None if there is none, meets the requirement."""
     match requirement.operator:
         case "In":
             return value in requirement.values

@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from algorithm.model import PodKey
+from extender.embedded.kubescheduler.budgets import Budget, decode_budget
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, EmitEvent, Evict, Outcome, PatchStatus, Write
 from extender.embedded.kubescheduler.cycle import Scores
@@ -42,6 +43,9 @@ _REMEMBERED = 100_000
 _PROBE_INTERVAL = 0.02
 
 PODS: Resource[SchedPod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: str(pod.key))
+BUDGETS: Resource[Budget] = Resource(
+    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", decode_budget, lambda budget: budget.key
+)
 NODES: Resource[SchedNode] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
 
 
@@ -103,7 +107,7 @@ class _Probe:
     answer: bool = False
 
 
-_Message = list[Change[SchedPod]] | list[Change[SchedNode]] | _Bound | _Evicted | _Probe | None
+_Message = list[Change[SchedPod]] | list[Change[SchedNode]] | list[Change[Budget]] | _Bound | _Evicted | _Probe | None
 
 
 class KubeSchedulerStandIn:
@@ -125,7 +129,11 @@ class KubeSchedulerStandIn:
         self._activity = 0
         self._writer = ApiWriter(api)
         self._recorder = EventRecorder(self._writer)
-        self._reflectors = (Reflector(api, NODES, self._inbox.put), Reflector(api, PODS, self._inbox.put))
+        self._reflectors = (
+            Reflector(api, NODES, self._inbox.put),
+            Reflector(api, BUDGETS, self._inbox.put),
+            Reflector(api, PODS, self._inbox.put),
+        )
         self._tasks: set[threading.Thread] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
@@ -159,7 +167,7 @@ class KubeSchedulerStandIn:
         return self._crashed
 
     def wait_synced(self, timeout: float) -> bool:
-        """Whether nodes and pods are known within `timeout` seconds."""
+        """Whether nodes, budgets and pods are known within `timeout` seconds."""
         return all(reflector.wait_synced(timeout) for reflector in self._reflectors)
 
     @property
@@ -194,7 +202,7 @@ class KubeSchedulerStandIn:
         objects: dict[str, str] = {}
         activity = self._activity
         try:
-            for resource in (NODES.path, PODS.path):
+            for resource in (NODES.path, BUDGETS.path, PODS.path):
                 response = self._api.request("GET", resource)
                 if not response.ok:
                     return None
@@ -260,7 +268,7 @@ class KubeSchedulerStandIn:
                 message.answer = quiet and message.objects == self._seen
                 message.answered.set()
 
-    def _changed(self, change: Change[SchedPod] | Change[SchedNode], now: float) -> None:
+    def _changed(self, change: Change[SchedPod] | Change[SchedNode] | Change[Budget], now: float) -> None:
         obj, gone = change.obj, change.kind is ChangeKind.GONE
         if gone:
             self._seen.pop(obj.uid, None)
@@ -271,6 +279,11 @@ class KubeSchedulerStandIn:
                 self._core.node_gone(obj.name, now)
             else:
                 self._core.node_seen(obj, now)
+        elif isinstance(obj, Budget):
+            if gone:
+                self._core.budget_gone(obj.key)
+            else:
+                self._core.budget_seen(obj)
         elif gone:
             self._core.pod_gone(obj.uid, now)
         else:
