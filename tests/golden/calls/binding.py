@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.golden.calls.play import (
+    RESTED,
     Await,
     Bind,
     Create,
@@ -37,6 +38,7 @@ WORKLOADS = {
     ),
     "bind-refused-then-not": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             nodes("a", "b"),
             Phase(

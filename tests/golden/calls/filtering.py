@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.golden.calls.play import (
+    RESTED,
     Await,
     Create,
     Keep,
@@ -259,7 +260,7 @@ WORKLOADS = {
     ),
     "no-nodes": Workload(
         extenders=(extender(),),
-        config={"podInitialBackoffSeconds": 1},
+        config=RESTED,
         phases=(
             create(pod("p")),
             Phase((Create((node("a"),)), Await("p", "bound"))),

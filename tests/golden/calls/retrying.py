@@ -185,10 +185,7 @@ WORKLOADS = {
         config=RESTED,
         phases=(
             nodes("a", "b"),
-            Phase(
-                (Create(tuple(pod(f"p-{priority}", priority=priority) for priority in ("low", "high", "mid"))),),
-                _NOBODY,
-            ),
+            *(Phase((Create((pod(f"p-{each}", priority=each),)),), _NOBODY) for each in ("low", "high", "mid")),
             Phase((annotated("nodes/a", "1"),)),
         ),
     ),
@@ -237,6 +234,7 @@ WORKLOADS = {
     ),
     "error-backoff-ends": Workload(
         extenders=(extender(),),
+        config=RESTED,
         phases=(
             nodes("a"),
             Phase((Create((pod("p"),)), Await("p", "bound")), {"filter": (Raw(status=500), Keep(("a",)))}),

@@ -49,7 +49,7 @@ class _StandIn:
 
     def rest(self, look: Look) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not (self._scheduler.wait_idle(1) or self.ended()):
+        while not (self._scheduler.wait_idle(0.25) or self.ended()):
             assert time.monotonic() < deadline, self._scheduler.records
 
     def ended(self) -> bool:

@@ -65,7 +65,7 @@ WORKLOADS = {
     ),
     "waggle-keeps-a-gang-out-that-does-not-fit": _waggle(
         nodes("a", cpu="4"),
-        create(*(_member(f"m{i}", "g", 3, cpu="2") for i in range(3))),
+        *(create(_member(f"m{i}", "g", 3, cpu="2")) for i in range(3)),
         create(pod("alone", cpu="1")),
         Phase((Create((node("b", cpu="4"),)), *(Await(f"m{i}", "bound") for i in range(3)))),
         anywhere=("m0", "m1", "m2"),
