@@ -32,7 +32,10 @@ def arranged(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def binds_follow(result: dict[str, Any]) -> bool:
-    """Whether every bind came after the last other call about its pod, in a result that is not arranged yet."""
+    """Whether each bind came after other calls about its pod, and not right after another bind of it.
+
+    For a result that is not arranged yet; without a filterVerb a bind may also come first.
+    """
     calls = [call for phase in result["phases"] for call in phase]
     for index, call in enumerate(calls):
         before = [each for each in calls[:index] if each["pod"] == call["pod"]]
