@@ -267,7 +267,7 @@ class World:
         elif isinstance(write, Evict):
             for victim in write.victims:
                 self._delete(victim.key.name, victim.uid)
-            self.scheduler.preemption_done(write.pod.uid, [v.uid for v in write.victims], self.now)
+            self.scheduler.preemption_done(write, [v.uid for v in write.victims], self.now)
         elif isinstance(write, PatchStatus):
             self._patch_status(write)
 

@@ -6,8 +6,10 @@ thing; everything but `scheduler`, `writer` and `extender_client` is free of I/O
     config            what it reads of a KubeSchedulerConfiguration, and what is refused at start
     model, cluster    pods and nodes as in-tree plugins and extenders see them; who takes room where
     filters, cycle    the in-tree plugins; one scheduling cycle with its extender calls
+    budgets           which victims a PodDisruptionBudget protects
     preemption        the in-tree dry run, the preempt calls, the choice of one node
-    events, queue     which change wakes whom; who is tried when
+    events, hints     which change could help whom
+    queue             who is tried when
     core              all of the above as one owner of state: events in, writes out
     extenders, extender_client, gojson    the port to an extender; HTTP and JSON as Go speaks them
     scheduler, writer the rim: informers, the loop, binds and preemptions in threads, writes
@@ -20,12 +22,12 @@ What it does differently from the real one, as far as we know:
   inter-pod affinity, topology spread, DRA, pod-level quotas, or preferred node affinity.
 * Nodes are filtered one after the other, in their order of arrival from a rotating start. The real one filters in
   parallel and interleaves zones, so samples have the same size, not the same members.
-* Preemption knows no PodDisruptionBudgets: NumPDBViolations is 0 unless an extender says otherwise. A preemptor is
-  held back until the informer has seen its victims go; the real one releases it with the last deletion.
-* Queueing hints are by kind of event; the real ones also look whether the event's object could help, so pods that
-  only in-tree plugins rejected are tried more often here (which no extender sees). It watches pods and nodes only:
-  PVCs, StorageClasses, CSINodes, DeviceClasses and ResourceClaims wake nobody.
+* A preemptor is held back until the informer has seen its victims go; the real one releases it with the last deletion.
+* It watches pods, nodes and PodDisruptionBudgets only: PVCs, StorageClasses, CSINodes, DeviceClasses and
+  ResourceClaims wake nobody.
 * Permit, PreBind, gang scheduling (alpha), leader election, client rate limits (qps 50) and metrics are missing.
 * HTTP: the extender's time-out bounds each wait for bytes, not the body as a whole; no HTTP/2, no proxy variables;
-  tlsConfig takes files, not inline data. Texts of JSON errors are near Go's, not equal to the letter.
+  tlsConfig takes files, not inline data.
+
+Where tests/golden/calls hold it against a real one, and how: docs/embedded-cluster.md.
 """

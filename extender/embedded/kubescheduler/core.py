@@ -1,6 +1,6 @@
 """The stand-in without its sockets: what is heard from the API server comes in, what is to be written comes out.
 
-    informers --- node_seen, node_gone, pod_seen, pod_gone ------------->  +------+
+    informers --- (node|pod|budget)_seen, _gone ------------------------->  +------+
     binds ------- bind_done ---------------------------------------------->  | Core | --> PatchStatus, EmitEvent,
     preemptions - preemption_done ---------------------------------------->  +------+     BindPod, Evict
     the loop ---- tick, next_pod, decide, conclude ------------------------>
@@ -17,6 +17,8 @@ from enum import StrEnum
 from random import Random
 
 from algorithm.model import PodKey
+from extender.embedded.kubescheduler import hints
+from extender.embedded.kubescheduler.budgets import Budget
 from extender.embedded.kubescheduler.cluster import Cluster
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.cycle import (
@@ -27,7 +29,7 @@ from extender.embedded.kubescheduler.cycle import (
     SchedulingCycle,
     one_after_the_other,
 )
-from extender.embedded.kubescheduler.events import ClusterEvent, node_events, own_events
+from extender.embedded.kubescheduler.events import ClusterEvent, has_shrunk, node_events, own_events
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod, ScheduledCondition
 from extender.embedded.kubescheduler.preemption import NotPreempted, Preempted, Preemption
@@ -43,6 +45,8 @@ class Result(StrEnum):
     CHOSEN = "chosen"
     UNSCHEDULABLE = "unschedulable"
     ERROR = "error"
+    #: The pod is being deleted: nobody was asked.
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ class Core:
         self._extenders = sorted(extenders, key=lambda extender: extender.config.ignorable)
         random = Random(config.seed)  # noqa: S311 - breaks ties, guards nothing
         self._cycle = SchedulingCycle(config, self.cluster, self._extenders, random=random, run_all=run_all)
-        self._preemption = Preemption(config, self.cluster, self._extenders, random=random)
+        self._budgets: dict[str, Budget] = {}
+        self._preemption = Preemption(config, self.cluster, self._extenders, random=random, budgets=self._budgets)
         self._pods: dict[str, SchedPod] = {}
         self._uids: dict[PodKey, str] = {}
         # Victims that are not seen to go yet, by the UID of the pod that waits for them.
@@ -141,11 +146,19 @@ class Core:
     def node_seen(self, node: SchedNode, now: float) -> None:
         before = self.cluster.set_node(node)
         for event in [ClusterEvent.NODE_ADD] if before is None else node_events(before, node):
-            self.queue.happened(event, now)
+            self.queue.happened(event, now, hint=hints.of_node(event, before, node))
 
     def node_gone(self, name: str, now: float) -> None:
         if self.cluster.remove_node(name):
             self.queue.happened(ClusterEvent.NODE_DELETE, now)
+
+    # -- budgets: they wake nobody ------------------------------------------------------------------------
+
+    def budget_seen(self, budget: Budget) -> None:
+        self._budgets[budget.key] = budget
+
+    def budget_gone(self, key: str) -> None:
+        self._budgets.pop(key, None)
 
     # -- pods ---------------------------------------------------------------------------------------------
 
@@ -160,7 +173,7 @@ class Core:
         if pod.pod.terminating:
             self._victim_goes(pod.uid, now)
         if pod.pod.finished:
-            self._no_room_taken(pod.uid, now)
+            self._no_room_taken(pod, now)
         elif pod.pod.node_name:
             self._bound(pod, now)
         else:
@@ -173,35 +186,48 @@ class Core:
         if self._uids.get(pod.key) == uid:
             del self._uids[pod.key]
         self._going.pop(uid, None)
-        self._no_room_taken(uid, now)
         self._victim_goes(uid, now)
+        self._no_room_taken(pod, now)
 
-    def _no_room_taken(self, uid: str, now: float) -> None:
+    def _no_room_taken(self, pod: SchedPod, now: float) -> None:
         """A pod that was deleted or has finished gives back its place, or the one that was nominated for it."""
-        self.queue.delete(uid)
-        nominated = self.cluster.end_nomination(uid)
-        if self.cluster.remove_pod(uid) is not None or nominated:
-            self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now)
+        self.queue.delete(pod.uid)
+        nominated = self.cluster.end_nomination(pod.uid)
+        if self.cluster.remove_pod(pod.uid) is not None:
+            self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now, hint=hints.of_pod_that_went(pod))
+        elif nominated:
+            self._nomination_ended(pod, now)
+
+    def _nomination_ended(self, pod: SchedPod, now: float) -> None:
+        """Only pods of the same or lower priority had to leave room for it."""
+        hint = hints.of_pod_that_went(pod)
+        self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now, hint=hint, up_to=pod.priority)
 
     def _bound(self, pod: SchedPod, now: float) -> None:
         self.queue.delete(pod.uid)
         self.cluster.end_nomination(pod.uid)
         before = self.cluster.set_bound(pod)
         event = ClusterEvent.ASSIGNED_POD_ADD if before is None else ClusterEvent.ASSIGNED_POD_UPDATE
+        if before is not None and has_shrunk(before, pod):
+            event = ClusterEvent.ASSIGNED_POD_SCALE_DOWN
         self.queue.happened(event, now)
 
     def _pending(self, old: SchedPod | None, pod: SchedPod, now: float) -> None:
-        if pod.pod.scheduler_name not in self._schedulers or pod.pod.gated or pod.pod.terminating:
+        if pod.pod.scheduler_name not in self._schedulers or pod.pod.gated:
             self.queue.delete(pod.uid)
             self.cluster.end_nomination(pod.uid)
         elif self.cluster.is_assumed(pod.uid):
-            return
+            if pod.pod.terminating:
+                self.cluster.forget(pod.uid)
+                self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now, hint=hints.of_pod_that_went(pod))
         else:
             self._nominate(old, pod)
             if old is not None and pod.uid in self.queue:
                 self.queue.update(pod, own_events(old, pod), now)
             else:
                 self.queue.add(pod, now)
+            if old is not None and old.pod.nominated_node_name not in ("", pod.pod.nominated_node_name):
+                self._nomination_ended(old, now)
 
     def _nominate(self, old: SchedPod | None, pod: SchedPod) -> None:
         """What the API server says counts, but a nomination that is not written yet is kept."""
@@ -219,6 +245,8 @@ class Core:
 
     def decide(self, pod: SchedPod) -> Outcome:
         """Filter, score and, if no node is left, preempt. Calls extenders. Raises SchedulerPanic."""
+        if pod.pod.terminating:
+            return Outcome(Result.SKIPPED, message=f"skip schedule deleting pod: {pod.key}")
         try:
             found = self._cycle.schedule(pod)
         except ExtenderError as error:
@@ -239,6 +267,9 @@ class Core:
             self.cluster.end_nomination(pod.uid)
             self.cluster.assume(pod, outcome.node)
             return [BindPod(pod, outcome.node, self._binder(pod))]
+        if outcome.result is Result.SKIPPED:
+            self.queue.delete(pod.uid)
+            return [EmitEvent(pod, "FailedScheduling", "Scheduling", outcome.message)]
         if outcome.result is Result.ERROR:
             self.queue.failed(pod.uid, now)
             return self._failure(pod, SCHEDULER_ERROR, outcome.message)
@@ -283,10 +314,12 @@ class Core:
             writes.append(EmitEvent(victim, "Preempted", "Preempting", note, warning=False))
         return [*writes, Evict(pod, preempted.node, victims)]
 
-    def preemption_done(self, uid: str, deleted: Sequence[str], now: float) -> None:
+    def preemption_done(self, evict: Evict, deleted: Sequence[str], now: float) -> None:
         """The victims with these UIDs were deleted; fewer than asked for means that a deletion failed."""
+        uid, asked = evict.pod.uid, {victim.uid for victim in evict.victims}
         going = self._going.get(uid)
-        if going is None:
+        if going is None or not going <= asked:
+            # They have gone, and by now the pod may be waiting for others.
             return
         if not going <= set(deleted):
             del self._going[uid]

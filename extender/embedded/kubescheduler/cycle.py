@@ -31,7 +31,7 @@ _MIN_PERCENTAGE = 5
 #: MaxNodeScore / MaxExtenderPriority: what a point of an extender weighs in the total.
 EXTENDER_SCORE_FACTOR = 10
 
-_FILTERED_OUT = "node is filtered out by the prefilter result"
+_FILTERED_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 Scores = list[tuple[str, int]]
 #: Runs prioritize calls; the real one runs them at the same time.

@@ -2,7 +2,7 @@
 
 Each plugin that rejected a pod is interested in some events; the pseudo-plugin "Extender", recorded when an extender
 left fewer nodes than it got, in every one. A change that is not an event here (a heartbeat, images, a cordon, another
-pending pod) wakes nobody.
+pending pod) wakes nobody; what an event means to one certain pod is in `hints`.
 """
 
 from __future__ import annotations
@@ -28,34 +28,37 @@ class ClusterEvent(StrEnum):
     NODE_TAINT = "NodeTaint"
     ASSIGNED_POD_ADD = "AssignedPodAdd"
     ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
+    #: A bound pod asks for less than before.
+    ASSIGNED_POD_SCALE_DOWN = "AssignedPodScaleDown"
     #: A bound pod was deleted or finished, or an assumed or nominated one gave its room back.
     ASSIGNED_POD_DELETE = "AssignedPodDelete"
     #: The waiting pod itself changed.
     POD_SCALE_DOWN = "PodScaleDown"
     POD_TOLERATION = "PodToleration"
     POD_LABEL = "PodLabel"
-    #: A node was nominated for it: seen to cause one more attempt, whatever rejected the pod.
-    POD_NOMINATED = "PodNominated"
     POD_OTHER = "PodOther"
 
 
 _E = ClusterEvent
 _INTERESTS: dict[str, frozenset[ClusterEvent]] = {
     EXTENDER: frozenset(_E),
-    "NodeName": frozenset({_E.NODE_ADD}),
+    "NodeName": frozenset({_E.NODE_ADD, _E.NODE_TAINT}),
     "NodeUnschedulable": frozenset({_E.NODE_ADD, _E.NODE_TAINT, _E.POD_TOLERATION}),
     "TaintToleration": frozenset({_E.NODE_ADD, _E.NODE_TAINT, _E.POD_TOLERATION}),
-    "NodeAffinity": frozenset({_E.NODE_ADD, _E.NODE_LABEL}),
-    "NodePorts": frozenset({_E.NODE_ADD, _E.ASSIGNED_POD_DELETE}),
+    "NodeAffinity": frozenset({_E.NODE_ADD, _E.NODE_TAINT, _E.NODE_LABEL}),
+    "NodePorts": frozenset({_E.NODE_ADD, _E.NODE_TAINT, _E.ASSIGNED_POD_DELETE}),
     "NodeResourcesFit": frozenset(
-        {_E.NODE_ADD, _E.NODE_ALLOCATABLE, _E.ASSIGNED_POD_DELETE, _E.ASSIGNED_POD_UPDATE, _E.POD_SCALE_DOWN}
+        {
+            *(_E.NODE_ADD, _E.NODE_TAINT, _E.NODE_ALLOCATABLE),
+            *(_E.ASSIGNED_POD_DELETE, _E.ASSIGNED_POD_SCALE_DOWN, _E.POD_SCALE_DOWN),
+        }
     ),
 }
 
 
-def wakes(event: ClusterEvent, rejecters: Iterable[str]) -> bool:
-    """Whether one of the plugins that rejected a pod thinks that the event may help it."""
-    return event is _E.POD_NOMINATED or any(event in _INTERESTS[plugin] for plugin in rejecters)
+def interested(event: ClusterEvent, rejecters: Iterable[str]) -> list[str]:
+    """Those of the plugins that rejected a pod which look at such an event at all."""
+    return [plugin for plugin in rejecters if event in _INTERESTS[plugin]]
 
 
 def node_events(old: SchedNode, new: SchedNode) -> list[ClusterEvent]:
@@ -73,13 +76,15 @@ def node_events(old: SchedNode, new: SchedNode) -> list[ClusterEvent]:
 
 def own_events(old: SchedPod, new: SchedPod) -> list[ClusterEvent]:
     """What an update of a waiting pod means to itself; any update means something (its own status too)."""
-    shrunk = dict(new.pod.requests) != dict(old.pod.requests) and all(
-        amount <= dict(old.pod.requests).get(name, 0) for name, amount in new.pod.requests
-    )
     changes = (
         (_E.POD_LABEL, old.pod.labels != new.pod.labels),
-        (_E.POD_SCALE_DOWN, shrunk),
+        (_E.POD_SCALE_DOWN, has_shrunk(old, new)),
         (_E.POD_TOLERATION, old.tolerations != new.tolerations),
-        (_E.POD_NOMINATED, new.pod.nominated_node_name not in ("", old.pod.nominated_node_name)),
     )
     return [event for event, happened in changes if happened] or [_E.POD_OTHER]
+
+
+def has_shrunk(old: SchedPod, new: SchedPod) -> bool:
+    """Whether the pod asks for less of something than before."""
+    now = dict(new.pod.requests)
+    return any(now.get(name, 0) < amount for name, amount in old.pod.requests)

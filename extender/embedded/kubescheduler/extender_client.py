@@ -237,14 +237,16 @@ _ZERO_NODE = SchedNode(node=Node(name=""), raw=b"{}")
 
 
 def _node_items(value: Any, path: str) -> list[SchedNode]:
-    items: list[SchedNode] = gojson.struct(value, path, {"items": gojson.list_of(_node, _ZERO_NODE)}).get("items", [])
+    items: list[SchedNode] = gojson.struct(value, path, {"items": gojson.list_of(_node, _ZERO_NODE, "v1.Node")}).get(
+        "items", []
+    )
     return items
 
 
-_NODE_TEXTS = gojson.map_of(gojson.text, "")
+_NODE_TEXTS = gojson.map_of(gojson.text, "", "string")
 _FILTER_FIELDS: dict[str, gojson.Reader] = {
     "Nodes": _node_items,
-    "NodeNames": gojson.list_of(gojson.text, ""),
+    "NodeNames": gojson.list_of(gojson.text, "", "string"),
     "FailedNodes": _NODE_TEXTS,
     "FailedAndUnresolvableNodes": _NODE_TEXTS,
     "Error": gojson.text,
@@ -260,7 +262,9 @@ def _prioritize_answer(value: Any, url: str) -> list[tuple[str, int]]:  # noqa: 
         found = gojson.struct(item, path, {"Host": gojson.text, "Score": gojson.int64})
         return found.get("Host", ""), found.get("Score", 0)
 
-    scores: list[tuple[str, int]] = gojson.list_of(host, ("", 0))([] if value is None else value, "HostPriority")
+    scores: list[tuple[str, int]] = gojson.list_of(host, ("", 0), "v1.HostPriority")(
+        [] if value is None else value, "HostPriority"
+    )
     return scores
 
 
@@ -271,7 +275,9 @@ def _bind_answer(value: Any, url: str) -> str:  # noqa: ARG001
 
 def _preempt_answer(value: Any, url: str) -> dict[str, MetaVictims]:
     found = gojson.struct(
-        value, "ExtenderPreemptionResult", {"NodeNameToMetaVictims": gojson.map_of(_meta_victims, None)}
+        value,
+        "ExtenderPreemptionResult",
+        {"NodeNameToMetaVictims": gojson.map_of(_meta_victims, None, "*v1.MetaVictims")},
     )
     victims: dict[str, MetaVictims | None] = found.get("NodeNameToMetaVictims", {})
     for node, chosen in victims.items():
@@ -285,6 +291,9 @@ def _meta_victims(value: Any, path: str) -> MetaVictims:
         found: str = gojson.struct(item, path, {"UID": gojson.text}).get("UID", "")
         return found
 
-    fields: dict[str, gojson.Reader] = {"Pods": gojson.list_of(uid, None), "NumPDBViolations": gojson.int64}
+    fields: dict[str, gojson.Reader] = {
+        "Pods": gojson.list_of(uid, None, "*v1.MetaPod"),
+        "NumPDBViolations": gojson.int64,
+    }
     found = gojson.struct(value, path, fields)
     return MetaVictims(tuple(found.get("Pods", ())), found.get("NumPDBViolations", 0))

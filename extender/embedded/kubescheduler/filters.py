@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from algorithm.model import CPU, EPHEMERAL_STORAGE, MEMORY, Taint
 from extender.embedded.kubescheduler.cluster import NodeInfo
-from extender.embedded.kubescheduler.model import NodeSelectorTerm, Requirement, SchedPod, Toleration
+from extender.embedded.kubescheduler.model import (
+    HostPort,
+    NodeSelectorTerm,
+    Requirement,
+    SchedNode,
+    SchedPod,
+    Toleration,
+)
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _METADATA_NAME = "metadata.name"
@@ -57,12 +64,19 @@ def _static_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
         return Refusal("NodeUnschedulable", ("node(s) were unschedulable",))
     if pod.pod.node_name and pod.pod.node_name != node.name:
         return Refusal("NodeName", ("node(s) didn't match the requested node name",))
-    for taint in node.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, pod.tolerations):
-            return Refusal("TaintToleration", ("node(s) had untolerated taint(s)",))
+    if has_untolerated_taint(pod, info.node):
+        return Refusal("TaintToleration", ("node(s) had untolerated taint(s)",))
     if not matches_node(pod, info):
         return Refusal("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
     return None
+
+
+def has_untolerated_taint(pod: SchedPod, node: SchedNode) -> bool:
+    """Of those that keep pods off a node."""
+    return any(
+        taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(taint, pod.tolerations)
+        for taint in node.node.taints
+    )
 
 
 def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
@@ -107,16 +121,17 @@ def _term_holds(term: NodeSelectorTerm, info: NodeInfo) -> bool:
         return False
     if not all(_field_holds(requirement, info) for requirement in term.fields):
         return False
-    return all(_requirement_holds(requirement, info.label(requirement.key)) for requirement in term.expressions)
+    return all(requirement_holds(requirement, info.label(requirement.key)) for requirement in term.expressions)
 
 
 def _field_holds(requirement: Requirement, info: NodeInfo) -> bool:
     if requirement.key != _METADATA_NAME or requirement.operator not in ("In", "NotIn"):
         return False
-    return _requirement_holds(requirement, info.name)
+    return requirement_holds(requirement, info.name)
 
 
-def _requirement_holds(requirement: Requirement, value: str | None) -> bool:
+def requirement_holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether the value of its key, None if there is none, meets the requirement."""
     match requirement.operator:
         case "In":
             return value in requirement.values
@@ -143,16 +158,20 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 
 def _ports_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
-    if not pod.host_ports:
+    if not pod.host_ports or not ports_clash(pod, info.used_ports()):
         return None
+    return Refusal("NodePorts", ("node(s) didn't have free ports for the requested pod ports",), resolvable=True)
+
+
+def ports_clash(pod: SchedPod, used: Iterable[HostPort]) -> bool:
+    """Whether the pod wants one of these ports on an address where it is taken."""
+    return any(_is_same(port, taken) for taken in used for port in pod.host_ports)
+
+
+def _is_same(port: HostPort, taken: HostPort) -> bool:
     anywhere = "0.0.0.0"  # noqa: S104 - a wildcard in a comparison, nothing listens
-    for used in info.used_ports():
-        for port in pod.host_ports:
-            same_ip = used.ip == port.ip or anywhere in (used.ip, port.ip)
-            if same_ip and (used.protocol, used.port) == (port.protocol, port.port):
-                text = "node(s) didn't have free ports for the requested pod ports"
-                return Refusal("NodePorts", (text,), resolvable=True)
-    return None
+    same_ip = taken.ip == port.ip or anywhere in (taken.ip, port.ip)
+    return same_ip and (taken.protocol, taken.port) == (port.protocol, port.port)
 
 
 def resources_refusal(pod: SchedPod, info: NodeInfo, ignored: frozenset[str] = frozenset()) -> Refusal | None:

@@ -67,6 +67,8 @@ class SchedPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     disrupted: bool = False
     #: RFC 3339, "" if it has not started.
     started: str = ""
+    #: metadata.generation, 0 if it has none.
+    generation: int = 0
 
     @property
     def key(self) -> PodKey:
@@ -176,7 +178,12 @@ class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     start_time: str | None = None
 
 
+class _MetadataWire(msgspec.Struct, gc=False):
+    generation: int | None = None
+
+
 class _PodWire(msgspec.Struct, gc=False):
+    metadata: _MetadataWire | None = None
     spec: _SpecWire | None = None
     status: _StatusWire | None = None
 
@@ -209,6 +216,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> SchedPod:
         scheduled_condition=_scheduled(conditions.get("PodScheduled")),
         disrupted=disruption is not None and disruption.reason == PREEMPTION_BY_SCHEDULER,
         started=status.start_time or "",
+        generation=(wire.metadata.generation if wire.metadata else None) or 0,
     )
 
 

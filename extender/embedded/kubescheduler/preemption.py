@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 
+from extender.embedded.kubescheduler.budgets import Budget, violating
 from extender.embedded.kubescheduler.cluster import Cluster, NodeInfo
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.cycle import Diagnosis, fit_error
@@ -56,9 +58,16 @@ class Preemption:
     """The DefaultPreemption plugin."""
 
     def __init__(
-        self, config: SchedulerConfig, cluster: Cluster, extenders: Sequence[Extender], *, random: Random
+        self,
+        config: SchedulerConfig,
+        cluster: Cluster,
+        extenders: Sequence[Extender],
+        *,
+        random: Random,
+        budgets: Mapping[str, Budget] = MappingProxyType({}),
     ) -> None:
         self._cluster = cluster
+        self._budgets = budgets
         self._extenders = extenders
         self._random = random
         self._ignored_resources = config.ignored_resources
@@ -125,9 +134,11 @@ class Preemption:
         return candidates, refusals
 
     def _victims_on(self, pod: SchedPod, info: NodeInfo) -> Victims | Refusal:
-        """The fewest and least important pods whose going makes the pod fit in-tree."""
+        """The fewest and least important pods whose going makes the pod fit in-tree; those that a budget protects are
+        the first to be let stay.
+        """
         trial = info.copy()
-        lower = sorted((p for p in info.pods.values() if p.priority < pod.priority), key=_importance)
+        lower = _by_importance(p for p in info.pods.values() if p.priority < pod.priority)
         if not lower:
             return Refusal("DefaultPreemption", (_NO_VICTIMS,))
         for victim in lower:
@@ -135,13 +146,16 @@ class Preemption:
         refusal = self._refusal(pod, trial)
         if refusal is not None:
             return refusal
+        protected = violating(lower, self._budgets.values())
         victims = []
-        for victim in lower:
+        for victim in sorted(lower, key=lambda each: each.uid not in protected):
             trial.add(victim)
             if self._refusal(pod, trial) is not None:
                 trial.remove(victim)
                 victims.append(victim)
-        return Victims(tuple(victims))
+        if 0 < len(protected) < len(lower):
+            victims = _by_importance(victims)
+        return Victims(tuple(victims), sum(victim.uid in protected for victim in victims))
 
     def _refusal(self, pod: SchedPod, info: NodeInfo) -> Refusal | None:
         nominated = self._cluster.nominated(info.name)
@@ -202,9 +216,17 @@ def _started(pod: SchedPod) -> str:
     return pod.started or "~"
 
 
-def _importance(pod: SchedPod) -> tuple[int, str]:
-    """More important pods first: higher priority, then longer running."""
-    return (-pod.priority, _started(pod))
+def _by_importance(pods: Iterable[SchedPod]) -> list[SchedPod]:
+    """More important pods first: higher priority, then longer running.
+
+    To the real one a pod that has not started started "now", later at each look: its sort turns such pods round.
+    """
+
+    def importance(item: tuple[int, SchedPod]) -> tuple[int, str, int]:
+        index, pod = item
+        return (-pod.priority, _started(pod), index if pod.started else -index)
+
+    return [pod for _, pod in sorted(enumerate(pods), key=importance)]
 
 
 def pick_one_node(candidates: Mapping[str, Victims], random: Random) -> str:

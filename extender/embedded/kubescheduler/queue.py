@@ -27,7 +27,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from extender.embedded.kubescheduler.events import ClusterEvent, wakes
+from extender.embedded.kubescheduler.events import ClusterEvent, interested
+from extender.embedded.kubescheduler.hints import Hint, always
 from extender.embedded.kubescheduler.model import SchedPod
 
 #: Seconds.
@@ -62,11 +63,11 @@ class QueuedPod:
     rejections: int = 0
     errors: int = 0
     rejecters: frozenset[str] = frozenset()
-    #: Its preemption is being carried out; `wanted` tells that it would have been moved meanwhile.
+    #: Its preemption is being carried out; `wanted` tells that meanwhile a pod went away that would have woken it.
     held: bool = False
     wanted: bool = False
     #: Events since it was popped.
-    missed: list[ClusterEvent] = field(default_factory=list)
+    missed: list[tuple[ClusterEvent, Hint]] = field(default_factory=list)
 
 
 _Entry = tuple[float, float, float, int, str]
@@ -135,7 +136,7 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         queued.pod = pod
         for event in events:
-            self._tell(queued, event, now)
+            self._tell(queued, event, always, now)
 
     def delete(self, uid: str) -> None:
         """The pod went away, was bound, or is not ours any more. An attempt under way ends with nothing to do."""
@@ -168,8 +169,8 @@ class SchedulingQueue:
         queued.timestamp, queued.rejecters = now, rejecters
         self._move(queued, Place.UNSCHEDULABLE)
         missed, queued.missed = queued.missed, []
-        for event in missed:
-            self._tell(queued, event, now)
+        for event, hint in missed:
+            self._tell(queued, event, hint, now)
 
     def failed(self, uid: str, now: float) -> None:
         """The attempt ended with an error: only time helps."""
@@ -182,26 +183,30 @@ class SchedulingQueue:
 
     # -- events and time ----------------------------------------------------------------------------------
 
-    def happened(self, event: ClusterEvent, now: float) -> None:
-        """Something in the cluster changed: wake those whose rejecters care."""
+    def happened(self, event: ClusterEvent, now: float, *, hint: Hint = always, up_to: float = math.inf) -> None:
+        """Something in the cluster changed: wake those whose rejecters care, up to this priority."""
         for place in (Place.IN_FLIGHT, Place.UNSCHEDULABLE):
             for queued in list(self._in[place].values()):
-                self._tell(queued, event, now)
+                if queued.pod.priority <= up_to:
+                    self._tell(queued, event, hint, now)
 
-    def _tell(self, queued: QueuedPod, event: ClusterEvent, now: float) -> None:
+    def _tell(self, queued: QueuedPod, event: ClusterEvent, hint: Hint, now: float) -> None:
         if queued.place is Place.IN_FLIGHT:
-            queued.missed.append(event)
-        elif queued.place is Place.UNSCHEDULABLE and wakes(event, queued.rejecters):
-            self._requeue(queued, now)
+            queued.missed.append((event, hint))
+        elif queued.place is Place.UNSCHEDULABLE and any(
+            hint(plugin, queued.pod) for plugin in interested(event, queued.rejecters)
+        ):
+            if queued.held:
+                queued.wanted = queued.wanted or event is ClusterEvent.ASSIGNED_POD_DELETE
+            else:
+                self._requeue(queued, now)
 
     def _requeue(self, queued: QueuedPod, now: float) -> None:
-        if queued.held:
-            queued.wanted = True
-        else:
+        if not queued.held:
             self._move(queued, Place.BACKOFF if self._expiry(queued) > now else Place.ACTIVE)
 
     def hold(self, uid: str) -> None:
-        """Keep the pod back while its preemption is being carried out: what would wake it is remembered."""
+        """Keep the pod back while its preemption is being carried out: only of pods that go is remembered."""
         queued = self._pods.get(uid)
         if queued is not None:
             queued.held, queued.wanted = True, False

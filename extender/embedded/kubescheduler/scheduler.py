@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from algorithm.model import PodKey
+from extender.embedded.kubescheduler.budgets import Budget, decode_budget
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, EmitEvent, Evict, Outcome, PatchStatus, Write
 from extender.embedded.kubescheduler.cycle import Scores
@@ -42,12 +43,15 @@ _REMEMBERED = 100_000
 _PROBE_INTERVAL = 0.02
 
 PODS: Resource[SchedPod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: str(pod.key))
+BUDGETS: Resource[Budget] = Resource(
+    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", decode_budget, lambda budget: budget.key
+)
 NODES: Resource[SchedNode] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One scheduling attempt: what was asked and how it ended. `result` is chosen, unschedulable or error."""
+    """One scheduling attempt: what was asked and how it ended. `result` is chosen, unschedulable, error or skipped."""
 
     #: Wall clock, in seconds, and the seconds that it took.
     time: float
@@ -85,7 +89,7 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Evicted:
-    pod: SchedPod
+    write: Evict
     deleted: list[str]
 
 
@@ -103,7 +107,7 @@ class _Probe:
     answer: bool = False
 
 
-_Message = list[Change[SchedPod]] | list[Change[SchedNode]] | _Bound | _Evicted | _Probe | None
+_Message = list[Change[SchedPod]] | list[Change[SchedNode]] | list[Change[Budget]] | _Bound | _Evicted | _Probe | None
 
 
 class KubeSchedulerStandIn:
@@ -125,7 +129,11 @@ class KubeSchedulerStandIn:
         self._activity = 0
         self._writer = ApiWriter(api)
         self._recorder = EventRecorder(self._writer)
-        self._reflectors = (Reflector(api, NODES, self._inbox.put), Reflector(api, PODS, self._inbox.put))
+        self._reflectors = (
+            Reflector(api, NODES, self._inbox.put),
+            Reflector(api, BUDGETS, self._inbox.put),
+            Reflector(api, PODS, self._inbox.put),
+        )
         self._tasks: set[threading.Thread] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
@@ -159,7 +167,7 @@ class KubeSchedulerStandIn:
         return self._crashed
 
     def wait_synced(self, timeout: float) -> bool:
-        """Whether nodes and pods are known within `timeout` seconds."""
+        """Whether nodes, budgets and pods are known within `timeout` seconds."""
         return all(reflector.wait_synced(timeout) for reflector in self._reflectors)
 
     @property
@@ -194,7 +202,7 @@ class KubeSchedulerStandIn:
         objects: dict[str, str] = {}
         activity = self._activity
         try:
-            for resource in (NODES.path, PODS.path):
+            for resource in (NODES.path, BUDGETS.path, PODS.path):
                 response = self._api.request("GET", resource)
                 if not response.ok:
                     return None
@@ -252,15 +260,15 @@ class KubeSchedulerStandIn:
                     self._changed(change, now)
             case _Bound(write, error):
                 self._carry_out(self._core.bind_done(write.pod, write.node, error, now))
-            case _Evicted(pod, deleted):
-                self._core.preemption_done(pod.uid, deleted, now)
+            case _Evicted(write, deleted):
+                self._core.preemption_done(write, deleted, now)
                 self._activity += 1
             case _Probe():
                 quiet = self._idle() and message.activity == self._activity
                 message.answer = quiet and message.objects == self._seen
                 message.answered.set()
 
-    def _changed(self, change: Change[SchedPod] | Change[SchedNode], now: float) -> None:
+    def _changed(self, change: Change[SchedPod] | Change[SchedNode] | Change[Budget], now: float) -> None:
         obj, gone = change.obj, change.kind is ChangeKind.GONE
         if gone:
             self._seen.pop(obj.uid, None)
@@ -271,6 +279,11 @@ class KubeSchedulerStandIn:
                 self._core.node_gone(obj.name, now)
             else:
                 self._core.node_seen(obj, now)
+        elif isinstance(obj, Budget):
+            if gone:
+                self._core.budget_gone(obj.key)
+            else:
+                self._core.budget_seen(obj)
         elif gone:
             self._core.pod_gone(obj.uid, now)
         else:
@@ -362,4 +375,4 @@ class KubeSchedulerStandIn:
         self._inbox.put(_Bound(write, error))
 
     def _evict(self, write: Evict) -> None:
-        self._inbox.put(_Evicted(write.pod, self._writer.delete_victims(write.pod, write.victims)))
+        self._inbox.put(_Evicted(write, self._writer.delete_victims(write.pod, write.victims)))

@@ -74,6 +74,7 @@ class ApiWriter:
             "reason": PREEMPTION_BY_SCHEDULER,
             "message": f"{preemptor.pod.scheduler_name}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": _seconds(),
+            **_observed(victim),
         }
         self._patch_status(victim, {"conditions": [condition]})
         response = self._request("DELETE", _path(victim))
@@ -141,11 +142,17 @@ def _pod_scheduled(write: PatchStatus) -> dict[str, Any]:
         "reason": write.condition.reason,
         "message": write.condition.message,
         "lastProbeTime": None,
+        **_observed(write.pod),
     }
     before = write.pod.scheduled_condition
     if before is None or before.status != write.condition.status:
         condition["lastTransitionTime"] = _seconds()
     return condition
+
+
+def _observed(pod: SchedPod) -> dict[str, int]:
+    """The generation that a condition speaks of; API servers before 1.33 know none."""
+    return {"observedGeneration": pod.generation} if pod.generation else {}
 
 
 def _path(pod: SchedPod) -> str:
@@ -171,12 +178,16 @@ class _Series:
 
 
 class EventRecorder:
-    """Writes Events on a thread of its own; what repeats becomes a count on the first one."""
+    """Writes Events on a thread of its own; what repeats becomes a count on the first one.
+
+    As in client-go's recorder, an Event repeats another one if it has the same reason and is about the same version of
+    the pod, whatever its note says.
+    """
 
     def __init__(self, writer: ApiWriter) -> None:
         self._writer = writer
         self._queue: queue.SimpleQueue[EmitEvent | None] = queue.SimpleQueue()
-        self._series: OrderedDict[tuple[str, str, str], _Series] = OrderedDict()
+        self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._thread = threading.Thread(target=self._run, name="scheduler-events", daemon=True)
 
     def start(self) -> None:
@@ -196,7 +207,7 @@ class EventRecorder:
             self._write(write)
 
     def _write(self, write: EmitEvent) -> None:
-        key = (write.pod.uid, write.reason, write.note)
+        key = (write.pod.uid, write.pod.resource_version, write.reason, write.action)
         series = self._series.get(key)
         if series is not None:
             series.count += 1

@@ -153,7 +153,19 @@ def test_a_refused_pod_is_filtered_exactly_twice_and_then_rests(world: World):
     attempts = world.scheduler.attempts("default/p")
     assert [attempt.result for attempt in attempts] == ["unschedulable"] * 2
     assert [call.kind for call in attempts[0].calls] == ["filter"]
+    world.until(lambda: len(world.events("p", "FailedScheduling")) == 2)
+
+
+def test_an_event_about_the_same_version_of_a_pod_is_counted(world: World):
+    world.extender.on_filter = lambda args: {"NodeNames": [], "FailedNodes": {"a": "busy"}}
+    world.node("a")
+    world.pod("p")
+    world.settle()
+    world.cluster.patch("nodes", "a", {"metadata": {"annotations": {"nudge": "1"}}})
+    world.settle()
+    assert len(world.asked("filter")) == 3
     world.until(lambda: any(e.get("series", {}).get("count") == 2 for e in world.events("p", "FailedScheduling")))
+    assert len(world.events("p", "FailedScheduling")) == 2
 
 
 def test_a_rejected_pod_is_tried_when_a_node_is_annotated(world: World):

@@ -8,7 +8,7 @@ import pytest
 
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, EmitEvent, Evict, PatchStatus, Write
-from extender.embedded.kubescheduler.extenders import FilterResult, SchedulerPanic
+from extender.embedded.kubescheduler.extenders import FilterResult, MetaVictims, SchedulerPanic
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.embedded.kubescheduler.queue import Place
 from tests.support.kubescheduler import ScriptedExtender, a_node, a_pod, fail, refuse
@@ -243,7 +243,6 @@ def rejecting() -> ScriptedExtender:
     [
         {"spec": {"schedulingGates": [{"name": "g"}]}},
         {"spec": {"schedulerName": "other"}},
-        {"metadata": DELETED},
         {"node": "n0"},
         {"status": {"phase": "Succeeded"}},
     ],
@@ -252,6 +251,36 @@ def test_pods_that_are_none_of_ours_are_never_tried(given: dict[str, Any]):
     world = World()
     world.see(a_pod("p", **given))
     assert world.rests()
+
+
+def test_a_pod_that_is_being_deleted_is_skipped_and_said_so():
+    extender = ScriptedExtender(filter_verb="filter")
+    world = World(extender)
+    world.see(a_pod("p", metadata=DELETED))
+    (event,) = world.attempt()
+    assert (event.reason, event.note) == ("FailedScheduling", "skip schedule deleting pod: default/p")
+    assert extender.asked == []
+    assert world.rests()
+
+
+def test_a_pod_that_is_deleted_while_it_is_being_bound_gives_its_room_back():
+    world = World(nodes=1)
+    world.see(a_pod("p", cpu="4"))
+    one(world.attempt(), BindPod)
+    world.see(a_pod("q", cpu="4"))
+    assert one(world.attempt(), PatchStatus).condition.reason == "Unschedulable"
+    world.see(a_pod("p", cpu="4", metadata=DELETED))
+    assert one(world.attempt(), BindPod).pod.key.name == "q"
+
+
+def test_a_nomination_that_is_taken_away_lets_lesser_pods_try():
+    world = World(nodes=1)
+    world.see(a_pod("hi", cpu="4", priority=10, spec={"schedulingGates": []}, status={"nominatedNodeName": "n0"}))
+    world.core.queue.pop()
+    world.see(a_pod("low", cpu="4"))
+    assert one(world.attempt(), PatchStatus).condition.reason == "Unschedulable"
+    world.see(a_pod("hi", cpu="4", priority=10))
+    assert one(world.attempt(), BindPod).pod.key.name == "low"
 
 
 def test_a_gate_that_opens_lets_the_pod_in():
@@ -294,13 +323,8 @@ def test_the_flow_of_a_preemption():
     assert world.rests(), "held back until the victims are on their way"
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     world.see(a_pod("low", node="n0", cpu="4", metadata=DELETED, status={"conditions": [condition]}))
-    world.core.preemption_done("uid-hi", ["uid-low"], world.now)
-
-    patch = one(world.attempt(), PatchStatus)
-    assert patch.condition.message.endswith("not eligible due to a terminating pod on the nominated node.")
-    assert patch.nominated_node is None
-    world.see(with_condition("hi", PatchStatus(patch.pod, patch.condition, "n0"), cpu="4", priority=10))
-    assert world.rests()
+    world.core.preemption_done(evict, ["uid-low"], world.now)
+    assert world.rests(), "its own update does not help, and nobody has gone yet"
 
     world.core.pod_gone("uid-low", world.now)
     assert one(world.attempt(), BindPod).node == "n0"
@@ -318,9 +342,22 @@ def test_lower_priority_pods_leave_room_for_the_nominated_one():
 
 
 def test_a_preemption_that_fails_lets_the_pod_try_again():
-    world, _ = preempting()
-    world.core.preemption_done("uid-hi", [], world.now)
+    world, writes = preempting()
+    world.core.preemption_done(one(writes, Evict), [], world.now)
     assert one(world.attempt(), Evict)
+
+
+def test_the_late_word_of_a_preemption_that_is_over_says_nothing_of_the_next_one():
+    only_one = iter(["low-1", "low-2"])
+    extender = ScriptedExtender(preempt_verb="preempt")
+    extender.on_preempt = lambda candidates: {"n0": MetaVictims((f"uid-{next(only_one)}",))}
+    world = World(extender, nodes=1)
+    world.see(a_pod("low-1", node="n0", cpu="2"), a_pod("low-2", node="n0", cpu="2"), a_pod("hi", cpu="4", priority=10))
+    first = one(world.attempt(), Evict)
+    world.core.pod_gone("uid-low-1", world.now)
+    assert one(world.attempt(), Evict) != first
+    world.core.preemption_done(first, ["uid-low-1"], world.now)
+    assert world.rests()
 
 
 def test_the_nomination_of_a_lower_pod_on_the_node_ends():

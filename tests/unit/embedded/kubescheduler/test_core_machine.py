@@ -149,7 +149,7 @@ class CoreMachine(RuleBasedStateMachine):
         for uid in gone:
             if self.stored.pop(uid, None) is not None:
                 self.core.pod_gone(uid, self.now)
-        self.core.preemption_done(write.pod.uid, gone, self.now)
+        self.core.preemption_done(write, gone, self.now)
 
     @invariant()
     def every_waiting_pod_is_queued_or_assumed(self) -> None:

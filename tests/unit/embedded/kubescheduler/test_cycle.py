@@ -89,7 +89,9 @@ def test_a_pod_whose_affinity_names_its_node_is_only_offered_that():
     pod = a_pod("p", spec={"affinity": {"nodeAffinity": required}})
     found = rejected(cycle(nodes("a", "b", "c"), extender).schedule(pod))
     assert extender.asked == [("filter", "p", ["b"])]
-    assert found.diagnosis.text() == "0/3 nodes are available: 1 busy, 2 node is filtered out by the prefilter result."
+    assert (
+        found.diagnosis.text() == "0/3 nodes are available: 1 busy, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
 
 
 # -- filter --------------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ def test_node_updates(before: dict[str, Any], after: dict[str, Any], events: lis
         ({"cpu": "2"}, {"cpu": "1"}, [ClusterEvent.POD_SCALE_DOWN]),
         ({"cpu": "1"}, {"cpu": "2"}, [ClusterEvent.POD_OTHER]),
         ({}, {"spec": {"tolerations": [{"operator": "Exists"}]}}, [ClusterEvent.POD_TOLERATION]),
-        ({}, {"status": {"nominatedNodeName": "n"}}, [ClusterEvent.POD_NOMINATED]),
         ({"status": {"nominatedNodeName": "n"}}, {}, [ClusterEvent.POD_OTHER]),
         ({}, {"metadata": {"annotations": {"a": "b"}}}, [ClusterEvent.POD_OTHER]),
     ],

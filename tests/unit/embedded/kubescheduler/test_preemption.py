@@ -92,6 +92,16 @@ def test_the_node_whose_victims_matter_least_is_chosen():
     assert victims_of(tried(preemptor("4"), TWO, FULL)) == ("a", {"a1", "a2"})
 
 
+def test_more_important_victims_come_first():
+    since = [f"2026-01-0{day}T00:00:00Z" for day in (2, 1)]
+    started = [low(f"s{day}", cpu="1", status={"startTime": since[day]}) for day in (0, 1)]
+    pods = [low("pending-1", cpu="1"), low("pending-2", cpu="1"), *started]
+    result = tried(preemptor("4"), [a_node("a")], pods)
+    assert isinstance(result, Preempted)
+    names = [victim.key.name for victim in result.victims]
+    assert names == ["s1", "s0", "pending-2", "pending-1"], "those that have not started are turned round"
+
+
 @pytest.mark.parametrize(
     ("candidates", "best"),
     [

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from extender.embedded.kubescheduler.events import ClusterEvent, wakes
+from extender.embedded.kubescheduler.events import ClusterEvent, interested
 from extender.embedded.kubescheduler.queue import Place, SchedulingQueue
 from tests.support.kubescheduler import a_pod
 
@@ -96,7 +96,7 @@ class QueueMachine(RuleBasedStateMachine):
     def reject(self, pod: Oracle, rejecters: frozenset[str]) -> None:
         pod.rejections, pod.errors, pod.rejecters, pod.since = pod.rejections + 1, 0, rejecters, self.now
         pod.where = Place.UNSCHEDULABLE
-        if any(wakes(event, rejecters) for event in pod.missed):
+        if any(interested(event, rejecters) for event in pod.missed):
             pod.wake(self.now)
         self.queue.rejected(f"uid-{pod.name}", rejecters, self.now)
 
@@ -110,7 +110,7 @@ class QueueMachine(RuleBasedStateMachine):
         for pod in self.pods.values():
             if pod.where is Place.IN_FLIGHT:
                 pod.missed += (event,)
-            elif pod.where is Place.UNSCHEDULABLE and wakes(event, pod.rejecters):
+            elif pod.where is Place.UNSCHEDULABLE and interested(event, pod.rejecters):
                 pod.wake(self.now)
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.3, 40.0, 400.0]))
