@@ -11,6 +11,7 @@ most. So they cannot starve a binding, and a binding cannot starve them.
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -50,25 +51,33 @@ class Gate(Generic[W]):
         self._clock = clock
         self._waiting: deque[W] = deque()
         self._lock = threading.Lock()
-        self._turn = threading.Condition(self._lock)
         self._calm = threading.Condition(self._lock)
+        #: Wakes one idle worker for each entry. Not a condition: whom that wakes has to wait for the lock again.
+        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._idle = 0
+        self._called = 0
         self._closed = False
 
     def put(self, item: W) -> bool:
         """False: closed, not accepted."""
         with self._lock:
-            if not self._closed:
-                self._waiting.append(item)
-                self._turn.notify()
-            return not self._closed
+            if self._closed:
+                return False
+            self._waiting.append(item)
+            calls = self._calls_one()
+        if calls:
+            self._calls.put(None)
+        return True
 
     def put_back(self, item: W) -> bool:
-        """The server asked for patience: its turn comes again, before all others. False: nothing would come of that."""
+        """The server asked for patience: its turn comes again, before all others. False: nothing would come of that.
+
+        As after `release`, the caller comes back for the next.
+        """
         with self._lock:
             if self._closed or self._out_of_patience(item):
                 return False
             self._waiting.appendleft(item)
-            self._turn.notify()
             return True
 
     def take(self) -> tuple[W, Flight | None] | None:
@@ -76,22 +85,35 @@ class Gate(Generic[W]):
 
         None: closed.
         """
+        while True:
+            with self._lock:
+                turn = None if self._closed else self._turn()
+                calls = self._closed or (turn is not None and self._calls_one())
+                wait = self._patience()
+                self._idle += turn is None
+            if calls:
+                self._calls.put(None)  # one wakes the next, as long as there is something to do
+            if turn is not None or self._closed:
+                return turn
+            self._sleep(wait)
+
+    def _sleep(self, seconds: float | None) -> None:
+        try:
+            self._calls.get(timeout=seconds)
+            called = 1
+        except queue.Empty:
+            called = 0
         with self._lock:
-            while not self._closed:
-                wait = self._throttle.wait(self._clock())
-                if self._waiting and wait <= 0:
-                    return self._depart()
-                if self._waiting and self._out_of_patience(self._waiting[0]):
-                    return self._waiting.popleft(), None
-                self._turn.wait(wait if self._waiting and wait < threading.TIMEOUT_MAX else None)
-            return None
+            self._idle -= 1
+            self._called -= called
 
     def release(self, flight: Flight) -> None:
-        """The flight has ended, with its signal."""
+        """The flight has ended, with its signal. Its place is the caller's, who comes back for the next: nobody is woken.
+
+        (Waking another thread for each request costs as much CPU as the request itself.)
+        """
         with self._lock:
             self._throttle.finish(flight, self._clock())
-            self._turn.notify(2)  # its own place, and the one by which the limit may have grown
-            self._calm.notify()
 
     def wait_calm(self) -> bool:
         """For a hint: waits until it may go. False: closed."""
@@ -116,9 +138,9 @@ class Gate(Generic[W]):
             self._closed = True
             left = list(self._waiting)
             self._waiting.clear()
-            self._turn.notify_all()
             self._calm.notify_all()
-            return left
+        self._calls.put(None)
+        return left
 
     # -- for metrics ----------------------------------------------------------------------------------------------
 
@@ -140,11 +162,27 @@ class Gate(Generic[W]):
 
     # -- under the lock -------------------------------------------------------------------------------------------
 
-    def _depart(self) -> tuple[W, Flight]:
+    def _turn(self) -> tuple[W, Flight | None] | None:
+        """What may go now."""
+        if not self._waiting:
+            return None
+        if self._throttle.wait(self._clock()) > 0:
+            return (self._waiting.popleft(), None) if self._out_of_patience(self._waiting[0]) else None
         item = self._waiting.popleft()
         if not self._waiting:
             self._calm.notify()
         return item, self._throttle.start(item.kind, self._clock())
+
+    def _patience(self) -> float | None:
+        """Seconds for which an idle worker may sleep; None: until it is called."""
+        return (self._throttle.paused(self._clock()) or None) if self._waiting else None
+
+    def _calls_one(self) -> bool:
+        """Whether an idle worker is to be called, since there is something to do and a place for it."""
+        free = self._throttle.in_flight + self._called < self._throttle.limit
+        calls = bool(self._waiting) and free and self._called < self._idle
+        self._called += calls
+        return calls
 
     def _out_of_patience(self, item: W) -> bool:
         """Whether it would still wait when its time is up; the time runs from when it first meets a pause."""
