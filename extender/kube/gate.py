@@ -108,9 +108,9 @@ class Gate(Generic[W]):
             self._called -= called
 
     def release(self, flight: Flight) -> None:
-        """The flight has ended, with its signal. Its place is the caller's, who comes back for the next: nobody is woken.
+        """The flight has ended, with its signal. Its place is the caller's, who comes back for the next.
 
-        (Waking another thread for each request costs as much CPU as the request itself.)
+        Nobody else is woken for it: that would cost as much CPU as the request itself.
         """
         with self._lock:
             self._throttle.finish(flight, self._clock())

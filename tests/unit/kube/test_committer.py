@@ -15,7 +15,6 @@ from extender.core.events import (
     Event,
     Evict,
     EvictFinished,
-    Nudge,
     Outcome,
     OutcomeKind,
     PodRead,
@@ -35,6 +34,11 @@ POD = "/api/v1/namespaces/default/pods/p"
 BINDING, EVICTION = POD + "/binding", POD + "/eviction"
 EVENTS = "/api/v1/namespaces/default/events"
 SUCCESS = reply(201, {"kind": "Status", "status": "Success"})
+BUDGET = reply(
+    429,
+    {"kind": "Status", "message": "disruption budget", "details": {"causes": [{"reason": "DisruptionBudget"}]}},
+    Retry_After="10",
+)
 
 
 class Reports:
@@ -164,7 +168,7 @@ def test_an_unreachable_server_throttles(reports: Reports) -> None:
 
 
 def test_a_read_brings_the_pod(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("GET", POD, reply(200, pod("p", 9, node="n1")))
+    server.on("GET", POD, reply(200, {"kind": "Pod", **pod("p", 9, node="n1")}))
     with committing(api, reports) as committer:
         committer.submit(ReadPod(3, "default", "p", "uid-p"))
         (read,) = reports.wait(1)
@@ -179,7 +183,7 @@ def test_a_read_brings_the_pod(server: ScriptedServer, api: ApiServer, reports: 
         (status(404), OutcomeKind.GONE),
         (status(500), OutcomeKind.UNKNOWN),
         (reply(200, b"not json"), OutcomeKind.UNKNOWN),
-        (reply(200, {}), OutcomeKind.UNKNOWN),
+        (reply(200, {"kind": "Pod"}), OutcomeKind.UNKNOWN),
     ],
     ids=["404", "500", "garbage", "empty"],
 )
@@ -194,84 +198,53 @@ def test_a_read_without_a_pod_says_why(
     assert (read.pod, read.outcome.kind) == (None, kind)
 
 
-def test_an_eviction_that_a_budget_refuses_is_reported_at_once(
+def test_an_eviction_that_a_budget_refuses_is_reported_at_once_and_stops_nobody(
     server: ScriptedServer, api: ApiServer, reports: Reports
 ) -> None:
-    server.on("POST", EVICTION, status(429, "Cannot evict pod as it would violate the pod's disruption budget."))
+    server.on("POST", EVICTION, BUDGET)
+    server.on("POST", BINDING, SUCCESS)
     with committing(api, reports) as committer:
         committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
         (finished,) = reports.wait(1)
-    assert isinstance(finished, EvictFinished)
-    assert finished.outcome.kind is OutcomeKind.THROTTLED
-    assert len(server.requests) == 1
-
-
-def test_a_nudge_changes_its_value_each_time(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("PATCH", POD, reply(200, {}))
-    with committing(api, reports) as committer:
-        for _ in range(3):
-            committer.submit(Nudge("default", "p", "uid-p"))
-        server.wait_for(lambda: len(server.requests) == 3)
-    assert len({request.json["metadata"]["annotations"]["waggle.dev/nudge"] for request in server.requests}) == 3
-
-
-def test_the_same_event_is_told_once(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, SUCCESS)
-    with committing(api, reports) as committer:
-        for text in ("no room", "no room", "no node", "no room"):
-            committer.submit(say(text))
-        server.wait_for(lambda: committer.stats.hints.done + committer.stats.events_repeated == 4)
-    assert [request.json["message"] for request in server.requests] == ["no room", "no node"]
-
-
-def test_the_same_event_is_told_again_after_some_minutes(
-    server: ScriptedServer, api: ApiServer, reports: Reports
-) -> None:
-    now = [0.0]
-    server.on("POST", EVENTS, SUCCESS)
-    committer = Committer(api, most=1, report=reports, clock=lambda: now[0])
-    for handled, minute in ((1, 0), (2, 1), (3, 6)):
-        now[0] = minute * 60.0
-        committer.submit(say())
-        expected = {"done": 1 if handled < 3 else 2, "repeated": 0 if handled == 1 else 1}
-        server.wait_for(
-            lambda expected=expected: (
-                committer.stats.hints.done == expected["done"]
-                and committer.stats.events_repeated == expected["repeated"]
-            )
-        )
-    committer.stop(WAIT)
-    assert len(server.requests) == 2
-
-
-def test_an_event_that_could_not_be_told_may_be_told_later(
-    server: ScriptedServer, api: ApiServer, reports: Reports
-) -> None:
-    server.on("POST", EVENTS, status(500), SUCCESS)
-    with committing(api, reports) as committer:
-        committer.submit(say())
-        committer.submit(say())
-        server.wait_for(lambda: committer.stats.hints.done == 1)
-        assert committer.stats.hints.failed == 1
-
-
-def test_hints_never_delay_a_write(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, hang())
-    server.on("POST", BINDING, SUCCESS)
-    with committing(api, reports, most=1) as committer:
-        for number in range(50):
-            committer.submit(say(str(number)))
-        server.wait_for(lambda: len(server.called("POST", EVENTS)) == 1)
+        assert isinstance(finished, EvictFinished)
+        assert finished.outcome.kind is OutcomeKind.THROTTLED
         committer.submit(bind())
+        assert outcome(reports.wait(2)[1]).kind is OutcomeKind.DONE
+        assert (len(server.requests), committer.gate.throttle.pauses, committer.gate.throttle.cuts) == (2, 0, 0)
+
+
+def test_an_eviction_that_a_busy_server_throttles_is_tried_again(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", EVICTION, status(429, "busy", Retry_After="0"), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
         assert outcome(reports.wait(1)[0]).kind is OutcomeKind.DONE
 
 
-def test_too_many_hints_are_dropped_and_counted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, hang())
+def test_while_the_server_asks_for_patience_nothing_is_sent_and_writes_are_told_so(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", BINDING, status(429, "busy", Retry_After="9"))
     with committing(api, reports) as committer:
-        for number in range(1200):
-            committer.submit(say(str(number)))
-        assert committer.stats.hints.dropped >= 199
+        committer.submit(bind(1))
+        reports.wait(1)
+        committer.submit(bind(2, "q"))
+        committer.submit(ReadPod(3, "default", "p", "uid-p"))
+        kinds = [outcome(event).kind for event in reports.wait(3)]
+    assert kinds == [OutcomeKind.THROTTLED] * 3
+    assert len(server.requests) == 1
+
+
+def test_a_short_pause_is_waited_for(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", BINDING, status(429, "busy", Retry_After="1"), SUCCESS)
+    server.on("POST", BINDING.replace("/p/", "/q/"), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(bind(1))
+        server.wait_for(lambda: committer.gate.throttle.pauses == 1)
+        committer.submit(bind(2, "q"))
+        kinds = [outcome(event).kind for event in reports.wait(2)]
+    assert kinds == [OutcomeKind.DONE] * 2
 
 
 def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(

@@ -59,7 +59,7 @@ def committer(api: ApiServer, fence: Fence, reported: list[Event]) -> Iterator[C
 
 
 def test_a_write_of_the_present_term_is_sent(server: ScriptedServer, committer: Committer, reported: list) -> None:
-    server.on("POST", POD + "/binding", reply(201, {}))
+    server.on("POST", POD + "/binding", reply(201, {"kind": "Status"}))
     committer.submit(WRITE)
     assert eventually(lambda: reported)[0].outcome.kind is OutcomeKind.DONE
 
@@ -98,7 +98,7 @@ def test_a_hint_of_another_term_is_not_sent(
 
 def test_reads_go_on_without_a_term(server: ScriptedServer, committer: Committer, reported: list, fence: Fence) -> None:
     fence.seconds = 0.0
-    server.on("GET", POD, reply(200, pod("p")))
+    server.on("GET", POD, reply(200, {"kind": "Pod", **pod("p")}))
     committer.submit(ReadPod(1, "default", "p", "uid-p"))
     assert isinstance(eventually(lambda: reported)[0], PodRead)
     assert reported[0].outcome.kind is OutcomeKind.DONE
