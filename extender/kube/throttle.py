@@ -2,11 +2,13 @@
 
                           429, 503 + Retry-After, unreachable: and nothing starts before the time is up
                           time-outs and 5xx, when they are not single ones
-               +------------------------------------------------------------------------+
-               v                                                                        |
-    limit halves, `known` = one less than it was --> grows to `known`, one a success --> waits --> one more
-                                                     (doubles each round trip)           ^  the interval  |
-                                                                                         +----------------+
+         +------------------------------------------------------------------------------------+
+         v                                                                                    |
+    limit halves --> grows to `known`, by one a success --> waits for an interval --> one more --> `known`
+                     (it doubles each round trip)           ^                                        |
+                                                            +----------------------------------------+
+
+`known` is what went well before it was too much; at first, the most that is allowed.
 
 Why it looks like this:
 
@@ -14,6 +16,7 @@ Why it looks like this:
   client-go has only fixed rates, and Kubernetes' own flow control (API Priority and Fairness) answers 429.
 * One 429 stops *all* requests for its Retry-After, mostly a second. That is dear, so what was too much before is tried
   again by the clock and not by round trips: the interval doubles when a try failed and halves when it held.
+* A server that refuses everything tells nothing about how much it takes: after an outage it is soon as it was before.
 * What was sent before the limit was cut tells nothing about the limit after it: one cut for each round of requests.
 * The limit grows only while it is the limit that holds requests back, and while they take about as long as the
   quickest lately: more requests than the server (or this process) can work on only wait somewhere else.
@@ -62,7 +65,8 @@ class Flight:
     kind: str
     number: int
     started: float
-    #: It took the last place.
+    #: How many were under way when it started, itself among them, and whether it took the last place.
+    among: int
     full: bool
     signal: Signal = Signal.NONE
     #: Seconds; with THROTTLED.
@@ -87,8 +91,10 @@ class Throttle:
         self._next_try = 0.0
         self._tried = False
         self._numbers = 0
-        #: Flights up to this number were sent before the limit was last cut.
+        #: Flights up to this number were sent before the limit was last cut. Later ones that were done were among so
+        #: many; 0: none was.
         self._cut_at = 0
+        self._served = 0
         self._failures = 0.0
         self._paused_until = -math.inf
         self._latencies: dict[str, _Latency] = {}
@@ -111,7 +117,7 @@ class Throttle:
         """Requests of one `kind` take about the same time when nothing is in their way."""
         self.in_flight += 1
         self._numbers += 1
-        return Flight(kind, self._numbers, now, full=self.in_flight >= self.limit)
+        return Flight(kind, self._numbers, now, self.in_flight, full=self.in_flight >= self.limit)
 
     def finish(self, flight: Flight, now: float) -> None:
         """The flight has ended, with its signal."""
@@ -143,16 +149,24 @@ class Throttle:
             return
         self.cuts += 1
         self._cut_at = self._numbers
-        self._known = max(self._least, min(self._known, self.limit) - 1)
+        if self._served:
+            self._learn_that_it_was_too_much()
         self.limit = max(self._least, self.limit // 2)
-        if self._tried:
-            self._interval = min(2 * self._interval, _LONGEST_INTERVAL)
-        self._tried = False
         self._next_try = now + self.paused(now) + self._interval
+
+    def _learn_that_it_was_too_much(self) -> None:
+        """One more of many is worth less than one more of few, and a try that fails costs the same."""
+        served = max(self._served, self.limit // 2)
+        self._known = max(self._least, min(self._known, self.limit - 1, served))
+        longer = 2 * self._interval if self._tried else self._interval
+        self._interval = min(max(longer, float(self._known)), _LONGEST_INTERVAL)
+        self._tried, self._served = False, 0
 
     def _done(self, flight: Flight, now: float) -> None:
         latency = self._latencies.setdefault(flight.kind, _Latency())
         quick = latency.quick(now - flight.started, now)
+        if flight.number > self._cut_at:
+            self._served = max(self._served, flight.among)
         if not flight.full:
             return
         if latency.forgotten:

@@ -102,12 +102,14 @@ def test_429_without_end_is_told_and_the_place_is_kept(w: World):
 def test_while_the_api_server_wants_patience_no_binding_is_sent(w: World):
     w.pod("q")
     refuses = w.faults.inject("status", status=429, headers={"Retry-After": "3"}, times=None, **BINDING)
-    w.bind("p", w.propose("p"))
+    nodes = {name: w.propose(name) for name in "pq"}
+    w.bind("p", nodes["p"])
 
-    assert "cannot take the bind now" in w.bind("q", w.propose("q"))
+    assert "cannot take the bind now" in w.bind("q", nodes["q"])
     assert w.faults.fired(refuses) == 1
     w.faults.clear()
-    w.until(lambda: w.bind("p", w.propose("p")) == "")
+    for name, node in nodes.items():
+        w.until(lambda name=name, node=node: w.bind(name, node) == "")
 
 
 def test_500_before_the_write_is_read_back_and_tried_again(w: World):

@@ -139,12 +139,12 @@ def test_what_concerns_one_request_only_changes_nothing(signal: Signal) -> None:
 
 def test_it_finds_what_a_server_takes_and_seldom_asks_for_more() -> None:
     throttle, server = Throttle(least=1, most=32), Server(capacity=6)
-    now = server.drive(throttle, 120.0)
+    now = server.drive(throttle, 60.0)
     assert throttle.limit in (5, 6)
     before, refused = server.done, server.refused
-    server.drive(throttle, 600.0, start=now)
-    assert (server.done - before) / (600.0 * 6 / 0.02) > 0.9, "of what the server can do"
-    assert server.refused - refused <= 20
+    server.drive(throttle, 240.0, start=now)
+    assert (server.done - before) / (240.0 * 6 / 0.02) > 0.9, "of what the server can do"
+    assert server.refused - refused <= 10
 
 
 def test_a_server_that_takes_more_again_is_found_out() -> None:
@@ -165,7 +165,7 @@ def test_after_an_outage_it_is_back_within_seconds() -> None:
     assert server.refused < 45, "31 on the way down, then one for each second; a pool of 16 would have had 160"
     server.capacity = 100
     server.drive(throttle, 8.0, start=now)
-    assert throttle.limit == 16
+    assert throttle.limit >= 15
 
 
 def test_a_latency_that_has_changed_for_good_is_learned() -> None:

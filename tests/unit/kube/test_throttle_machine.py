@@ -96,4 +96,4 @@ class Throttles(RuleBasedStateMachine):
 
 
 TestThrottles = Throttles.TestCase
-TestThrottles.settings = settings(max_examples=40, stateful_step_count=20, deadline=None, derandomize=True)
+TestThrottles.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, derandomize=True)
