@@ -81,7 +81,11 @@ class Service:
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
         fence = self._leadership.remaining if self._leadership else eternal
         self._committer = Committer(
-            self.api, workers=settings.cluster.concurrent_writes, report=self._report, fence=fence
+            self.api,
+            report=self._report,
+            least=settings.cluster.least_concurrent_writes,
+            most=settings.cluster.concurrent_writes,
+            fence=fence,
         )
         self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
         self._signpost = self._make_signpost(settings.leader_election)
@@ -228,13 +232,68 @@ class Service:
                 "Objects that could not be read, and were left out.",
                 [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
             ),
-            Metric(
-                "waggle_hints_dropped_total",
-                "counter",
-                "Events and nudges not written because too many waited.",
-                [({}, float(self._committer.stats.hints_dropped))],
-            ),
+            *_write_metrics(self._committer),
         ]
+
+
+def _write_metrics(committer: Committer) -> list[Metric]:
+    gate, hints, stats = committer.gate, committer.hints, committer.stats
+    throttle = gate.throttle
+    urgent, hint = {"queue": "urgent"}, {"queue": "hints"}
+    return [
+        Metric(
+            "waggle_write_limit",
+            "gauge",
+            "Bindings, evictions and reads that may be under way at once; adapts to the API server.",
+            [({}, throttle.limit)],
+        ),
+        Metric(
+            "waggle_writes_in_flight",
+            "gauge",
+            "Requests under way.",
+            [(urgent, throttle.in_flight), (hint, hints.in_flight)],
+        ),
+        Metric(
+            "waggle_write_queue_length",
+            "gauge",
+            "Requests that wait for their turn.",
+            [(urgent, gate.depth), (hint, hints.depth)],
+        ),
+        Metric(
+            "waggle_write_queue_oldest_seconds",
+            "gauge",
+            "How long the first in the queue has waited.",
+            [(urgent, gate.oldest), (hint, hints.oldest)],
+        ),
+        Metric(
+            "waggle_write_pauses_total",
+            "counter",
+            "Times the API server asked for patience, or could not be reached; nothing is sent until that is over.",
+            [({}, throttle.pauses)],
+        ),
+        Metric(
+            "waggle_write_retries_total",
+            "counter",
+            "Requests that were certainly not carried out, and had another turn.",
+            [({}, stats.retries)],
+        ),
+        Metric(
+            "waggle_events_total",
+            "counter",
+            "Happenings told by new Events, by higher counts of known ones, or not since a pod has had too many.",
+            [
+                ({"result": "created"}, stats.hints.events_created),
+                ({"result": "counted"}, stats.hints.events_counted),
+                ({"result": "suppressed"}, stats.hints.events_suppressed),
+            ],
+        ),
+        Metric(
+            "waggle_hints_dropped_total",
+            "counter",
+            "Events and nudges not written because too many waited.",
+            [({}, stats.hints.dropped)],
+        ),
+    ]
 
 
 class _UntilSynced:

@@ -73,8 +73,18 @@ class ClusterSettings(_Section):
     request_timeout_seconds: float = Field(10, gt=0, le=300)
     #: Seconds between two comparisons of the cache with a live list; 0 is never.
     compare_seconds: float = Field(300, ge=0, le=86_400)
-    #: Binding writes at the same time.
-    concurrent_writes: int = Field(8, ge=1, le=128)
+    #: Bindings, evictions and verifying reads at the same time: never more. How many it is follows from the API server.
+    concurrent_writes: int = Field(32, ge=1, le=128)
+    #: However badly the API server does, so many are tried.
+    least_concurrent_writes: int = Field(1, ge=1, le=128)
+
+    @field_validator("least_concurrent_writes")
+    @classmethod
+    def _is_not_more_than_the_most(cls, value: int, info: ValidationInfo) -> int:
+        most = info.data.get("concurrent_writes")
+        if most is not None and value > most:
+            raise ValueError(f"expected at most concurrent_writes ({most}), got {value}")
+        return value
 
 
 class AlgorithmSettings(_Section):

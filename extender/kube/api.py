@@ -54,9 +54,30 @@ class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
         self.timed_out = timed_out
 
 
+class _Cause(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class _Details(msgspec.Struct, gc=False):
+    causes: list[_Cause] | None = None
+
+
 class _Status(msgspec.Struct, gc=False):
+    kind: str | None = None
     message: str | None = None
     reason: str | None = None
+    details: _Details | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the API server."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +103,29 @@ class Response:
     @property
     def message(self) -> str:
         """The `message` of the Status object in the body, else the beginning of the body, else the HTTP status."""
-        try:
-            status = _status_decoder.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        status = self._status()
+        if status is None:
             return self.body[:200].decode(errors="replace").strip() or f"HTTP {self.status}"
         return status.message or status.reason or f"HTTP {self.status}"
+
+    @property
+    def genuine(self) -> bool:
+        """Whether the body is a Kubernetes object, so that no proxy on the way has made the answer."""
+        status = self._status()
+        return status is not None and bool(status.kind)
+
+    @property
+    def causes(self) -> list[str]:
+        """The reasons of the causes in the Status object's details."""
+        status = self._status()
+        causes = (status.details.causes if status and status.details else None) or []
+        return [cause.reason for cause in causes if cause.reason]
+
+    def _status(self) -> _Status | None:
+        try:
+            return _status_decoder.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
 
 
 _status_decoder = msgspec.json.Decoder(_Status)
@@ -101,18 +140,13 @@ class Exchange:
     def __init__(
         self,
         server: ApiServer,
-        method: str,
-        target: str,
-        body: bytes | None,
-        content_type: str,
+        request: Request,
+        *,
         timeout: float,
         may_send: Callable[[], bool],
     ) -> None:
         self._server = server
-        self._method = method
-        self._target = target
-        self._body = body
-        self._content_type = content_type
+        self._request = request
         self._timeout = timeout
         self._may_send = may_send
         self._lock = threading.Lock()
@@ -122,8 +156,8 @@ class Exchange:
 
     def __enter__(self) -> Exchange:
         headers = self._server.headers()
-        if self._body is not None:
-            headers["Content-Type"] = self._content_type
+        if self._request.body is not None:
+            headers["Content-Type"] = self._request.content_type
         try:
             while not self._send(headers):
                 pass
@@ -165,11 +199,12 @@ class Exchange:
         connection.set_timeout(self._timeout)
         if not self._may_send():
             raise Unreachable(f"{self._server.endpoint.url}: not permitted any more, nothing was sent")
+        request = self._request
         try:
-            connection.request(self._method, self._target, self._body, headers)
+            connection.request(request.method, self._server.target(request), request.body, headers)
             self._answer = connection.getresponse()
         except _FAILURES as error:
-            if reused and self._method == "GET" and not isinstance(error, TimeoutError) and not self._interrupted:
+            if reused and request.method == "GET" and not isinstance(error, TimeoutError) and not self._interrupted:
                 self._finish(reusable=False, failed=True)
                 return False
             raise self._failure(error) from error
@@ -189,6 +224,10 @@ class Exchange:
             return self._got().read()
         except _FAILURES as error:
             raise self._failure(error) from error
+
+    def response(self) -> Response:
+        """The whole answer. Raises Interrupted."""
+        return Response(self.status, self.read(), self.headers)
 
     def __iter__(self) -> Iterator[bytes]:
         """The body in pieces as they come, none of them empty. Raises Interrupted."""
@@ -251,34 +290,28 @@ class ApiServer:
         timeout: float | None = None,
     ) -> Response:
         """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
-        with self.exchange(
-            method, path, query=query, body=body, content_type=content_type, timeout=timeout
-        ) as exchange:
-            return Response(exchange.status, exchange.read(), exchange.headers)
+        asked = Request(method, path, query, body, content_type)
+        with self.exchange(asked, timeout=timeout) as exchange:
+            return exchange.response()
 
     def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
         """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`."""
-        return self.exchange("GET", path, query=query, timeout=timeout_read)
+        return self.exchange(Request("GET", path, query), timeout=timeout_read)
 
     def exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float | None = None,
-        may_send: Callable[[], bool] = _always,
+        self, request: Request, *, timeout: float | None = None, may_send: Callable[[], bool] = _always
     ) -> Exchange:
         """A call that is not made yet: it starts on entering, and any thread may interrupt it.
 
         `may_send` is asked when all is ready, credentials and connection, right before the first byte leaves; if it
         says no, nothing does.
         """
-        target = self.endpoint.target(f"{path}?{urlencode(query)}" if query else path)
-        patience = self.timeout if timeout is None else timeout
-        return Exchange(self, method, target, body, content_type, patience, may_send)
+        return Exchange(self, request, timeout=self.timeout if timeout is None else timeout, may_send=may_send)
+
+    def target(self, request: Request) -> str:
+        """What stands in the request line."""
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return self.endpoint.target(request.path + query)
 
     def close(self) -> None:
         """Close what lies idle; connections in use are closed when their exchange ends. No call can start any more."""

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
-from extender.kube.api import ApiError, ApiServer, Exchange, Response
+from extender.kube.api import ApiError, ApiServer, Exchange, Request, Response
 from extender.kube.election import Action, Election, LeaseTiming, Record, Seen, Wait, Write
 
 log = structlog.get_logger(__name__)
@@ -350,14 +350,14 @@ class Elector:
     # -- calls, bounded in time -----------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, body: bytes | None) -> Response:
-        exchange = self._api.exchange(method, path, body=body, timeout=self._patience())
+        exchange = self._api.exchange(Request(method, path, body=body), timeout=self._patience())
         with self._lock:
             if self._stop.is_set() and not self._leaving:
                 exchange.interrupt()
             self._exchange = exchange
         try:
             with exchange:
-                return Response(exchange.status, exchange.read(), exchange.headers)
+                return exchange.response()
         finally:
             with self._lock:
                 self._exchange = None

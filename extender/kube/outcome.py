@@ -1,6 +1,6 @@
 """How a write to the API server ended, in the heart's words (law 5). Pure: an answer or an error in, an Outcome out.
 
-200 201 202          done         it happened
+2xx                  done         it happened
 404                  gone         the object does not exist
 409 on the UID       stale        another object has the name now
 409 otherwise        lost         somebody else was first, or an earlier try of our own
@@ -10,14 +10,19 @@ other 4xx, 3xx       rejected     never as it is
 408, other 5xx       unknown      it may have happened
 Unreachable          throttled    nothing was sent
 Interrupted          unknown      it may have happened
+
+2xx and 404 count only with a Kubernetes object in the body. A proxy on the way answers them for reasons of its own, and
+what it says of a write, or of the existence of a pod, is nothing to act upon: unknown.
 """
 
 from __future__ import annotations
 
+import http
 import re
 
 from extender.core.events import Outcome, OutcomeKind
 from extender.kube.api import ApiError, Response, Unreachable
+from extender.kube.throttle import Signal
 
 #: Seconds, where the API server does not say.
 _RETRY_AFTER = 1.0
@@ -30,9 +35,9 @@ _WRONG_UID = re.compile(r"precondition failed|uid in (the )?precondition", re.IG
 
 def outcome_of(response: Response) -> Outcome:
     """The outcome of a write that was answered."""
-    if response.ok:
-        return Outcome(OutcomeKind.DONE)
     kind = _kind(response)
+    if kind is OutcomeKind.DONE:
+        return Outcome(kind)
     if kind is OutcomeKind.THROTTLED:
         wait = _RETRY_AFTER if response.retry_after is None else response.retry_after
         return Outcome(kind, response.message, min(wait, _LONGEST_RETRY_AFTER))
@@ -46,10 +51,30 @@ def outcome_of_error(error: ApiError) -> Outcome:
     return Outcome(OutcomeKind.UNKNOWN, str(error))
 
 
+def signal_of(outcome: Outcome, response: Response | None) -> Signal:
+    """What the end of a write, with its answer if there was one, tells about the API server."""
+    match outcome.kind:
+        case OutcomeKind.DONE:
+            return Signal.DONE
+        case OutcomeKind.THROTTLED:
+            return Signal.REFUSED if response is not None and is_budget(response) else Signal.THROTTLED
+        case OutcomeKind.UNKNOWN:
+            return Signal.FAILED
+        case _:
+            return Signal.REFUSED
+
+
+def is_budget(response: Response) -> bool:
+    """Whether this 429 is a PodDisruptionBudget's, which concerns one eviction, and not the server's."""
+    return response.status == http.HTTPStatus.TOO_MANY_REQUESTS and "DisruptionBudget" in response.causes
+
+
 def _kind(response: Response) -> OutcomeKind:
     match response.status:
+        case status if 200 <= status < 300:
+            return OutcomeKind.DONE if response.genuine else OutcomeKind.UNKNOWN
         case 404:
-            return OutcomeKind.GONE
+            return OutcomeKind.GONE if response.genuine else OutcomeKind.UNKNOWN
         case 409:
             return OutcomeKind.STALE if _WRONG_UID.search(response.message) else OutcomeKind.LOST
         case 429:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -10,22 +9,16 @@ from urllib.parse import quote
 import msgspec
 
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.kube.api import Request
+from extender.kube.correlator import Series
 
 #: What we are called in Events.
 COMPONENT = "waggle"
 #: Its change makes kube-scheduler try the pod now.
 NUDGE_ANNOTATION = "waggle.dev/nudge"
 
+_MERGE_PATCH = "application/merge-patch+json"
 _LONGEST_NOTE = 1024
-_LONGEST_NAME = 253
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    method: str
-    path: str
-    body: bytes | None = None
-    content_type: str = "application/json"
 
 
 def bind(write: WriteBinding) -> Request:
@@ -41,7 +34,7 @@ def bind(write: WriteBinding) -> Request:
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": write.node},
     }
-    return Request("POST", _pod_path(write.namespace, write.name) + "/binding", _encode(body))
+    return Request("POST", _pod_path(write.namespace, write.name) + "/binding", body=_encode(body))
 
 
 def read(read_pod: ReadPod) -> Request:
@@ -57,7 +50,7 @@ def evict(eviction: Evict) -> Request:
     }
     if eviction.uid:
         body["deleteOptions"] = {"preconditions": {"uid": eviction.uid}}
-    return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", _encode(body))
+    return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", body=_encode(body))
 
 
 def nudge(hint: Nudge, *, value: str) -> Request:
@@ -66,20 +59,20 @@ def nudge(hint: Nudge, *, value: str) -> Request:
     if hint.uid:
         metadata["uid"] = hint.uid
     path = _pod_path(hint.namespace, hint.name)
-    return Request("PATCH", path, _encode({"metadata": metadata}), "application/merge-patch+json")
+    return Request("PATCH", path, body=_encode({"metadata": metadata}), content_type=_MERGE_PATCH)
 
 
-def record(event: RecordEvent, *, now: datetime, serial: int, instance: str) -> Request:
+def new_event(series: Series, *, instance: str) -> Request:
     """A core/v1 Event on the pod.
 
     core/v1 and not events.k8s.io/v1: both end in the same store and in `kubectl describe`; this one needs no
-    further API group in RBAC and has the plain `count` that describe shows. `now` must be aware.
+    further API group in RBAC and has the plain `count` that describe shows.
     """
-    stamp = timestamp(now)
+    event = series.event
     body = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": _event_name(event.name, now, serial), "namespace": event.namespace},
+        "metadata": {"name": series.name, "namespace": event.namespace},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -88,16 +81,24 @@ def record(event: RecordEvent, *, now: datetime, serial: int, instance: str) -> 
             "uid": event.uid,
         },
         "reason": str(event.reason.code),
-        "message": shorten(event.reason.text),
         "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": instance,
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
-        "count": 1,
+        "firstTimestamp": timestamp(series.first),
+        **_lately(series),
     }
-    return Request("POST", f"/api/v1/namespaces/{quote(event.namespace, safe='')}/events", _encode(body))
+    return Request("POST", _events_path(event), body=_encode(body))
+
+
+def count_event(series: Series) -> Request:
+    """The same has happened again: how often by now, and when and how the last time."""
+    path = f"{_events_path(series.event)}/{quote(series.name, safe='')}"
+    return Request("PATCH", path, body=_encode(_lately(series)), content_type=_MERGE_PATCH)
+
+
+def _lately(series: Series) -> dict[str, Any]:
+    return {"count": series.count, "lastTimestamp": timestamp(series.last), "message": shorten(series.text)}
 
 
 def timestamp(now: datetime) -> str:
@@ -110,9 +111,8 @@ def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."
 
 
-def _event_name(pod: str, now: datetime, serial: int) -> str:
-    suffix = f".{int(now.timestamp() * 1_000_000):x}{serial % 0x1000:03x}"
-    return pod[: _LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
+def _events_path(event: RecordEvent) -> str:
+    return f"/api/v1/namespaces/{quote(event.namespace, safe='')}/events"
 
 
 def _pod_path(namespace: str, name: str) -> str:

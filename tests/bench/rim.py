@@ -26,7 +26,7 @@ from tests.bench.world import RimScale
 _SETTLE = 0.3
 #: Events a second where they do not come all at once.
 _EVENT_RATE = 500
-#: Committer workers by default; more binds at once would only wait.
+#: As many binds as kube-scheduler may have under way; the committer takes more only from a slower API server.
 _CONNECTIONS = 8
 
 

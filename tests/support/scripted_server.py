@@ -13,6 +13,7 @@ import json
 import queue
 import socket
 import ssl
+import struct
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -50,6 +51,9 @@ class Peer:
 
     def send(self, data: bytes) -> None:
         self._sock.sendall(data)
+
+    def reset_on_close(self) -> None:
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def head(self, status: int, headers: dict[str, str]) -> None:
         lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
@@ -100,6 +104,26 @@ def drop() -> Answer:
     """Take the request (the write is applied), then close without a word."""
 
     def answer(_peer: Peer, _request: Request) -> None:
+        raise Closed
+
+    return answer
+
+
+def reset() -> Answer:
+    """Take the request, then reset the connection: the client's kernel forgets what it had received."""
+
+    def answer(peer: Peer, _request: Request) -> None:
+        peer.reset_on_close()
+        raise Closed
+
+    return answer
+
+
+def garbage(data: bytes) -> Answer:
+    """Send these bytes, whatever they are, and close."""
+
+    def answer(peer: Peer, _request: Request) -> None:
+        peer.send(data)
         raise Closed
 
     return answer

@@ -71,6 +71,10 @@ def test_files_are_paths(config: Any) -> None:
         ({"server": []}, "server: "),
         ({"cluster": {"request_timeout_seconds": 0}}, "cluster.request_timeout_seconds: "),
         ({"cluster": {"concurrent_writes": -1}}, "cluster.concurrent_writes: "),
+        (
+            {"cluster": {"concurrent_writes": 4, "least_concurrent_writes": 5}},
+            "cluster.least_concurrent_writes: ",
+        ),
         ({"pods": {"scheduler_names": "default-scheduler"}}, "pods.scheduler_names: "),
         ({"holds": {"lease_seconds": float("inf")}}, "holds.lease_seconds: "),
         ({"holds": {"verify_seconds": float("nan")}}, "holds.verify_seconds: "),

@@ -90,13 +90,26 @@ def test_429_is_waited_for_as_long_as_the_api_server_says(w: World):
 
 
 def test_429_without_end_is_told_and_the_place_is_kept(w: World):
-    w.faults.inject("status", status=429, headers={"Retry-After": "30"}, times=None, **BINDING)
+    w.faults.inject("status", status=429, headers={"Retry-After": "3"}, times=None, **BINDING)
     node = w.propose("p")
 
     assert "cannot take the bind now" in w.bind("p", node)
     assert w.propose("p") == node
     w.faults.clear()
-    assert w.bind("p", node) == ""
+    w.until(lambda: w.bind("p", node) == "")
+
+
+def test_while_the_api_server_wants_patience_no_binding_is_sent(w: World):
+    w.pod("q")
+    refuses = w.faults.inject("status", status=429, headers={"Retry-After": "3"}, times=None, **BINDING)
+    nodes = {name: w.propose(name) for name in "pq"}
+    w.bind("p", nodes["p"])
+
+    assert "cannot take the bind now" in w.bind("q", nodes["q"])
+    assert w.faults.fired(refuses) == 1
+    w.faults.clear()
+    for name, node in nodes.items():
+        w.until(lambda name=name, node=node: w.bind(name, node) == "")
 
 
 def test_500_before_the_write_is_read_back_and_tried_again(w: World):

@@ -15,7 +15,6 @@ from extender.core.events import (
     Event,
     Evict,
     EvictFinished,
-    Nudge,
     Outcome,
     OutcomeKind,
     PodRead,
@@ -35,6 +34,11 @@ POD = "/api/v1/namespaces/default/pods/p"
 BINDING, EVICTION = POD + "/binding", POD + "/eviction"
 EVENTS = "/api/v1/namespaces/default/events"
 SUCCESS = reply(201, {"kind": "Status", "status": "Success"})
+BUDGET = reply(
+    429,
+    {"kind": "Status", "message": "disruption budget", "details": {"causes": [{"reason": "DisruptionBudget"}]}},
+    Retry_After="10",
+)
 
 
 class Reports:
@@ -64,8 +68,8 @@ def reports() -> Reports:
 
 
 @contextmanager
-def committing(api: ApiServer, reports: Reports, *, workers: int = 2) -> Iterator[Committer]:
-    committer = Committer(api, workers=workers, report=reports)
+def committing(api: ApiServer, reports: Reports, *, most: int = 2) -> Iterator[Committer]:
+    committer = Committer(api, most=most, report=reports)
     try:
         yield committer
     finally:
@@ -135,7 +139,7 @@ def test_a_write_that_waited_too_long_is_not_sent(
 ) -> None:
     """Its place may be somebody else's by now."""
     times = iter([0.0, write.valid_for + 0.1])
-    committer = Committer(api, workers=1, report=reports, clock=lambda: next(times, 100.0))
+    committer = Committer(api, most=1, report=reports, clock=lambda: next(times, 100.0))
     try:
         committer.submit(write)
         assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
@@ -157,14 +161,14 @@ def test_a_throttled_binding_is_tried_again_before_it_is_reported(
 def test_an_unreachable_server_throttles(reports: Reports) -> None:
     api = connect(ClusterSettings(server="http://127.0.0.1:1"))
     ticks = iter(range(0, 1000, 5))
-    committer = Committer(api, workers=1, report=reports, clock=lambda: float(next(ticks)))
+    committer = Committer(api, most=1, report=reports, clock=lambda: float(next(ticks)))
     committer.submit(bind())
     assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
     committer.stop(WAIT)
 
 
 def test_a_read_brings_the_pod(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("GET", POD, reply(200, pod("p", 9, node="n1")))
+    server.on("GET", POD, reply(200, {"kind": "Pod", **pod("p", 9, node="n1")}))
     with committing(api, reports) as committer:
         committer.submit(ReadPod(3, "default", "p", "uid-p"))
         (read,) = reports.wait(1)
@@ -179,7 +183,7 @@ def test_a_read_brings_the_pod(server: ScriptedServer, api: ApiServer, reports: 
         (status(404), OutcomeKind.GONE),
         (status(500), OutcomeKind.UNKNOWN),
         (reply(200, b"not json"), OutcomeKind.UNKNOWN),
-        (reply(200, {}), OutcomeKind.UNKNOWN),
+        (reply(200, {"kind": "Pod"}), OutcomeKind.UNKNOWN),
     ],
     ids=["404", "500", "garbage", "empty"],
 )
@@ -194,84 +198,53 @@ def test_a_read_without_a_pod_says_why(
     assert (read.pod, read.outcome.kind) == (None, kind)
 
 
-def test_an_eviction_that_a_budget_refuses_is_reported_at_once(
+def test_an_eviction_that_a_budget_refuses_is_reported_at_once_and_stops_nobody(
     server: ScriptedServer, api: ApiServer, reports: Reports
 ) -> None:
-    server.on("POST", EVICTION, status(429, "Cannot evict pod as it would violate the pod's disruption budget."))
+    server.on("POST", EVICTION, BUDGET)
+    server.on("POST", BINDING, SUCCESS)
     with committing(api, reports) as committer:
         committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
         (finished,) = reports.wait(1)
-    assert isinstance(finished, EvictFinished)
-    assert finished.outcome.kind is OutcomeKind.THROTTLED
-    assert len(server.requests) == 1
-
-
-def test_a_nudge_changes_its_value_each_time(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("PATCH", POD, reply(200, {}))
-    with committing(api, reports) as committer:
-        for _ in range(3):
-            committer.submit(Nudge("default", "p", "uid-p"))
-        server.wait_for(lambda: len(server.requests) == 3)
-    assert len({request.json["metadata"]["annotations"]["waggle.dev/nudge"] for request in server.requests}) == 3
-
-
-def test_the_same_event_is_told_once(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, SUCCESS)
-    with committing(api, reports) as committer:
-        for text in ("no room", "no room", "no node", "no room"):
-            committer.submit(say(text))
-        server.wait_for(lambda: committer.stats.hints_done + committer.stats.events_repeated == 4)
-    assert [request.json["message"] for request in server.requests] == ["no room", "no node"]
-
-
-def test_the_same_event_is_told_again_after_some_minutes(
-    server: ScriptedServer, api: ApiServer, reports: Reports
-) -> None:
-    now = [0.0]
-    server.on("POST", EVENTS, SUCCESS)
-    committer = Committer(api, workers=1, report=reports, clock=lambda: now[0])
-    for handled, minute in ((1, 0), (2, 1), (3, 6)):
-        now[0] = minute * 60.0
-        committer.submit(say())
-        expected = {"done": 1 if handled < 3 else 2, "repeated": 0 if handled == 1 else 1}
-        server.wait_for(
-            lambda expected=expected: (
-                committer.stats.hints_done == expected["done"]
-                and committer.stats.events_repeated == expected["repeated"]
-            )
-        )
-    committer.stop(WAIT)
-    assert len(server.requests) == 2
-
-
-def test_an_event_that_could_not_be_told_may_be_told_later(
-    server: ScriptedServer, api: ApiServer, reports: Reports
-) -> None:
-    server.on("POST", EVENTS, status(500), SUCCESS)
-    with committing(api, reports) as committer:
-        committer.submit(say())
-        committer.submit(say())
-        server.wait_for(lambda: committer.stats.hints_done == 1)
-        assert committer.stats.hints_failed == 1
-
-
-def test_hints_never_delay_a_write(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, hang())
-    server.on("POST", BINDING, SUCCESS)
-    with committing(api, reports, workers=1) as committer:
-        for number in range(50):
-            committer.submit(say(str(number)))
-        server.wait_for(lambda: len(server.called("POST", EVENTS)) == 1)
+        assert isinstance(finished, EvictFinished)
+        assert finished.outcome.kind is OutcomeKind.THROTTLED
         committer.submit(bind())
+        assert outcome(reports.wait(2)[1]).kind is OutcomeKind.DONE
+        assert (len(server.requests), committer.gate.throttle.pauses, committer.gate.throttle.cuts) == (2, 0, 0)
+
+
+def test_an_eviction_that_a_busy_server_throttles_is_tried_again(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", EVICTION, status(429, "busy", Retry_After="0"), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
         assert outcome(reports.wait(1)[0]).kind is OutcomeKind.DONE
 
 
-def test_too_many_hints_are_dropped_and_counted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    server.on("POST", EVENTS, hang())
+def test_while_the_server_asks_for_patience_nothing_is_sent_and_writes_are_told_so(
+    server: ScriptedServer, api: ApiServer, reports: Reports
+) -> None:
+    server.on("POST", BINDING, status(429, "busy", Retry_After="9"))
     with committing(api, reports) as committer:
-        for number in range(1200):
-            committer.submit(say(str(number)))
-        assert committer.stats.hints_dropped >= 199
+        committer.submit(bind(1))
+        reports.wait(1)
+        committer.submit(bind(2, "q"))
+        committer.submit(ReadPod(3, "default", "p", "uid-p"))
+        kinds = [outcome(event).kind for event in reports.wait(3)]
+    assert kinds == [OutcomeKind.THROTTLED] * 3
+    assert len(server.requests) == 1
+
+
+def test_a_short_pause_is_waited_for(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    server.on("POST", BINDING, status(429, "busy", Retry_After="1"), SUCCESS)
+    server.on("POST", BINDING.replace("/p/", "/q/"), SUCCESS)
+    with committing(api, reports) as committer:
+        committer.submit(bind(1))
+        server.wait_for(lambda: committer.gate.throttle.pauses == 1)
+        committer.submit(bind(2, "q"))
+        kinds = [outcome(event).kind for event in reports.wait(2)]
+    assert kinds == [OutcomeKind.DONE] * 2
 
 
 def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(
@@ -285,11 +258,11 @@ def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(
 
     for number in range(6):
         server.on("POST", f"/api/v1/namespaces/default/pods/p{number}/binding", wait_and_make)
-    with committing(api, reports, workers=3) as committer:
+    with committing(api, reports, most=3) as committer:
         for number in range(6):
             committer.submit(bind(number, f"p{number}"))
         server.wait_for(lambda: len(server.requests) == 3)
-        assert committer.depth == 3
+        assert committer.gate.depth == 3
         release.set()
         events = reports.wait(6)
     assert sorted(event.token for event in events if isinstance(event, BindFinished)) == list(range(6))
@@ -303,7 +276,7 @@ def test_a_bug_in_a_worker_loses_no_report(
 
     monkeypatch.setattr("extender.kube.writes.bind", bug)
     server.on("POST", EVICTION, SUCCESS)
-    with committing(api, reports, workers=1) as committer:
+    with committing(api, reports, most=1) as committer:
         committer.submit(bind())
         committer.submit(Evict(2, "default", "p", "uid-p", PodKey("default", "q")))
         first, second = reports.wait(2)
@@ -314,7 +287,7 @@ def test_a_bug_in_a_worker_loses_no_report(
 def test_a_report_that_raises_kills_no_worker(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
     server.on("POST", BINDING, SUCCESS)
     reports.raises = True
-    with committing(api, reports, workers=1) as committer:
+    with committing(api, reports, most=1) as committer:
         committer.submit(bind(1))
         committer.submit(bind(2))
         assert [event.token for event in reports.wait(2) if isinstance(event, BindFinished)] == [1, 2]
@@ -324,7 +297,7 @@ def test_stop_reports_what_was_never_sent_as_throttled_and_what_hangs_as_unknown
     server: ScriptedServer, api: ApiServer, reports: Reports
 ) -> None:
     server.on("POST", BINDING, hang())
-    committer = Committer(api, workers=1, report=reports)
+    committer = Committer(api, most=1, report=reports)
     for token in range(4):
         committer.submit(bind(token))
     committer.submit(say())
@@ -344,7 +317,7 @@ def test_stop_lets_what_is_in_flight_end(server: ScriptedServer, api: ApiServer,
         SUCCESS(peer, request)
 
     server.on("POST", BINDING, slow)
-    committer = Committer(api, workers=1, report=reports)
+    committer = Committer(api, most=1, report=reports)
     committer.submit(bind())
     assert arrived.wait(WAIT)
     threading.Timer(0.1, release.set).start()
@@ -353,7 +326,7 @@ def test_stop_lets_what_is_in_flight_end(server: ScriptedServer, api: ApiServer,
 
 
 def test_after_stop_nothing_is_accepted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    committer = Committer(api, workers=1, report=reports)
+    committer = Committer(api, most=1, report=reports)
     committer.stop()
     committer.submit(bind())
     committer.submit(say())
@@ -367,7 +340,7 @@ def test_a_mixture_of_faults_reports_each_token_exactly_once(
     answers: list[Callable[..., None]] = [SUCCESS, status(409), status(500), drop(), status(404), status(422)]
     for number in range(120):
         server.on("POST", f"/api/v1/namespaces/default/pods/p{number}/binding", answers[number % len(answers)])
-    with committing(api, reports, workers=4) as committer:
+    with committing(api, reports, most=4) as committer:
         for number in range(120):
             committer.submit(bind(number, f"p{number}"))
         reports.wait(120)
@@ -386,7 +359,7 @@ def test_a_worker_that_cannot_be_interrupted_is_reported_by_stop_and_only_once(
         return "Bearer late"
 
     stuck = ApiServer(Endpoint(api.endpoint.host, api.endpoint.port, authorization=hanging_plugin))
-    committer = Committer(stuck, workers=1, report=reports)
+    committer = Committer(stuck, most=1, report=reports)
     committer.submit(bind())
     assert asked.wait(WAIT)
     committer.stop(timeout=0.05)

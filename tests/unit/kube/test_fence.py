@@ -22,6 +22,7 @@ from extender.core.events import (
     WriteBinding,
 )
 from extender.kube.api import ApiServer, Unreachable
+from extender.kube.api import Request as ApiRequest
 from extender.kube.committer import Committer
 from extender.kube.transport import Endpoint
 from tests.support.api import eventually
@@ -52,13 +53,13 @@ def reported() -> list[Event]:
 
 @pytest.fixture
 def committer(api: ApiServer, fence: Fence, reported: list[Event]) -> Iterator[Committer]:
-    made = Committer(api, workers=1, report=reported.append, fence=fence)
+    made = Committer(api, most=1, report=reported.append, fence=fence)
     yield made
     made.stop()
 
 
 def test_a_write_of_the_present_term_is_sent(server: ScriptedServer, committer: Committer, reported: list) -> None:
-    server.on("POST", POD + "/binding", reply(201, {}))
+    server.on("POST", POD + "/binding", reply(201, {"kind": "Status"}))
     committer.submit(WRITE)
     assert eventually(lambda: reported)[0].outcome.kind is OutcomeKind.DONE
 
@@ -91,13 +92,13 @@ def test_a_hint_of_another_term_is_not_sent(
     server: ScriptedServer, committer: Committer, hint: Nudge | RecordEvent
 ) -> None:
     committer.submit(hint)
-    eventually(lambda: committer.stats.hints_failed)
+    eventually(lambda: committer.stats.hints.failed)
     assert server.requests == []
 
 
 def test_reads_go_on_without_a_term(server: ScriptedServer, committer: Committer, reported: list, fence: Fence) -> None:
     fence.seconds = 0.0
-    server.on("GET", POD, reply(200, pod("p")))
+    server.on("GET", POD, reply(200, {"kind": "Pod", **pod("p")}))
     committer.submit(ReadPod(1, "default", "p", "uid-p"))
     assert isinstance(eventually(lambda: reported)[0], PodRead)
     assert reported[0].outcome.kind is OutcomeKind.DONE
@@ -137,7 +138,10 @@ def test_a_term_that_ends_while_credentials_are_fetched_lets_nothing_out(server:
         return "Bearer x"
 
     api = ApiServer(Endpoint("127.0.0.1", urlsplit(server.url).port or 0, authorization=slow_credentials))
-    with pytest.raises(Unreachable, match="nothing was sent"), api.exchange("POST", "/x", may_send=lasts.is_set):
+    with (
+        pytest.raises(Unreachable, match="nothing was sent"),
+        api.exchange(ApiRequest("POST", "/x"), may_send=lasts.is_set),
+    ):
         pass
     api.close()
     assert server.requests == []

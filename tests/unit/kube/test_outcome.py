@@ -8,7 +8,8 @@ import pytest
 
 from extender.core.events import Outcome, OutcomeKind
 from extender.kube.api import Interrupted, Response, Unreachable
-from extender.kube.outcome import outcome_of, outcome_of_error
+from extender.kube.outcome import outcome_of, outcome_of_error, signal_of
+from extender.kube.throttle import Signal
 
 
 def status(code: int, message: str = "", **headers: str) -> Response:
@@ -48,6 +49,10 @@ RECREATED = (
         (status(504), OutcomeKind.UNKNOWN),
         (status(408), OutcomeKind.UNKNOWN),
         (status(307), OutcomeKind.REJECTED),
+        (Response(200, b"<html>please log in</html>"), OutcomeKind.UNKNOWN),
+        (Response(201), OutcomeKind.UNKNOWN),
+        (Response(404, b"default backend - 404"), OutcomeKind.UNKNOWN),
+        (Response(404, b"{}"), OutcomeKind.UNKNOWN),
         *((status(code), OutcomeKind.REJECTED) for code in (400, 401, 403, 405, 413, 415, 422)),
     ],
     ids=lambda value: str(value.status) if isinstance(value, Response) else str(value),
@@ -75,6 +80,33 @@ def test_throttled_says_for_how_long(header: str, seconds: float) -> None:
 
 def test_throttled_without_a_word_is_one_second() -> None:
     assert outcome_of(status(429)).retry_after == 1.0
+
+
+BUDGET = Response(429, b'{"kind": "Status", "details": {"causes": [{"reason": "DisruptionBudget"}]}}')
+
+
+@pytest.mark.parametrize(
+    ("response", "signal"),
+    [
+        (status(201), Signal.DONE),
+        (status(404), Signal.REFUSED),
+        (status(409), Signal.REFUSED),
+        (status(422), Signal.REFUSED),
+        (status(429), Signal.THROTTLED),
+        (status(503, retry_after="1"), Signal.THROTTLED),
+        (BUDGET, Signal.REFUSED),
+        (status(500), Signal.FAILED),
+        (status(503), Signal.FAILED),
+    ],
+    ids=lambda value: str(value.status) if isinstance(value, Response) else value.name,
+)
+def test_every_answer_tells_something_of_the_server(response: Response, signal: Signal) -> None:
+    assert signal_of(outcome_of(response), response) is signal
+
+
+def test_no_answer_tells_something_of_the_server_too() -> None:
+    assert signal_of(outcome_of_error(Unreachable("refused")), None) is Signal.THROTTLED
+    assert signal_of(outcome_of_error(Interrupted("eof")), None) is Signal.FAILED
 
 
 def test_nothing_sent_may_be_tried_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -10,18 +10,20 @@ from algorithm.model import PodKey
 from algorithm.reasons import Code, Reason
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
 from extender.kube import writes
+from extender.kube.api import Request
+from extender.kube.correlator import Series
 
 NOW = datetime(2026, 11, 2, 10, 0, 0, 123456, tzinfo=UTC)
 
 
-def body_of(request: writes.Request) -> dict:
+def body_of(request: Request) -> dict:
     assert request.body is not None
     return msgspec.json.decode(request.body)
 
 
-def record(name: str = "p", text: str = "no room", *, warning: bool = True) -> writes.Request:
-    event = RecordEvent("ns", name, "u1", Reason(Code.OTHER, (("detail", text),)), warning)
-    return writes.record(event, now=NOW, serial=7, instance="waggle-host")
+def series(text: str = "no room", *, warning: bool = True, count: int = 3) -> Series:
+    event = RecordEvent("ns", "p", "u1", Reason(Code.OTHER, (("detail", text),)), warning)
+    return Series(event, text, "p.17", NOW, NOW + timedelta(minutes=2), count)
 
 
 def test_a_binding_names_pod_uid_annotations_and_node() -> None:
@@ -41,7 +43,7 @@ def test_what_is_not_known_is_not_sent() -> None:
 
 
 def test_a_read_is_a_live_get() -> None:
-    assert writes.read(ReadPod(1, "ns", "p", "u1")) == writes.Request("GET", "/api/v1/namespaces/ns/pods/p")
+    assert writes.read(ReadPod(1, "ns", "p", "u1")) == Request("GET", "/api/v1/namespaces/ns/pods/p")
 
 
 def test_an_eviction_has_the_uid_as_precondition() -> None:
@@ -62,24 +64,29 @@ def test_a_nudge_is_a_merge_patch_of_one_annotation_with_the_uid_as_precondition
 
 
 def test_an_event_has_the_code_as_reason_and_the_text_as_message() -> None:
-    body = body_of(record())
+    request = writes.new_event(series(), instance="waggle-host")
+    body = body_of(request)
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/events")
+    assert body["metadata"] == {"name": "p.17", "namespace": "ns"}
     assert (body["reason"], body["message"], body["type"]) == ("Other", "no room", "Warning")
     assert body["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "p", "uid": "u1"}
-    assert body["source"] == {"component": "waggle"}
-    assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-11-02T10:00:00Z"
-    assert body_of(record(warning=False))["type"] == "Normal"
+    assert (body["source"], body["reportingInstance"]) == ({"component": "waggle"}, "waggle-host")
+    assert body["firstTimestamp"] == "2026-11-02T10:00:00Z"
+    assert (body["lastTimestamp"], body["count"]) == ("2026-11-02T10:02:00Z", 3)
+    assert body_of(writes.new_event(series(warning=False), instance="x"))["type"] == "Normal"
+
+
+def test_an_event_that_happens_again_is_a_patch_of_its_count_time_and_text() -> None:
+    request = writes.count_event(series())
+    assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/events/p.17")
+    assert request.content_type == "application/merge-patch+json"
+    assert body_of(request) == {"count": 3, "lastTimestamp": "2026-11-02T10:02:00Z", "message": "no room"}
 
 
 def test_a_long_text_is_cut_to_what_the_api_server_takes() -> None:
-    message = body_of(record(text="x" * 2000))["message"]
+    message = body_of(writes.count_event(series(text="x" * 2000)))["message"]
     assert len(message) == 1024
     assert message.endswith("x ...")
-
-
-def test_event_names_are_valid_for_the_longest_pod_name() -> None:
-    name = body_of(record(name="a" * 234 + "." + "b" * 18))["metadata"]["name"]
-    assert len(name) <= 253
-    assert ".." not in name
 
 
 def test_a_name_cannot_break_out_of_the_path() -> None:
