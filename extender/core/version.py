@@ -10,13 +10,9 @@ from __future__ import annotations
 
 def older(version: str, than: str) -> bool:
     """Whether `version` is certainly from before `than`; False where they cannot be compared."""
-    left, right = _rank(version), _rank(than)
-    return left is not None and right is not None and left < right
-
-
-def _rank(version: str) -> tuple[int, str] | None:
-    """Orders decimal texts of any length as numbers; None if it is not one."""
-    if not (version.isascii() and version.isdigit()):
-        return None
-    digits = version.lstrip("0")
-    return len(digits), digits
+    if not (version.isdigit() and than.isdigit() and version.isascii() and than.isascii()):
+        return False
+    if len(version) == len(than):
+        return version < than
+    width = max(len(version), len(than))
+    return version.zfill(width) < than.zfill(width)
