@@ -52,6 +52,7 @@ from extender.core.events import (
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
+from extender.core.terms import Known
 from extender.kube.lease import Fence, eternal
 from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
@@ -297,6 +298,11 @@ class Runtime:
     def cache_snapshot(self) -> Snapshot:
         with self._lock:
             return self._heart.transitions.cache.snapshot()
+
+    def known(self) -> Known | None:
+        """What the next leader has to know, once the term is over; None while that can still change."""
+        with self._lock:
+            return None if self._broken else self._heart.known()
 
     def beliefs(self) -> Beliefs:
         """What is believed of nodes and pods now, for holding it against the API server."""

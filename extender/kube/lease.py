@@ -169,7 +169,7 @@ class LeaseObject:
 
 
 def record_of(spec: Any, note: Any = "") -> Record:
-    """What a Lease's spec says; whatever is not as it should be counts as not said. A note is of a released one only."""
+    """What a Lease's spec says; whatever is not as it should be counts as not said. Only a released one has a note."""
     said = _mapping(spec)
     holder, term, seconds = said.get("holderIdentity"), said.get("leaseTransitions"), said.get("leaseDurationSeconds")
     released = holder in ("", None) and _count(seconds) == _RELEASED_SECONDS and bool(said.get("renewTime"))
