@@ -76,9 +76,10 @@ class Lister(Generic[T]):
         while True:
             page = self._read_page(page_size, token)
             self._read_objects(page, listed)
+            # All pages of a list are of one version. Should they not be, the watch shows what changed since the first.
+            listed.version = listed.version or page.resource_version
             token = page.next
             if not token:
-                listed.version = page.resource_version
                 return listed
 
     def _read_page(self, page_size: int, token: str) -> wire.ListPage:

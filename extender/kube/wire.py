@@ -90,9 +90,16 @@ def decode_page(body: bytes) -> ListPage:
     try:
         return _pages.decode(body)
     except RecursionError:
-        parts = deep.members(body)
-        items = deep.elements(bytes(parts["items"])) if "items" in parts else None
+        return _deep_page(body)
+
+
+def _deep_page(body: bytes) -> ListPage:
+    parts = deep.members(body)
+    items = deep.elements(bytes(parts["items"])) if "items" in parts else None
+    try:
         return ListPage(_list_metas.decode(parts["metadata"]) if "metadata" in parts else None, items)
+    except RecursionError as error:
+        raise msgspec.DecodeError(f"metadata: {error}") from error
 
 
 def decode_event(line: bytes) -> WatchEvent:
