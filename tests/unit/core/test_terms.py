@@ -20,7 +20,6 @@ from extender.core.events import (
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
 
-
 VERSIONED = replace(node("a"), resource_version="3"), replace(node("b"), resource_version="2")
 
 
