@@ -125,6 +125,12 @@ def lookup(pairs: Pairs, key: str) -> str | None:
     return None
 
 
+def same_but_version(known: Node | Pod, other: Node | Pod) -> bool:
+    """Whether two records of one object differ in nothing but their version: what happened to the object in between
+    (a heartbeat, a condition, a status) changed only what scheduling does not read."""
+    return known == msgspec.structs.replace(other, resource_version=known.resource_version)
+
+
 def pairs(mapping: Mapping[str, str] | None) -> Pairs:
     """A mapping as sorted pairs, the form in which records hold it."""
     return tuple(sorted(mapping.items())) if mapping else ()
@@ -303,7 +309,9 @@ def _named(meta: _Meta | None) -> _Meta:
 def _pairs(mapping: dict[str, str | None] | None) -> Pairs:
     if not mapping:
         return ()
-    return tuple(sorted((key, value or "") for key, value in mapping.items()))
+    if None in mapping.values():
+        mapping = {key: value or "" for key, value in mapping.items()}
+    return tuple(sorted(mapping.items()))  # type: ignore[arg-type]
 
 
 def _sorted(amounts: Mapping[str, int]) -> Resources:

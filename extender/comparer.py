@@ -2,23 +2,30 @@
 
     list nodes and pods --> compare --> wait a moment --> compare again: what still differs
                                                              |
-                                                             +--> read each live --> tell the heart --> counted
+                        what does not exist: read it live ---+--- what does: as it stands in the second list
+                                                             |
+                                                             +--> tell the heart --> counted --> compare once more
+                                                                                                      |
+                                                     differs all the same, twice in a row: restart <--+
 
 Informers do not lose events, says everybody, and then somebody restarts an etcd from a backup. What is found here is a
-bug or a disaster, never normal: the metric is worth an alert. Healing is telling the heart a fact, as informers do.
+bug or a disaster, never normal: the metric is worth an alert. Healing is telling the heart a fact, as informers do. A
+fact may be refused, as older than what the heart has been told: then one of the two servers' pasts is not true (or the
+heart has a bug), and all that helps is to build everything anew.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import msgspec
 import structlog
 
-from algorithm.model import DecodeError, Node, Pod, decode_node, decode_nodes, decode_pod, decode_pods
+from algorithm.model import Node, Pod, decode_nodes, decode_pods
 from extender.core.comparison import Beliefs, Difference, Kind, compare_nodes, compare_pods
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.core.policy import Policy
@@ -32,6 +39,9 @@ log = structlog.get_logger(__name__)
 _PAGE = 500
 #: Seconds that an informer gets to catch up with the list before a difference counts.
 _GRACE = 2.0
+#: Objects that are read at once, and objects in a line of the log.
+_READERS = 8
+_NAMED = 10
 
 
 class CompareError(RuntimeError):
@@ -54,6 +64,9 @@ class Comparer:
         self._one_at_a_time = threading.Lock()
         self._found: Counter[tuple[str, str]] = Counter()
         self._runs = 0
+        self._seen = _Look([], {}, {})
+        self._unhealed: set[Difference] = set()
+        self._not_healed = 0
         self._thread = threading.Thread(target=self._loop, name="waggle-comparer", daemon=True)
 
     def start(self) -> None:
@@ -72,76 +85,103 @@ class Comparer:
     def run(self) -> list[Difference]:
         """What differed and was healed. Raises CompareError if the API server cannot be read."""
         with self._one_at_a_time:
-            found = self._suspects()
-            if found:
-                if self._stopped.wait(self._grace):
-                    return []
-                again = set(self._suspects())
-                found = [difference for difference in found if difference in again]
-            for difference in found:
-                self._heal(difference)
+            found = self._persisting()
+            told = self._heal(found)
+            self._judge(set(told).intersection(self._look().differences) if told else set())
             self._runs += 1
             return found
 
     # -- looking --------------------------------------------------------------------------------------------------
 
-    def _suspects(self) -> list[Difference]:
-        nodes = decode_nodes(self._list("/api/v1/nodes")).records
-        pods = decode_pods(self._list("/api/v1/pods")).records
+    def _persisting(self) -> list[Difference]:
+        """What differs in two looks. Afterwards the second one is at hand as `_seen`."""
+        self._seen = self._look()
+        if not self._seen.differences:
+            return []
+        first = set(self._seen.differences)
+        if self._stopped.wait(self._grace):
+            return []
+        self._seen = self._look()
+        return [difference for difference in self._seen.differences if difference in first]
+
+    def _look(self) -> _Look:
+        nodes = decode_nodes(self._list("/api/v1/nodes"))
+        pods = decode_pods(self._list("/api/v1/pods"))
         beliefs: Beliefs = self._runtime.beliefs()
-        ours = (p.uid for p in pods if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
-        return compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
+        ours = (p.uid for p in pods.records if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
+        found = compare_nodes(beliefs, nodes.records) + compare_pods(beliefs, pods.records, ours)
+        return _Look(found, {node.uid: node for node in nodes.records}, {pod.uid: pod for pod in pods.records})
 
     def _list(self, path: str) -> Iterator[msgspec.Raw]:
         token = ""
         while True:
             query = {"limit": str(_PAGE)} | ({"continue": token} if token else {})
-            page = wire.decode_page(self._get(path, query))
+            page = self._page(path, query)
             yield from page.items or ()
             token = page.next
             if not token:
                 return
 
-    def _get(self, path: str, query: dict[str, str] | None = None) -> bytes:
+    def _page(self, path: str, query: dict[str, str]) -> wire.ListPage:
         try:
             response = self._api.request("GET", path, query=query)
-        except ApiError as error:
+            if not response.ok:
+                raise CompareError(f"GET {path}: {response.status} {response.message}")
+            return wire.decode_page(response.body)
+        except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CompareError(f"GET {path}: {error}") from error
-        if not response.ok:
-            raise CompareError(f"GET {path}: {response.status} {response.message}")
-        return response.body
 
     # -- healing --------------------------------------------------------------------------------------------------
 
-    def _heal(self, difference: Difference) -> None:
-        fact = self._fact(difference)
-        if fact is None:
-            return
-        self._found[difference.resource, difference.kind.value] += 1
-        log.warning(
-            "cache healed",
-            resource=difference.resource,
-            kind=difference.kind.value,
-            name=f"{difference.namespace}/{difference.name}".lstrip("/"),
-            uid=difference.uid,
-            detail=difference.detail,
-        )
-        self._runtime.handle(fact)
+    def _heal(self, found: list[Difference]) -> list[Difference]:
+        """Tells the heart what is true, where that can be told; returns where. A line is written, not thousands."""
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
+            facts = list(readers.map(self._fact, found))
+        healed = [(each, fact) for each, fact in zip(found, facts, strict=True) if fact is not None]
+        for difference, _ in healed:
+            self._found[difference.resource, difference.kind.value] += 1
+        if healed:
+            log.warning("cache healed", count=len(healed), objects=[_text(each) for each, _ in healed[:_NAMED]])
+        self._runtime.handle(*(fact for _, fact in healed))
+        return [difference for difference, _ in healed]
 
     def _fact(self, difference: Difference) -> Event | None:
-        """What is true of this object now, read live; None if that cannot be told."""
-        is_node = difference.resource == "nodes"
-        where = "nodes" if is_node else f"namespaces/{difference.namespace}/pods"
-        decode: Callable[[bytes], Any] = decode_node if is_node else decode_pod
+        """What is true of this object; None if that cannot be told.
+
+        What stands in a list is as good as an event: the heart knows better if it has heard of a newer version. That
+        something does *not* exist is believed only after a look at itself.
+        """
+        if difference.resource == "nodes":
+            node = self._seen.nodes.get(difference.uid)
+            return NodeSeen(node) if node is not None else self._gone(difference, NodeGone(difference.name))
+        pod = self._seen.pods.get(difference.uid)
+        if pod is not None:
+            return PodSeen(pod)
+        return self._gone(difference, PodGone(difference.namespace, difference.name, difference.uid))
+
+    def _gone(self, difference: Difference, gone: Event) -> Event | None:
+        where = f"namespaces/{difference.namespace}/pods" if difference.namespace else "nodes"
         try:
             response = self._api.request("GET", f"/api/v1/{where}/{difference.name}")
-            known = decode(response.body) if response.ok else None
-        except (ApiError, DecodeError) as error:
+        except ApiError as error:
             log.warning("cannot read back", name=difference.name, error=str(error))
             return None
-        if known is None and response.status != 404:
-            return None
-        return _node_fact(difference, known) if is_node else _pod_fact(difference, known)
+        if response.status == 404:
+            return gone
+        # Another one has the name meanwhile.
+        replaced = response.ok and wire.identify(msgspec.Raw(response.body)).uid not in ("", difference.uid)
+        return gone if replaced else None
+
+    def _judge(self, unhealed: set[Difference]) -> None:
+        """These were told, and are believed otherwise all the same."""
+        again = unhealed & self._unhealed
+        self._unhealed = unhealed
+        self._not_healed += len(unhealed)
+        if unhealed:
+            shown = [_text(each) for each in sorted(unhealed)[:_NAMED]]
+            log.error("cache cannot be healed", count=len(unhealed), objects=shown)
+        if again:
+            self._runtime.give_up(f"the cache differs from the API server and cannot be healed: {_text(min(again))}")
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -169,14 +209,24 @@ class Comparer:
         return [
             Metric("waggle_cache_comparisons_total", "counter", "Comparisons of the cache.", [({}, float(self._runs))]),
             Metric("waggle_cache_healed_total", "counter", "Differences found and healed; should stay 0.", samples),
+            Metric(
+                "waggle_cache_unhealed_total",
+                "counter",
+                "Differences that stayed after healing; should stay 0.",
+                [({}, float(self._not_healed))],
+            ),
         ]
 
 
-def _node_fact(difference: Difference, node: Node | None) -> Event:
-    return NodeGone(difference.name) if node is None else NodeSeen(node)
+@dataclass(frozen=True)
+class _Look:
+    """What differs, and what the API server has, by UID."""
+
+    differences: list[Difference]
+    nodes: dict[str, Node]
+    pods: dict[str, Pod]
 
 
-def _pod_fact(difference: Difference, pod: Pod | None) -> Event:
-    if pod is None or pod.uid != difference.uid:
-        return PodGone(difference.namespace, difference.name, difference.uid)
-    return PodSeen(pod)
+def _text(difference: Difference) -> str:
+    name = f"{difference.namespace}/{difference.name}".lstrip("/")
+    return f"{difference.resource} {name} ({difference.uid}) {difference.kind}: {difference.detail}"

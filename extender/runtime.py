@@ -52,6 +52,7 @@ from extender.core.events import (
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
+from extender.core.terms import Known
 from extender.kube.lease import Fence, eternal
 from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
@@ -61,6 +62,8 @@ log = structlog.get_logger(__name__)
 Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
 #: Events of a batch that are handled before the lock is offered to others.
 SLICE = 25
+#: What is refused outside of a term.
+_VERBS = (FilterRequested, PreemptRequested, BindRequested)
 #: Pods that are looked at for people while the lock is held.
 VIEWS = 100
 #: The timer never runs more often than this, seconds.
@@ -159,7 +162,7 @@ class Runtime:
     def _ask(self, event: FilterRequested | PreemptRequested) -> Instruction | None:
         answer: Instruction | None = None
         commands = []
-        for instruction in self._handle_one(event):
+        for instruction in self._steps((event,)):
             if isinstance(instruction, FilterAnswer | PreemptAnswer):
                 answer = instruction
             else:
@@ -172,42 +175,40 @@ class Runtime:
     def handle(self, *events: Event) -> None:
         """Informers' and committer's events, in order. Other events may come in between, never the other way round."""
         for start in range(0, len(events), SLICE):
-            instructions: list[Instruction] = []
-            with self._lock:
-                for event in events[start : start + SLICE]:
-                    instructions += self._step(event)
-            self._dispatch(instructions)
+            self._dispatch(self._steps(events[start : start + SLICE]))
 
-    def _handle_one(self, event: Event) -> list[Instruction]:
+    def _steps(self, events: Sequence[Event]) -> list[Instruction]:
+        """Handles some events, all of them at one moment."""
+        instructions: list[Instruction] = []
         with self._lock:
-            return self._step(event)
-
-    def _step(self, event: Event) -> list[Instruction]:
-        """No verb is decided by a process that was asleep when its term ended, whatever its other threads know."""
-        if isinstance(event, FilterRequested | PreemptRequested | BindRequested) and (term := self._overdue()):
-            return self._apply(TermEnded(term)) + self._apply(event)
-        return self._apply(event)
+            now = self._clock()
+            for event in events:
+                # No verb is decided by a process that was asleep when its term ended, whatever its threads know.
+                if isinstance(event, _VERBS) and (term := self._overdue()):
+                    instructions += self._apply(TermEnded(term), now)
+                instructions += self._apply(event, now)
+            return instructions if self._plan_tick() else []
 
     def _overdue(self) -> int:
         """The heart's term if it is over; 0 if it lasts, and outside of any."""
         term = self._heart.term
         return term if term and self._fence(term) <= 0 else 0
 
-    def _apply(self, event: Event) -> list[Instruction]:
-        now = self._clock()
+    def _apply(self, event: Event, now: float) -> list[Instruction]:
         if self._broken:
             return []
         if self._record is not None:
             self._record(event, now)
         try:
-            instructions = self._heart.handle(event, now)
-            self._plan_tick()
+            return self._heart.handle(event, now)
         except Exception as error:
-            self._broken = f"internal error, restart needed: {type(error).__name__}: {error}"
-            log.exception("the heart failed", kind=type(event).__name__)
-            self._timer_wake.set()  # the timer refuses the binds that wait: not here, under the lock
+            self._failed(error, type(event).__name__)
             return []
-        return instructions
+
+    def _failed(self, error: Exception, where: str) -> None:
+        self._broken = f"internal error, restart needed: {type(error).__name__}: {error}"
+        log.exception("the heart failed", kind=where)
+        self._timer_wake.set()  # the timer refuses the binds that wait: not here, under the lock
 
     def _dispatch(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
@@ -230,13 +231,19 @@ class Runtime:
 
     # -- time -----------------------------------------------------------------------------------------------------
 
-    def _plan_tick(self) -> None:
-        due = self._heart.next_due()
+    def _plan_tick(self) -> bool:
+        """False if the heart cannot say when it is due."""
+        try:
+            due = self._heart.next_due()
+        except Exception as error:
+            self._failed(error, "next_due")
+            return False
         next_tick = float("inf") if due is None else due
         sooner = next_tick < self._next_tick
         self._next_tick = next_tick
         if sooner:
             self._timer_wake.set()
+        return True
 
     def _run_timer(self) -> None:
         while not self._stopping:
@@ -291,6 +298,11 @@ class Runtime:
     def cache_snapshot(self) -> Snapshot:
         with self._lock:
             return self._heart.transitions.cache.snapshot()
+
+    def known(self) -> Known | None:
+        """What the next leader has to know, once the term is over; None while that can still change."""
+        with self._lock:
+            return None if self._broken else self._heart.known()
 
     def beliefs(self) -> Beliefs:
         """What is believed of nodes and pods now, for holding it against the API server."""

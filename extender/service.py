@@ -109,7 +109,7 @@ class Service:
         self.runtime.start()
         self._starter.start()
         if self._leadership:
-            self._leadership.start(self._term_changed, (self._nodes, self._pods))
+            self._leadership.start(self._term_changed, self.runtime.known, (self._nodes, self._pods))
         if self._signpost:
             self._signpost.start()
         self.comparer.start()

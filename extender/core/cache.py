@@ -213,10 +213,14 @@ class Cache:
         return comparable and older(pod.resource_version, holder.pod.resource_version)
 
     def _put(self, pod: Pod, state: PodState) -> None:
-        if self._pods.get(pod.uid) == (pod, state):
+        held = self._pods.get(pod.uid)
+        if held == (pod, state):
+            return
+        if held is not None and held.state is state and _takes_the_same(held.pod, pod):
+            self._replace(pod, state)
             return
         self._remove_namesake(pod)
-        if pod.uid in self._pods:
+        if held is not None:
             self._drop(pod.uid)
         self._pods[pod.uid] = _Record(pod, state)
         self._uids[pod.key] = pod.uid
@@ -224,6 +228,14 @@ class Cache:
         self._generation += 1
         if state is not PodState.EXPIRED:
             self._room(pod.node_name).take(pod)
+            self._mark(pod.node_name)
+
+    def _replace(self, pod: Pod, state: PodState) -> None:
+        """Most of what is told of a pod leaves its name, its place and what it takes alone."""
+        self._pods[pod.uid] = _Record(pod, state)
+        self._generation += 1
+        if state is not PodState.EXPIRED:
+            self._room(pod.node_name).replace(pod)
             self._mark(pod.node_name)
 
     def _remove_namesake(self, pod: Pod) -> None:
@@ -242,7 +254,10 @@ class Cache:
         return pod
 
     def _room(self, name: str) -> Room:
-        return self._rooms.setdefault(name, Room())
+        room = self._rooms.get(name)
+        if room is None:
+            room = self._rooms[name] = Room()
+        return room
 
     def _mark(self, name: str) -> None:
         """The room of this node has changed."""
@@ -369,6 +384,16 @@ def _check(pod: Pod, *, bound: bool = True) -> None:
         raise CacheError(f"{_text(pod)}: metadata.uid is empty")
     if bound and not pod.node_name:
         raise CacheError(f"{_text(pod)}: spec.nodeName is empty, a node's name was expected")
+
+
+def _takes_the_same(held: Pod, pod: Pod) -> bool:
+    """Whether the two records have one name, and one place on one node."""
+    return (
+        held.node_name == pod.node_name
+        and held.requests == pod.requests
+        and held.name == pod.name
+        and held.namespace == pod.namespace
+    )
 
 
 def _text(pod: Pod) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from algorithm.model import Node, Pod
+import msgspec
+
+from algorithm.model import Node, Pod, same_but_version
 from extender.core.entry import State
 from extender.core.lifecycle import Lifecycle
 
@@ -24,6 +26,8 @@ class Kind(StrEnum):
     MISSING = "missing"
     #: Bound, but believed to be on another node or on none.
     MISPLACED = "misplaced"
+    #: Known and in its place, but something that scheduling reads is not as it is believed to be.
+    OUTDATED = "outdated"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,8 +46,7 @@ class Difference:
 class Belief:
     """What the heart believes of one pod."""
 
-    namespace: str
-    name: str
+    pod: Pod
     state: State
     node: str
     informed: bool
@@ -51,37 +54,44 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """What the heart believes at one moment: UIDs of nodes by name, pods by UID."""
+    """What the heart believes at one moment: nodes by name, pods by UID."""
 
-    nodes: dict[str, str]
+    nodes: dict[str, Node]
     pods: dict[str, Belief]
 
 
 def beliefs_of(heart: Lifecycle) -> Beliefs:
     cache = heart.transitions.cache
     return Beliefs(
-        nodes={node.name: node.uid for node in cache.nodes()},
+        nodes={node.name: node for node in cache.nodes()},
         pods={
-            entry.uid: Belief(entry.key.namespace, entry.key.name, entry.state, entry.node, entry.informed)
-            for entry in heart.transitions.roster
+            entry.uid: Belief(entry.pod, entry.state, entry.node, entry.informed) for entry in heart.transitions.roster
         },
     )
 
 
 def compare_nodes(beliefs: Beliefs, live: Iterable[Node]) -> list[Difference]:
-    """Nodes that are believed and do not exist, or exist and are not known (also under a new UID)."""
-    truth = {node.name: node.uid for node in live}
+    """Nodes that are believed and do not exist, exist and are not known (also under a new UID), or are different."""
+    truth = {node.name: node for node in live}
     found = [
-        Difference("nodes", Kind.PHANTOM, "", name, uid, "no such node exists")
-        for name, uid in beliefs.nodes.items()
+        Difference("nodes", Kind.PHANTOM, "", name, node.uid, "no such node exists")
+        for name, node in beliefs.nodes.items()
         if name not in truth
     ]
-    found += [
-        Difference("nodes", Kind.MISSING, "", name, uid, "node is not known")
-        for name, uid in truth.items()
-        if beliefs.nodes.get(name) != uid
-    ]
+    for name, node in truth.items():
+        known = beliefs.nodes.get(name)
+        if known is None or known.uid != node.uid:
+            found.append(Difference("nodes", Kind.MISSING, "", name, node.uid, "node is not known"))
+        elif not same_but_version(known, node):
+            found.append(Difference("nodes", Kind.OUTDATED, "", name, node.uid, _differing(known, node)))
     return sorted(found)
+
+
+def _differing(known: Node | Pod, live: Node | Pod) -> str:
+    """The names of the fields in which the two differ."""
+    fields = (field.name for field in msgspec.structs.fields(type(live)))
+    names = [name for name in fields if getattr(known, name) != getattr(live, name)]
+    return f"{', '.join(name for name in names if name != 'resource_version')}: not as believed"
 
 
 def compare_pods(beliefs: Beliefs, live: Iterable[Pod], heart_owns: Iterable[str] = ()) -> list[Difference]:
@@ -89,7 +99,7 @@ def compare_pods(beliefs: Beliefs, live: Iterable[Pod], heart_owns: Iterable[str
     truth = {pod.uid: pod for pod in live if not pod.finished}
     owned = frozenset(heart_owns)
     found = [
-        Difference("pods", Kind.PHANTOM, belief.namespace, belief.name, uid, f"believed {belief.state}; does not exist")
+        Difference("pods", Kind.PHANTOM, *belief.pod.key, uid, f"believed {belief.state}; does not exist")
         for uid, belief in beliefs.pods.items()
         if uid not in truth and belief.informed
     ]
@@ -106,8 +116,17 @@ def _difference(pod: Pod, belief: Belief | None, *, owned: bool) -> Difference |
             return None
         where = f"bound to {pod.node_name}" if pod.node_name else "waiting"
         return Difference("pods", Kind.MISSING, pod.namespace, pod.name, pod.uid, f"{where}, and not known")
-    if not pod.node_name or (belief.state is State.BOUND and belief.node == pod.node_name):
+    if not pod.node_name:
         return None
+    if belief.state is State.BOUND and belief.node == pod.node_name:
+        return _outdated(pod, belief)
     believed = f"{belief.state} on {belief.node}" if belief.node else str(belief.state)
     text = f"bound to {pod.node_name}, believed {believed}"
     return Difference("pods", Kind.MISPLACED, pod.namespace, pod.name, pod.uid, text)
+
+
+def _outdated(pod: Pod, belief: Belief) -> Difference | None:
+    """A pod that the informer has not shown bound yet is one that it will show."""
+    if not belief.pod.node_name or same_but_version(belief.pod, pod):
+        return None
+    return Difference("pods", Kind.OUTDATED, pod.namespace, pod.name, pod.uid, _differing(belief.pod, pod))

@@ -184,6 +184,10 @@ class Informed:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
+        known = self.t.cache.node(event.node.name)
+        if known is not None and older(event.node.resource_version, known.resource_version):
+            self.counts["late_events", "node"] += 1
+            return []
         self.t.teller.set_node(event.node)
         before = self.t.cache.set_node(event.node)
         if before is None or not same_node(before, event.node):

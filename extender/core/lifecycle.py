@@ -45,7 +45,7 @@ from extender.core.events import (
 from extender.core.informed import Informed
 from extender.core.policy import Policy
 from extender.core.teller import Teller
-from extender.core.terms import Terms
+from extender.core.terms import Known, Terms
 from extender.core.transitions import Transitions
 from extender.core.verbs import Verbs
 from extender.core.waking import Waking
@@ -74,6 +74,10 @@ class Lifecycle:
     def missing(self) -> str:
         """Why no verb can be served now, "" if they are."""
         return self._terms.missing() if self.synced else "nodes and pods are not synced yet"
+
+    def known(self) -> Known | None:
+        """What the next leader has to know, once the term is over; None while that can still change."""
+        return self._terms.known()
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What this event causes. `now` is in seconds of a clock that never goes back."""

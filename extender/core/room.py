@@ -45,6 +45,10 @@ class Room:
         """The pod gives back what the record with which it came here took."""
         self._count(self.pods.pop(pod.uid), -1)
 
+    def replace(self, pod: Pod) -> None:
+        """A new record of a pod that is here; it takes what the one before took."""
+        self.pods[pod.uid] = pod
+
     def _count(self, pod: Pod, sign: int) -> None:
         for name, amount in (*pod.requests, (PODS, 1)):
             total = self.requested.get(name, 0) + sign * amount

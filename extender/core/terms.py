@@ -9,7 +9,7 @@ kept, so that the next term can begin at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from algorithm.reasons import Code, reason
 from extender.core.entry import Entry, State
@@ -18,9 +18,21 @@ from extender.core.informed import Informed
 from extender.core.ledger import HoldState
 from extender.core.transitions import Facts, Transitions
 from extender.core.verbs import Verbs
+from extender.core.version import latest
 from extender.core.waking import Waking
 
 _NOT_LEADING = "another replica leads, or is about to"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The highest resourceVersions that stand on nodes and pods; "0" where there are none.
+
+    Versions of objects, not of lists: who follows them has them as soon as the last one of them has come.
+    """
+
+    nodes: str
+    pods: str
 
 
 class Terms:
@@ -61,6 +73,19 @@ class Terms:
         whoever decides next knows nothing of it, and may have given the room away."""
         hold = self.t.ledger.get(entry.token)
         return hold is None or hold.state is HoldState.HELD
+
+    def known(self) -> Known | None:
+        """What whoever decides next has to know of what was decided here; None while a write may still change that.
+
+        Of pods all that was shown here, of nodes too. Ask when the term is over.
+        """
+        for entry in self.t.roster:
+            unseen = entry.state is State.BOUND and not entry.pod.node_name
+            if unseen or entry.evicting or entry.state is State.BINDING:
+                return None
+        nodes = latest(node.resource_version for node in self.t.cache.nodes())
+        pods = latest(entry.pod.resource_version for entry in self.t.roster)
+        return None if nodes is None or pods is None else Known(nodes, pods)
 
     def missing(self) -> str:
         """Why nothing may be decided now, "" if it may."""

@@ -7,16 +7,22 @@ taking a record twice is harmless and leaving one out is not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def older(version: str, than: str) -> bool:
     """Whether `version` is certainly from before `than`; False where they cannot be compared."""
-    left, right = _rank(version), _rank(than)
-    return left is not None and right is not None and left < right
+    if not (version.isdigit() and than.isdigit() and version.isascii() and than.isascii()):
+        return False
+    if len(version) == len(than):
+        return version < than
+    width = max(len(version), len(than))
+    return version.zfill(width) < than.zfill(width)
 
 
-def _rank(version: str) -> tuple[int, str] | None:
-    """Orders decimal texts of any length as numbers; None if it is not one."""
-    if not (version.isascii() and version.isdigit()):
+def latest(versions: Iterable[str]) -> str | None:
+    """The newest of them, "0" if there are none; None if one of them cannot be compared."""
+    numbers = set(versions)
+    if not all(version.isascii() and version.isdigit() for version in numbers):
         return None
-    digits = version.lstrip("0")
-    return len(digits), digits
+    return max(numbers, key=lambda version: (len(version.lstrip("0")), version.lstrip("0")), default="0")

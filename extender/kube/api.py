@@ -25,12 +25,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from extender.kube.chunked import Chunked, ChunkError
 from extender.kube.transport import Connection, Endpoint
 
 #: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
 _MAX_IDLE = 45.0
 _MAX_IDLE_CONNECTIONS = 16
-_CHUNK = 64 * 1024
+#: Of a streamed body, at once.
+_PIECE = 64 * 1024
 _FAILURES = (OSError, http.client.HTTPException)
 
 
@@ -151,6 +153,7 @@ class Exchange:
         self._may_send = may_send
         self._lock = threading.Lock()
         self._interrupted = False
+        self._read_to_end = False
         self._connection: Connection | None = None
         self._answer: http.client.HTTPResponse | None = None
 
@@ -172,7 +175,7 @@ class Exchange:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         answer = self._got()
-        read_to_end = answer.isclosed() or answer.length == 0
+        read_to_end = self._read_to_end or answer.isclosed() or answer.length == 0
         self._finish(reusable=error is None and read_to_end and not answer.will_close, failed=error is not None)
 
     def _finish(self, *, reusable: bool, failed: bool) -> None:
@@ -230,19 +233,37 @@ class Exchange:
         return Response(self.status, self.read(), self.headers)
 
     def __iter__(self) -> Iterator[bytes]:
-        """The body in pieces as they come, none of them empty. Raises Interrupted."""
+        """The body in pieces, each of them what has arrived by then, none of them empty. Raises Interrupted."""
         answer = self._got()
-        while chunk := self._next_chunk(answer):
-            yield chunk
+        if not answer.chunked:
+            while piece := self._next_piece(answer.read1):
+                yield piece
+            if answer.length or self._interrupted:
+                raise self._ended()
+            return
+        chunked = Chunked()
+        while not chunked.finished:
+            piece = self._next_piece(answer.fp.read1)
+            if not piece:
+                raise self._ended()
+            if body := self._taken_off(chunked, piece):
+                yield body
+        self._read_to_end = True
 
-    def _next_chunk(self, answer: http.client.HTTPResponse) -> bytes:
+    def _next_piece(self, read: Callable[[int], bytes]) -> bytes:
         try:
-            chunk = answer.read1(_CHUNK)
+            return read(_PIECE)
         except _FAILURES as error:
             raise self._failure(error) from error
-        if not chunk and (answer.length or self._interrupted):
-            raise Interrupted(f"{self._server.endpoint.url}: connection ended within the answer")
-        return chunk
+
+    def _taken_off(self, chunked: Chunked, piece: bytes) -> bytes:
+        try:
+            return chunked.feed(piece)
+        except ChunkError as error:
+            raise self._failure(error) from error
+
+    def _ended(self) -> Interrupted:
+        return Interrupted(f"{self._server.endpoint.url}: connection ended within the answer")
 
     def interrupt(self) -> None:
         """End the exchange now, whatever it waits for."""

@@ -51,6 +51,7 @@ class Record:
 
     `term` is its leaseTransitions; `duration` in seconds; `beat` is whatever text its holder changes when it renews.
     `released`: its holder has left it in order. One that is neither released nor has a holder was just made, or spoilt.
+    `note` is what a holder that released it left to whoever comes next; it means nothing here.
     """
 
     holder: str = ""
@@ -58,6 +59,7 @@ class Record:
     duration: float = 0.0
     beat: str = ""
     released: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Election:
     #: The present tenure: 0 and no deadline without one.
     term: int = 0
     deadline: float = float("-inf")
+    #: What the one before left to this tenure.
+    note: str = ""
     _seen: Seen | None = None
     _since: float = float("-inf")
     #: What is known may have been overtaken: look before anything else.
@@ -191,6 +195,8 @@ class Election:
         if write.release or not in_time:
             self.lapse()
             return
+        if self.term != write.term:
+            self.note = write.base.record.note if write.base.record else ""
         self.term = self._begun = write.term
         self.deadline = deadline
         self._due = self._soon(started)

@@ -36,6 +36,8 @@ Fence = Callable[[int], float]
 #: What client-go's elector writes, with an empty holder, when it leaves; it asks for a second of patience only.
 _RELEASED_SECONDS = 1
 _GROUP = "/apis/coordination.k8s.io/v1"
+#: The annotation that holds a releasing leader's note.
+_NOTE = "waggle.dev/handover"
 
 
 def eternal(_term: int) -> float:
@@ -56,11 +58,12 @@ def unique_identity(prefix: str = "") -> str:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How this replica stands: the term it leads in (0: it does not), who holds the Lease as last seen ("": nobody),
-    and why the Lease cannot be read or written ("": it can)."""
+    and why the Lease cannot be read or written ("": it can). `note` is what the leader before left to this one."""
 
     term: int = 0
     holder: str = ""
     trouble: str = ""
+    note: str = ""
 
 
 # -- the Lease as the API server has it ----------------------------------------------------------------------------
@@ -100,6 +103,8 @@ class LeaseObject:
         self._wall_clock = wall_clock
         self._last_stamp = datetime.fromtimestamp(0, UTC)
         self._found: dict[str, Any] = {}
+        #: What a release tells whoever comes next.
+        self.note = ""
 
     def read(self) -> Seen:
         response = self._asked("GET", self._path, None)
@@ -137,7 +142,8 @@ class LeaseObject:
         if not (isinstance(version, str) and version):
             raise _FailedError("the Lease has no resourceVersion")
         self._found = found
-        return Seen(record_of(found.get("spec")), version, str(uid))
+        note = _mapping(_mapping(metadata).get("annotations")).get(_NOTE)
+        return Seen(record_of(found.get("spec"), note), version, str(uid))
 
     def _written(self, write: Write) -> dict[str, Any]:
         # The UID also keeps the API server from making the Lease anew: an update creates Leases that do not exist.
@@ -149,8 +155,12 @@ class LeaseObject:
             spec |= {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS}
         if write.base.record and write.base.record.term != write.term:
             spec["acquireTime"] = spec["renewTime"]
-        known = {"resourceVersion": write.base.version, "uid": write.base.uid}
-        return _lease(_mapping(self._found.get("metadata")) | known, _mapping(self._found.get("spec")) | spec)
+        metadata = _mapping(self._found.get("metadata"))
+        annotations = {name: text for name, text in _mapping(metadata.get("annotations")).items() if name != _NOTE}
+        if write.release and self.note:
+            annotations[_NOTE] = self.note
+        known = {"resourceVersion": write.base.version, "uid": write.base.uid, "annotations": annotations}
+        return _lease(metadata | known, _mapping(self._found.get("spec")) | spec)
 
     def _stamp(self) -> str:
         """Never the same twice: that it changes is what others see of a renewal, even if our wall clock stands."""
@@ -158,16 +168,18 @@ class LeaseObject:
         return self._last_stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def record_of(spec: Any) -> Record:
-    """What a Lease's spec says; whatever is not as it should be counts as not said."""
+def record_of(spec: Any, note: Any = "") -> Record:
+    """What a Lease's spec says; whatever is not as it should be counts as not said. Only a released one has a note."""
     said = _mapping(spec)
     holder, term, seconds = said.get("holderIdentity"), said.get("leaseTransitions"), said.get("leaseDurationSeconds")
+    released = holder in ("", None) and _count(seconds) == _RELEASED_SECONDS and bool(said.get("renewTime"))
     return Record(
         holder=holder if isinstance(holder, str) else "",
         term=_count(term),
         duration=float(_count(seconds)),
         beat=f"{said.get('renewTime')} {said.get('acquireTime')}",
-        released=holder in ("", None) and _count(seconds) == _RELEASED_SECONDS and bool(said.get("renewTime")),
+        released=released,
+        note=note if released and isinstance(note, str) else "",
     )
 
 
@@ -268,11 +280,12 @@ class Elector:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self, timeout: float = 5.0, *, note: str = "") -> None:
         """Ends the tenure, releases the Lease if it is ours, ends the thread. Waits at most `timeout` seconds.
 
-        Whoever writes within the term must have ended that before.
+        Whoever writes within the term must have ended that before. `note` is for the next leader.
         """
+        self._lease.note = note
         self._stop.set()
         self._tenure.end()
         with self._lock:
@@ -334,7 +347,8 @@ class Elector:
             self._tenure.end()
         elif not self._tenure.hold(election.term, election.deadline):
             election.lapse()
-        standing = Standing(election.term, election.holder, self._trouble)
+        note = election.note if election.term else ""
+        standing = Standing(election.term, election.holder, self._trouble, note)
         before, self.standing = self.standing, standing
         if standing != before:
             self._tell(before, standing)

@@ -1,4 +1,4 @@
-"""The plain data around a reflector: what it reflects, its patience, and what it counts."""
+"""The plain data around a reflector: what it reflects, its patience, what it counts, and what can go wrong."""
 
 from __future__ import annotations
 
@@ -8,26 +8,46 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import Node, Pod, decode_node, decode_pod
+from algorithm.model import Node, Pod, decode_node, decode_pod, same_but_version
+from extender.kube.api import Response
 from extender.kube.backoff import BackoffSettings
-from extender.kube.store import Tracked
+from extender.kube.store import Tracked, never_same
+from extender.kube.wire import decode_node_event, decode_pod_event
 
 T = TypeVar("T", bound=Tracked)
+
+#: What kube-apiserver says of a resourceVersion that it has not reached: it was restored, or is another one.
+_FROM_THE_FUTURE = "Too large resource version"
 
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects."""
+    """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects.
+
+    Two that spare work: `decode_event` reads a whole line of a watch at once, type and object, and also raises
+    DecodeError; `same` says whether of two records that follow one another the second is no news.
+    """
 
     name: str
     path: str
     decode: Callable[[msgspec.Raw], T]
     key: Callable[[T], str]
     field_selector: str = ""
+    decode_event: Callable[[bytes], tuple[str, T]] | None = None
+    same: Callable[[T, T], bool] = never_same
 
 
-PODS: Resource[Pod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: f"{pod.namespace}/{pod.name}")
-NODES: Resource[Node] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
+PODS: Resource[Pod] = Resource(
+    "pods",
+    "/api/v1/pods",
+    decode_pod,
+    lambda pod: f"{pod.namespace}/{pod.name}",
+    decode_event=decode_pod_event,
+    same=same_but_version,
+)
+NODES: Resource[Node] = Resource(
+    "nodes", "/api/v1/nodes", decode_node, lambda node: node.name, decode_event=decode_node_event, same=same_but_version
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +77,7 @@ class ReflectorStats:
     restarts: int = 0
     events: int = 0
     bookmarks: int = 0
+    #: What the sink was told.
     changes: int = 0
     #: Objects that could not be decoded, or have no uid or resourceVersion.
     decode_errors: int = 0
@@ -71,3 +92,29 @@ class ReflectorStats:
     sink_failures: int = 0
     #: Times that the API server could not be reached, dropped us, or answered with an error.
     failures: int = 0
+
+
+class RelistError(Exception):
+    """The watch cannot go on from where it was."""
+
+
+class ExpiredError(RelistError):
+    """410: what we hold is too old. Routine after a compaction."""
+
+
+class RefusedError(Exception):
+    """The API server answered with an error. `retry_after` is what it asks for, in seconds."""
+
+    def __init__(self, what: str, response: Response) -> None:
+        super().__init__(f"{what}: {response.status} {response.message}")
+        self.retry_after = response.retry_after
+
+
+def accept(what: str, response: Response) -> None:
+    """Raises one of the errors above unless `response` is a 200. `what` was asked, for people."""
+    if response.status == 410:
+        raise ExpiredError(f"{what}: {response.message}")
+    if response.status == 504 and _FROM_THE_FUTURE in response.message:
+        raise RelistError(f"{what}: {response.message}")
+    if response.status != 200:
+        raise RefusedError(what, response)

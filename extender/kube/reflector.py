@@ -22,21 +22,32 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Generic, TypeVar
 
-import msgspec
 import structlog
 
-from algorithm.model import DecodeError
-from extender.kube import wire
 from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Response
 from extender.kube.backoff import Backoff
-from extender.kube.reflection import NODES, PODS, ReflectorStats, Resource, Timing
+from extender.kube.listing import Lister
+from extender.kube.objects import Objects
+from extender.kube.progress import Progress
+from extender.kube.reflection import (
+    NODES,
+    PODS,
+    ExpiredError,
+    ReflectorStats,
+    RefusedError,
+    RelistError,
+    Resource,
+    Timing,
+    accept,
+)
 from extender.kube.store import Change, ChangeKind, Store, Tracked
+from extender.kube.watching import EventReader
 
 __all__ = ["NODES", "PODS", "Change", "ChangeKind", "Reflector", "ReflectorStats", "Resource", "Timing"]
 
@@ -45,37 +56,18 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T", bound=Tracked)
 
 _BATCH = 50
-#: After so many objects other threads are offered the GIL: without it the p99 of /filter during a list is 17, not 4 ms.
-_DECODES_IN_A_ROW = 20
 #: A watch that ended sooner than this was not a normal one, and is not reopened at once again and again.
 _SHORT_WATCH = 5.0
+#: Seconds that a watch is asked to last which is opened for its bookmark: kube-apiserver sends one two seconds before
+#: the end (and one a minute), so this is the shortest that has any, after about a second.
+_BOOKMARKED_WATCH = 3
 _LONGEST_LINE = 32 * 1024 * 1024
 #: A server that asks for more patience than this is not believed.
 _LONGEST_RETRY_AFTER = 120.0
-#: A list older than what was known is refused that often; then it must be true (restored from a backup).
-#: What kube-apiserver says of a resourceVersion that it has not reached: it was restored, or is another one.
-_FROM_THE_FUTURE = "Too large resource version"
-_STALE_LISTS_REFUSED = 2
 
 
-class _RelistError(Exception):
-    """The watch cannot go on from where it was."""
-
-
-class _ExpiredError(_RelistError):
-    """410: what we hold is too old. Routine after a compaction."""
-
-
-class _SinkError(_RelistError):
+class _SinkError(RelistError):
     """The sink did not take a batch."""
-
-
-class _RefusedError(Exception):
-    """The API server answered with an error."""
-
-    def __init__(self, what: str, response: Response) -> None:
-        super().__init__(f"{what}: {response.status} {response.message}")
-        self.retry_after = response.retry_after
 
 
 class Reflector(Generic[T]):
@@ -100,25 +92,24 @@ class Reflector(Generic[T]):
         self._api = api
         self._resource = resource
         self._sink = sink
-        self._page = page
         self._went_back = went_back
         self._timing = timing or Timing()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  spreads load, hides nothing
         self._backoff = Backoff(self._timing.backoff, clock, self._rng)
-        self._store = Store(resource.key)
-        self._stats = ReflectorStats()
         self._log = log.bind(resource=resource.name)
-        #: Where the watch resumes, "" if a list is due; and the newest version ever seen.
-        self._version = ""
-        self._highest = ""
-        self._stale_lists = 0
+        self._stats = ReflectorStats()
+        self._store = Store(resource.key, resource.same)
+        self._progress = Progress(resource.path, self._stats)
+        objects = Objects(resource, self._stats, self._log)
+        self._lister = Lister(resource, objects, self._stats, self._get, page=page)
+        self._events = EventReader(resource, objects, self._store, self._progress, self._stats)
         self._heard = clock()
         self._stop = threading.Event()
-        #: Set by whoever wants the thread not to wait; and whether a list is wanted whatever the watch says.
+        #: Set by whoever wants the thread not to wait; and what is wanted, whatever the present watch is good for.
         self._roused = threading.Event()
-        self._relist_wanted = threading.Event()
-        self._told = ""
+        self._list_wanted = threading.Event()
+        self._bookmark_wanted = threading.Event()
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
         self._watching = False
@@ -151,11 +142,23 @@ class Reflector(Generic[T]):
     @property
     def version(self) -> str:
         """The resourceVersion up to which the sink has been told everything; "" before the first list."""
-        return self._told
+        return self._progress.told
+
+    def __len__(self) -> int:
+        """How many objects there are."""
+        return len(self._store)
+
+    def ask_for_bookmark(self) -> None:
+        """Open the watch anew, from where it is, such that the API server says within about a second and a half how
+        far it has got. Costs neither of the two more than the events that were missed."""
+        self._want(self._bookmark_wanted)
 
     def relist(self) -> None:
-        """List anew, at once, instead of waiting for what the watch brings. For who cannot wait for a bookmark."""
-        self._relist_wanted.set()
+        """List anew, at once, instead of waiting for what the watch brings."""
+        self._want(self._list_wanted)
+
+    def _want(self, what: threading.Event) -> None:
+        what.set()
         self._roused.set()
         with self._lock:
             if self._exchange is not None and self._watching:
@@ -182,39 +185,43 @@ class Reflector(Generic[T]):
     def _round(self) -> float:
         """List if need be, and watch until that ends. Returns the seconds to wait before the next round."""
         try:
-            if self._relist_wanted.is_set():
-                self._relist_wanted.clear()
-                self._version = ""
-            if not self._version:
+            if self._list_wanted.is_set():
+                self._list_wanted.clear()
+                self._progress.restart()
+            if not self._progress.version:
                 self._list()
             began = self._clock()
-            self._watch()
+            for_bookmark = self._bookmark_wanted.is_set()
+            self._watch(for_bookmark=for_bookmark)
         except Exception as error:
-            if self._stop.is_set() or (self._relist_wanted.is_set() and isinstance(error, Interrupted)):
+            if self._stop.is_set() or (self._is_wanted() and isinstance(error, Interrupted)):
                 return 0.0
             return self._recover(error)
-        if self._clock() - began < _SHORT_WATCH:
+        if self._clock() - began < _SHORT_WATCH and not for_bookmark:
             return self._backoff.next(first=0.0)
         return 0.0
+
+    def _is_wanted(self) -> bool:
+        return self._list_wanted.is_set() or self._bookmark_wanted.is_set()
 
     def _recover(self, error: Exception) -> float:
         self.last_error = str(error) or type(error).__name__
         self._stats.restarts += 1
-        if isinstance(error, _ExpiredError):
+        if isinstance(error, ExpiredError):
             self._stats.expired += 1
-            self._version = ""
+            self._progress.restart()
             return self._backoff.next(first=0.0)
-        if isinstance(error, ApiError | _RefusedError):
+        if isinstance(error, ApiError | RefusedError):
             return self._after_failure(error)
-        self._version = ""
-        self._log.error("reflector lists anew", error=self.last_error, exc_info=not isinstance(error, _RelistError))
+        self._progress.restart()
+        self._log.error("reflector lists anew", error=self.last_error, exc_info=not isinstance(error, RelistError))
         return self._backoff.next()
 
-    def _after_failure(self, error: ApiError | _RefusedError) -> float:
+    def _after_failure(self, error: ApiError | RefusedError) -> float:
         self._stats.failures += 1
         routine = isinstance(error, Interrupted)  # load balancers end connections, servers are rolled over
         delay = self._backoff.next(first=0.0 if routine else None)
-        if isinstance(error, _RefusedError) and error.retry_after is not None:
+        if isinstance(error, RefusedError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, _LONGEST_RETRY_AFTER))
         write = self._log.info if routine else self._log.warning
         write("API server does not serve", error=self.last_error, retry_in=round(delay, 1))
@@ -223,103 +230,38 @@ class Reflector(Generic[T]):
     # -- list ----------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        listed: dict[str, T] = {}
-        unreadable: set[str] = set()
-        version = self._read_pages(listed, unreadable)
-        self._refuse_stale(version)
-        self._deliver(self._store.replace(listed, version=version, unreadable=unreadable))
-        self._version = self._told = version
+        listed = self._lister.read()
+        if why := self._progress.accept_list(listed.version):
+            self._went_back(f"list {self.path}: {why}")
+        self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
+        self._progress.version = self._progress.told = listed.version
         self._stats.relists += self.synced.is_set()
         self.synced.set()
 
-    def _read_pages(self, listed: dict[str, T], unreadable: set[str]) -> str:
-        """All pages of one consistent list. If a page token expires, the list starts anew, the third time unpaged."""
-        for page_size in (self._page, self._page, 0):
-            listed.clear()
-            unreadable.clear()
-            try:
-                return self._read_list(page_size, listed, unreadable)
-            except _ExpiredError:
-                self._stats.expired += 1
-        raise _RelistError(f"list {self._resource.path}: expires again and again")
-
-    def _read_list(self, page_size: int, listed: dict[str, T], unreadable: set[str]) -> str:
-        self._stats.lists += 1
-        token = ""
-        while True:
-            page = self._read_page(page_size, token)
-            self._decode_page(page, listed, unreadable)
-            token = page.next
-            if not token:
-                return page.resource_version
-
-    def _read_page(self, page_size: int, token: str) -> wire.ListPage:
-        query = self._query(limit=str(page_size) if page_size else "", **{"continue": token})
-        exchange = self._api.stream(self._resource.path, query=query, timeout_read=self._timing.list_silence)
+    def _get(self, query: dict[str, str]) -> Response:
+        """One page."""
+        exchange = self._api.stream(self.path, query=self._selected(query), timeout_read=self._timing.list_silence)
         with self._current(exchange):
             response = Response(exchange.status, exchange.read(), exchange.headers)
         self._heard = self._clock()
-        self._accept("list", response)
-        try:
-            return wire.decode_page(response.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._stats.broken_lines += 1
-            raise _RelistError(f"list {self._resource.path}: not a list: {error}") from error
-
-    def _decode_page(self, page: wire.ListPage, listed: dict[str, T], unreadable: set[str]) -> None:
-        for index, raw in enumerate(page.items or ()):
-            if index % _DECODES_IN_A_ROW == 0:
-                time.sleep(0)
-            obj = self._decode(raw)
-            if obj is not None:
-                listed[self._resource.key(obj)] = obj
-            elif uid := wire.identify(raw).uid:
-                unreadable.add(uid)
-
-    def _decode(self, raw: msgspec.Raw) -> T | None:
-        try:
-            obj = self._resource.decode(raw)
-        except DecodeError as error:
-            self._undecodable(raw, str(error))
-            return None
-        if obj.uid and obj.resource_version:
-            return obj
-        self._undecodable(raw, "metadata.uid and metadata.resourceVersion must not be empty")
-        return None
-
-    def _undecodable(self, raw: msgspec.Raw, error: str) -> None:
-        self._stats.decode_errors += 1
-        self._log.warning("object cannot be read", error=error, uid=wire.identify(raw).uid)
-
-    def _refuse_stale(self, version: str) -> None:
-        """Never go back in time, unless the server insists."""
-        if not version:
-            raise _RelistError(f"list {self._resource.path}: metadata.resourceVersion must not be empty")
-        if wire.newer(self._highest, version) and self._stale_lists < _STALE_LISTS_REFUSED:
-            self._stale_lists += 1
-            self._stats.stale_lists += 1
-            raise _RelistError(f"list {self._resource.path}: is at {version}, but {self._highest} was seen before")
-        if wire.newer(self._highest, version):
-            self._went_back(f"{self._resource.name} are at {version}, but {self._highest} was seen before")
-        self._stale_lists = 0
-        self._highest = version
+        return response
 
     # -- watch ---------------------------------------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def _watch(self, *, for_bookmark: bool) -> None:
         timing = self._timing
-        seconds = self._rng.uniform(timing.shortest_watch, timing.longest_watch)
-        query = self._query(
-            watch="true",
-            allowWatchBookmarks="true",
-            resourceVersion=self._version,
-            timeoutSeconds=str(max(1, round(seconds))),
-        )
+        seconds = _BOOKMARKED_WATCH if for_bookmark else self._rng.uniform(timing.shortest_watch, timing.longest_watch)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._progress.version,
+            "timeoutSeconds": str(max(1, round(seconds))),
+        }
         silence = min(timing.watch_silence, seconds + 30)
-        exchange = self._api.stream(self._resource.path, query=query, timeout_read=silence)
-        with self._current(exchange, watching=True):
+        exchange = self._api.stream(self.path, query=self._selected(query), timeout_read=silence)
+        with self._current(exchange, watching=True, for_bookmark=for_bookmark):
             if exchange.status != 200:
-                self._accept("watch", Response(exchange.status, exchange.read(), exchange.headers))
+                accept(f"watch {self.path}", Response(exchange.status, exchange.read(), exchange.headers))
             self._heard = self._clock()
             self._stats.watches += 1
             self._follow(exchange)
@@ -327,60 +269,19 @@ class Reflector(Generic[T]):
     def _follow(self, exchange: Exchange) -> None:
         tail = b""
         try:
-            for chunk in exchange:
+            for piece in exchange:
                 self._heard = self._clock()
-                *lines, tail = (tail + chunk).split(b"\n")
+                *lines, tail = (tail + piece).split(b"\n")
                 if len(tail) > _LONGEST_LINE:
-                    raise _RelistError("watch: a line without end")
-                self._deliver(change for line in lines if line.strip() for change in self._changes(line))
-                self._told = self._version
+                    raise RelistError("watch: a line without end")
+                if lines:
+                    self._deliver(change for line in lines if line.strip() for change in self._events.changes(line))
+                    self._progress.told = self._progress.version
         except Interrupted as error:
             self._stats.silences += error.timed_out
             raise
 
-    def _changes(self, line: bytes) -> Iterator[Change[T]]:
-        self._stats.events += 1
-        try:
-            event = wire.decode_event(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._stats.broken_lines += 1
-            raise _RelistError(f"watch: broken line: {error}") from error
-        if event.type in ("ADDED", "MODIFIED"):
-            yield from self._seen(event.object)
-        elif event.type == "DELETED":
-            yield from self._deleted(event.object)
-        elif event.type == "BOOKMARK":
-            self._stats.bookmarks += 1
-            self._advance(wire.identify(event.object).resource_version)
-        elif event.type == "ERROR":
-            self._raise_error(wire.failure(event.object))
-        else:
-            self._stats.unknown_events += 1
-
-    def _seen(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
-        obj = self._decode(raw)
-        if obj is not None:
-            yield from self._store.seen(obj)
-        self._advance(obj.resource_version if obj is not None else wire.identify(raw).resource_version)
-
-    def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
-        obj = self._decode(raw)
-        identity = wire.identify(raw)
-        yield from self._store.gone(obj) if obj is not None else self._store.gone_unread(identity.uid)
-        self._advance(identity.resource_version)
-
-    @staticmethod
-    def _raise_error(failure: wire.Failure) -> None:
-        text = f"watch: ERROR event: {failure.code} {failure.message}"
-        raise _ExpiredError(text) if failure.code == 410 else _RelistError(text)
-
     # -- both ----------------------------------------------------------------------------------------------------
-
-    def _advance(self, version: str) -> None:
-        """Resume from here. A late event does not turn the clock back."""
-        if version and not wire.newer(self._version, version):
-            self._version = version
-            self._highest = version
 
     def _deliver(self, changes: Iterable[Change[T]]) -> None:
         """Tell the sink. What is not taken, whatever the cause, is told again by the list that follows."""
@@ -392,6 +293,7 @@ class Reflector(Generic[T]):
                 self._stats.changes += len(batch)
                 if len(batch) == _BATCH:  # there may be more at once; else the next read lets others in
                     time.sleep(0)
+            self._store.settle()
         except BaseException:
             self._store.undo()
             raise
@@ -404,19 +306,13 @@ class Reflector(Generic[T]):
             self._log.exception("sink failed", changes=len(batch))
             raise _SinkError(f"sink: {error!r}") from error
 
-    def _accept(self, verb: str, response: Response) -> None:
-        if response.status == 410:
-            raise _ExpiredError(f"{verb} {self._resource.path}: {response.message}")
-        if response.status == 504 and _FROM_THE_FUTURE in response.message:
-            raise _RelistError(f"{verb} {self._resource.path}: {response.message}")
-        if response.status != 200:
-            raise _RefusedError(f"{verb} {self._resource.path}", response)
-
     @contextmanager
-    def _current(self, exchange: Exchange, *, watching: bool = False) -> Iterator[None]:
-        """Within, `stop` can interrupt the exchange, and `relist` if it is a watch."""
+    def _current(self, exchange: Exchange, *, watching: bool = False, for_bookmark: bool = False) -> Iterator[None]:
+        """Within, `stop` can interrupt the exchange, and, if it is a watch, whoever wants something else of it."""
         with self._lock:
-            if self._stop.is_set() or (watching and self._relist_wanted.is_set()):
+            if for_bookmark:
+                self._bookmark_wanted.clear()
+            if self._stop.is_set() or (watching and self._is_wanted()):
                 raise Interrupted("not wanted any more")
             self._exchange, self._watching = exchange, watching
         try:
@@ -426,6 +322,6 @@ class Reflector(Generic[T]):
             with self._lock:
                 self._exchange = None
 
-    def _query(self, **parameters: str) -> Mapping[str, str]:
-        parameters["fieldSelector"] = self._resource.field_selector
-        return {name: value for name, value in parameters.items() if value}
+    def _selected(self, query: dict[str, str]) -> dict[str, str]:
+        selector = self._resource.field_selector
+        return query | {"fieldSelector": selector} if selector else query

@@ -2,7 +2,7 @@
 
 The store turns lists and events into changes such that whoever applies the changes has what the API server has:
 
-* a duplicate, or an event older than what is known, changes nothing;
+* a duplicate, or an event older than what is known, changes nothing; nor does one that says nothing new (`same`);
 * an object that came back under another UID is told as gone and then seen;
 * what a list does not hold any more is told as gone, with the last record known;
 * a UID that was deleted never comes back by a late event, and nothing does that is older than the last list.
@@ -36,6 +36,11 @@ class Tracked(Protocol):
 T = TypeVar("T", bound=Tracked)
 
 
+def never_same(_known: object, _obj: object) -> bool:
+    """Every new version is news."""
+    return False
+
+
 class ChangeKind(StrEnum):
     #: New, or different from before.
     SEEN = "seen"
@@ -52,10 +57,15 @@ class Change(Generic[T]):
 
 
 class Store(Generic[T]):
-    """Records by key."""
+    """Records by key.
 
-    def __init__(self, key: Callable[[T], str]) -> None:
+    `same` is asked about watch events only, which leave no version out. Of a list nobody knows what was in between, and
+    whether the receiver has heard of that from elsewhere; so every version in it is told that was not known.
+    """
+
+    def __init__(self, key: Callable[[T], str], same: Callable[[T, T], bool] = never_same) -> None:
         self._key = key
+        self._same = same
         self._records: dict[str, T] = {}
         self._journal: list[tuple[str, T | None]] = []
         self._buried: OrderedDict[str, None] = OrderedDict()
@@ -95,7 +105,9 @@ class Store(Generic[T]):
             yield self._bury(key, known)
         elif known is not None and not self._advances(known, obj):
             return
-        yield self._put(key, obj)
+        change = self._put(key, obj)
+        if known is None or known.uid != obj.uid or not self._same(known, obj):
+            yield change
 
     def gone(self, obj: T) -> Iterator[Change[T]]:
         """A DELETED event."""

@@ -1,10 +1,17 @@
-"""The envelopes of list and watch, decoded as far as the reflector needs them; the objects inside stay raw."""
+"""The envelopes of list and watch, decoded as far as the reflector needs them; the objects inside stay raw.
+
+One object that is nested too deeply for the decoder does not spoil the envelope that it came in (see `deep`).
+"""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
 
+from algorithm.model import DecodeError, Node, NodeWire, Pod, PodWire, node_from_wire, pod_from_wire
 from extender.core.version import older
+from extender.kube import deep
 
 
 class ListMeta(msgspec.Struct, gc=False, rename="camel"):
@@ -32,6 +39,8 @@ class WatchEvent(msgspec.Struct, gc=False):
 
 
 class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
 
@@ -43,10 +52,11 @@ class _Object(msgspec.Struct, gc=False):
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What can still be told of an object that cannot be decoded; "" where it cannot."""
+    """What can still be told of an object that cannot be decoded; "" where it cannot. `name` has the namespace."""
 
     uid: str = ""
     resource_version: str = ""
+    name: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
@@ -56,25 +66,79 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
+_W = TypeVar("_W")
+
+
+class _TypedEvent(msgspec.Struct, Generic[_W], gc=False):
+    type: str
+    object: _W
+
+
+_FAILURES = (msgspec.DecodeError, UnicodeDecodeError)
 _pages = msgspec.json.Decoder(ListPage)
+_list_metas = msgspec.json.Decoder(ListMeta)
 _events = msgspec.json.Decoder(WatchEvent)
+_pod_events = msgspec.json.Decoder(_TypedEvent[PodWire])
+_node_events = msgspec.json.Decoder(_TypedEvent[NodeWire])
 _objects = msgspec.json.Decoder(_Object)
+_metas = msgspec.json.Decoder(_Meta)
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 def decode_page(body: bytes) -> ListPage:
     """Raises msgspec.DecodeError or UnicodeDecodeError."""
-    return _pages.decode(body)
+    try:
+        return _pages.decode(body)
+    except RecursionError:
+        return _deep_page(body)
+
+
+def _deep_page(body: bytes) -> ListPage:
+    parts = deep.members(body)
+    items = deep.elements(bytes(parts["items"])) if "items" in parts else None
+    try:
+        return ListPage(_list_metas.decode(parts["metadata"]) if "metadata" in parts else None, items)
+    except RecursionError as error:
+        raise msgspec.DecodeError(f"metadata: {error}") from error
 
 
 def decode_event(line: bytes) -> WatchEvent:
     """Raises msgspec.DecodeError or UnicodeDecodeError."""
-    return _events.decode(line)
+    try:
+        return _events.decode(line)
+    except RecursionError:
+        parts = deep.members(line)
+        if "type" not in parts or "object" not in parts:
+            raise msgspec.DecodeError("expected an object with `type` and `object`") from None
+        return WatchEvent(msgspec.json.decode(parts["type"], type=str), parts["object"])
+
+
+def decode_pod_event(line: bytes) -> tuple[str, Pod]:
+    """Type and object of a watch event, decoded in one go. Raises DecodeError, whatever of it cannot be read."""
+    event = _typed(_pod_events, line)
+    return event.type, pod_from_wire(event.object)
+
+
+def decode_node_event(line: bytes) -> tuple[str, Node]:
+    """Like decode_pod_event."""
+    event = _typed(_node_events, line)
+    return event.type, node_from_wire(event.object)
+
+
+def _typed(decoder: msgspec.json.Decoder[_TypedEvent[_W]], line: bytes) -> _TypedEvent[_W]:
+    try:
+        return decoder.decode(line)
+    except (*_FAILURES, RecursionError) as error:
+        raise DecodeError(str(error)) from error
 
 
 def identify(raw: msgspec.Raw) -> Identity:
     """Never raises."""
     meta = _object(raw).metadata
-    return Identity(meta.uid or "", meta.resource_version or "") if meta else Identity()
+    if meta is None:
+        return Identity()
+    name = f"{meta.namespace or ''}/{meta.name or ''}".strip("/")
+    return Identity(meta.uid or "", meta.resource_version or "", name)
 
 
 def failure(raw: msgspec.Raw) -> Failure:
@@ -86,8 +150,19 @@ def failure(raw: msgspec.Raw) -> Failure:
 def _object(raw: msgspec.Raw) -> _Object:
     try:
         return _objects.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except RecursionError:
+        return _Object(_deep_meta(bytes(raw)))
+    except _FAILURES:
         return _Object()
+
+
+def _deep_meta(obj: bytes) -> _Meta | None:
+    try:
+        known = deep.members(bytes(deep.members(obj)["metadata"]))
+        told = (b'"%s":%s' % (name.encode(), known[name]) for name in _IDENTITY if name in known)
+        return _metas.decode(b"{%s}" % b",".join(told))
+    except (*_FAILURES, RecursionError, KeyError):
+        return None
 
 
 def newer(left: str, right: str) -> bool:

@@ -16,7 +16,7 @@ class DifferenceBody(BaseModel):
     """One object about which the cache was wrong. It is right now."""
 
     resource: str = Field(description="nodes or pods")
-    kind: str = Field(description="phantom (does not exist), missing (not known) or misplaced (elsewhere)")
+    kind: str = Field(description="phantom (does not exist), missing (not known), misplaced (elsewhere) or outdated")
     namespace: str
     name: str
     uid: str

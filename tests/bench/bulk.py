@@ -94,6 +94,7 @@ class Bulk:
     def __init__(self, nodes: int, count: int, version: int) -> None:
         self._nodes = nodes
         self._versions = [version] * count
+        self._labels = [0] * count
         self._templates: dict[tuple[str, int], bytes] = {}
         self._next = 0
         self.pages: list[bytes] = []
@@ -110,11 +111,13 @@ class Bulk:
             for start in range(0, count, PAGE)
         ]
 
-    def change(self, number: int, version: int) -> list[bytes]:
-        """The next so many pods, in turn, each a version further. Returns them as they are then."""
+    def change(self, number: int, version: int, *, label: bool = False) -> list[bytes]:
+        """The next so many pods, in turn, each a version further, and perhaps with another label, which an algorithm
+        may care for. Returns them as they are then."""
         changed = []
         for step in range(number):
             self._versions[self._next] = version + step
+            self._labels[self._next] += label
             changed.append(self._pod(self._next))
             self._next = (self._next + 1) % len(self)
         return changed
@@ -127,6 +130,7 @@ class Bulk:
             b"name": name.encode(),
             b"uid": world.uid_of(name).encode(),
             b"version": b"%d" % self._versions[number],
+            b"label": b"%d" % self._labels[number],
             b"node": world.node_name(on).encode(),
         }
 
@@ -134,5 +138,6 @@ class Bulk:
         if (cpu, gpus) not in self._templates:
             like = pod("%(name)s", 0, cpu=cpu, gpus=gpus, on="%(node)s")
             like["metadata"] |= {"uid": "%(uid)s", "resourceVersion": "%(version)s"}
+            like["metadata"]["labels"]["example.com/revision"] = "%(label)s"
             self._templates[cpu, gpus] = msgspec.json.encode(like)
         return self._templates[cpu, gpus]

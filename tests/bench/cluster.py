@@ -10,8 +10,9 @@ This one knows only what the bench asks of it, and is told what to do under /ben
     POST   /bench/pods   [name, ...]   these pods wait        (an ADDED event each)
     DELETE /bench/pods                 they are all gone      (a DELETED event each)
     POST   /bench/churn  rate          that many events a second from now on; answers how many there were so far
-    POST   /bench/burst  [n, rate]     n large pods report their status, at that rate a second or (0) all at once;
-                                       answers when all is sent
+    POST   /bench/burst  [n, rate, label]
+                                       n large pods report their status, or have another label (true), at that rate a
+                                       second or (0) all at once; answers when all is sent
     POST   /bench/age    n             n large pods change, and nobody is told: the next list will show it
     POST   /bench/expire               the pods' watch ends with 410; answers when the list that follows is begun
     POST   /bench/settle               answers when the pods are watched (again)
@@ -136,17 +137,17 @@ class Cluster:
 
     # -- large pods -----------------------------------------------------------------------------------------------
 
-    def _change(self, number: int) -> list[bytes]:
+    def _change(self, number: int, *, label: bool = False) -> list[bytes]:
         before, self.version = self.version, self.version + number
-        return self.bulk.change(number, before + 1)
+        return self.bulk.change(number, before + 1, label=label)
 
     def age(self, number: int) -> None:
-        self._change(number)
+        self._change(number, label=True)
         self.bulk.render()
 
-    async def burst(self, number: int, rate: float) -> None:
+    async def burst(self, number: int, rate: float, label: bool) -> None:
         """Everything is made before the first is sent."""
-        events = [_event("MODIFIED", obj) for obj in self._change(number)]
+        events = [_event("MODIFIED", obj) for obj in self._change(number, label=label)]
         loop = asyncio.get_running_loop()
         began, done = loop.time(), 0
         while done < number:
@@ -225,8 +226,8 @@ class Server(asyncio.Protocol):
     def _serve(self, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         *_, last = path.split("/")
         if last == "burst":
-            number, rate = msgspec.json.decode(body)
-            self._later = asyncio.ensure_future(self._cluster.burst(number, rate))
+            number, rate, label = msgspec.json.decode(body)
+            self._later = asyncio.ensure_future(self._cluster.burst(number, rate, label))
             return self._later.add_done_callback(lambda _: self._answer(200, None))
         if last == "expire":
             self._cluster.pods.expire()

@@ -6,6 +6,7 @@ quiet and disturbed calls take turns, so that whatever else the machine does hit
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -64,17 +65,18 @@ def _large(scale: RimScale, say: Callable[[str], None]) -> Iterator[Figure]:
                 yield Figure(f"start-up to ready, {size}, s", [seconds], most=10.0 if aimed else None)
                 yield Figure("its CPU time, s", [usage.cpu_seconds])
                 yield Figure("largest resident set until then, MiB", [usage.peak_mib], most=1024.0 if aimed else None)
-                for rate in (0, _EVENT_RATE):
-                    how = f"{rate} a second" if rate else "all at once"
-                    say(f"watch events, {how}")
-                    costs = [_cost(extender, control, scale.events, rate) for _ in range(scale.rounds)]
-                    yield Figure(f"CPU per watch event, {how}, us", costs, most=60.0 if aimed else None)
+                for rate, label in itertools.product((0, _EVENT_RATE), (False, True)):
+                    what = f"{'labels' if label else 'statuses'}, {f'{rate} a second' if rate else 'all at once'}"
+                    say(f"watch events: {what}")
+                    costs = [_cost(extender, control, scale.events, rate, label=label) for _ in range(scale.rounds)]
+                    yield Figure(f"CPU per watch event, {what}, us", costs, most=60.0 if aimed else None)
 
 
-def _cost(extender: Connection, control: Connection, number: int, rate: int) -> float:
-    """Microseconds of the extender's CPU per event of a 7 KB pod, from the socket to the algorithm."""
+def _cost(extender: Connection, control: Connection, number: int, rate: int, *, label: bool) -> float:
+    """Microseconds of the extender's CPU per event of a 7 KB pod, from the socket on: as far as where it is seen that
+    a new status changes nothing for scheduling, or, for a new label, as far as the algorithm."""
     before = _usage(extender)
-    control.call("POST", "/bench/burst", msgspec.json.encode([number, rate]))
+    control.call("POST", "/bench/burst", msgspec.json.encode([number, rate, label]))
     while _usage(extender).events < before.events + number:
         time.sleep(0.1)
     time.sleep(_SETTLE)

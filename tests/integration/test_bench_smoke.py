@@ -43,7 +43,7 @@ def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
 ) -> None:
     assert main(["--rim", "--quick", "--json", str(tmp_path / "raw.json")]) == 0
     figures = json.loads((tmp_path / "raw.json").read_bytes())["rim"]
-    assert len(figures) == 14
+    assert len(figures) == 16
     assert all(value > 0 for each in figures for value in each["rounds"])
     assert "binds per second" in capsys.readouterr().out
 

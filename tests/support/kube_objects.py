@@ -6,14 +6,16 @@ from typing import Any
 
 
 def pod(
-    name: str, version: int | str = 1, *, uid: str = "", node: str = "", namespace: str = "default"
+    name: str, version: int | str = 1, *, uid: str = "", node: str = "", namespace: str = "default", label: str = ""
 ) -> dict[str, Any]:
+    """Every version of it has another label, unless one is given: so every version is news to the scheduler."""
     return {
         "metadata": {
             "name": name,
             "namespace": namespace,
             "uid": uid or f"uid-{name}",
             "resourceVersion": str(version),
+            "labels": {"label": label or str(version)},
         },
         "spec": {"nodeName": node} if node else {},
     }

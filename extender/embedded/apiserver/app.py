@@ -26,6 +26,10 @@ from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
 _LOG = logging.getLogger(__name__)
 
 
+#: Seconds before a watch ends by its time-out that it gets its last regular bookmark.
+_LAST_BOOKMARK = 2.0
+
+
 @dataclass(eq=False)
 class App:
     """`cluster` behind HTTP. `bookmark_seconds` is how often a watch that allows bookmarks gets one."""
@@ -161,19 +165,24 @@ class App:
             self._watchers.discard(watcher)
             gone.cancel()
 
+    def _next_bookmark(self, now: float, deadline: float) -> float:
+        """Every so often, and as kube-apiserver does it two seconds before the end."""
+        regular, last = now + self.bookmark_seconds, deadline - _LAST_BOOKMARK
+        return last if now < last < regular else regular
+
     async def _pump(
         self, connection: Connection, watcher: Watcher, faults: WatchFaults, table: TableWriter | None
     ) -> None:
         clock = asyncio.get_running_loop().time
         deadline = clock() + watcher.options.timeout
-        bookmark_at = clock() + self.bookmark_seconds if watcher.options.bookmarks else deadline
+        bookmark_at = self._next_bookmark(clock(), deadline) if watcher.options.bookmarks else deadline
         while not watcher.finished and not faults.ending:
             lines = faults.spoil(await watcher.take(max(0.0, min(deadline, bookmark_at) - clock())))
             if lines:
                 await connection.send_lines(table.lines(lines) if table else lines)
             if watcher.options.bookmarks and clock() >= min(bookmark_at, deadline):
                 watcher.bookmark(self.cluster.store.revision)
-                bookmark_at = clock() + self.bookmark_seconds
+                bookmark_at = self._next_bookmark(clock(), deadline)
             if clock() >= deadline:
                 watcher.close()
         if faults.ending == "stall":

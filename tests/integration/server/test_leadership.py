@@ -241,6 +241,48 @@ def test_a_verb_that_comes_first_after_a_pause_is_refused(pair: Pair) -> None:
     assert not a.ready
 
 
+@pytest.fixture
+def crowded(pair: Pair) -> Pair:
+    """So many pods that they are not listed lightly. They run somewhere else."""
+    for number in range(700):
+        pair.cluster.create(pod(f"other-{number}", nodeName="elsewhere"))
+    return pair
+
+
+def lists(replica: Replica) -> int:
+    return replica.service._pods.stats.lists
+
+
+def test_an_orderly_stop_leaves_word_and_the_next_lists_nothing(crowded: Pair) -> None:
+    a, b = crowded.both()
+    eventually(lambda: "another replica leads" in b.service.runtime.readiness().detail)
+    p = crowded.new_pod()
+    assert a.schedule(p)
+    watches = b.service._pods.stats.watches
+    a.service.stop()
+    eventually(lambda: b.ready, seconds=15)
+    assert b.service.runtime.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
+    assert (lists(b), b.service._pods.stats.watches) == (1, watches)
+
+
+def test_after_a_crash_a_bookmark_says_that_nothing_was_missed(crowded: Pair) -> None:
+    a, b = crowded.both()
+    eventually(lambda: "another replica leads" in b.service.runtime.readiness().detail)
+    p = crowded.new_pod()
+    assert a.schedule(p)
+    a.line.cut()
+    eventually(lambda: b.ready, seconds=15)
+    assert b.service.runtime.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
+    assert lists(b) == 1
+
+
+def test_a_word_about_what_never_was_is_not_waited_for(pair: Pair) -> None:
+    a, b = pair.both()
+    a.service._leadership._last_words = lambda: '{"term":1,"nodes":"99999999","pods":"99999999"}'
+    a.service.stop()
+    eventually(lambda: b.ready, seconds=15)
+
+
 @pytest.mark.slow
 def test_the_default_configuration_takes_over_in_time(cluster: EmbeddedCluster) -> None:
     """At most 15 s after a crash, 2 s after an orderly stop (5 s here: the machine may be busy)."""

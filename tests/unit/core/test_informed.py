@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.core.events import NodeGone, NodeSeen, PodGone, PodSeen, ReadPod, Synced
 from tests.support.heart import Heart, only
@@ -200,3 +201,10 @@ def test_once_the_informer_shows_it_nothing_is_verified_any_more(heart: Heart) -
     heart.read(only(heart.tick(61), ReadPod).token, pod("p", on="a"))
     heart.see(pod("p", on="a"))
     assert not heart.tick(1000)
+
+
+def test_a_node_as_it_was_before_is_late_news(heart: Heart) -> None:
+    now, before = (replace(node("a", cpu=cpu), resource_version=version) for cpu, version in ((8000, "9"), (1000, "8")))
+    heart.see(now, before)
+    assert heart.lifecycle.transitions.cache.node("a") == now
+    assert heart.lifecycle.counts["late_events", "node"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from extender.core.events import (
     BindAnswer,
@@ -18,6 +19,8 @@ from extender.core.events import (
 )
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
+
+VERSIONED = replace(node("a"), resource_version="3"), replace(node("b"), resource_version="2")
 
 
 def elected(term: int = 1, **policy: object) -> Heart:
@@ -209,3 +212,33 @@ def test_a_pod_of_others_has_to_pass_filter_again_in_a_new_term() -> None:
     heart.handle(TermEnded(1))
     heart.handle(TermBegan(2))
     assert error_of(heart.bind(p, "a")) == "NeverProposed"
+
+
+def test_what_the_next_leader_has_to_know_is_the_newest_of_what_was_shown() -> None:
+    heart = elected()
+    heart.see(*VERSIONED)
+    heart.see(pod("old", on="a", version=7), pod("new", on="b", version=12), pod("waits", version=9))
+    heart.handle(TermEnded(1))
+    known = heart.lifecycle.known()
+    assert (known.pods, known.nodes) == ("12", "3")
+
+
+def test_of_a_write_that_the_informer_has_not_shown_nothing_can_be_said() -> None:
+    heart = elected()
+    heart.see(*VERSIONED)
+    p = pod("p", version=5)
+    heart.see(p)
+    heart.filter(p, "a")
+    write = only(heart.bind(p, "a"), WriteBinding)
+    heart.handle(TermEnded(1))
+    assert heart.lifecycle.known() is None
+    heart.finish(write.token, OutcomeKind.DONE)
+    assert heart.lifecycle.known() is None
+    heart.see(pod("p", on="a", version=8))
+    assert heart.lifecycle.known().pods == "8"
+
+
+def test_versions_that_are_no_numbers_say_nothing() -> None:
+    heart = elected()
+    heart.see(*VERSIONED, pod("p", on="a", version="x"))
+    assert heart.lifecycle.known() is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.core.version import older
+from extender.core.version import latest, older
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,10 @@ def test_equal_numbers_are_not_older(version, than):
 def test_what_is_not_a_decimal_number_is_never_older(text):
     assert not older(text, "10")
     assert not older("10", text)
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"), [([], "0"), (["9", "10", "007"], "10"), (["1", "x"], None), (["1", ""], None)]
+)
+def test_the_newest_of_several(versions, newest):
+    assert latest(versions) == newest

@@ -149,6 +149,29 @@ def test_an_exec_plug_in_that_fails_is_an_error_and_not_anonymous(tmp_path: Path
         connect(ClusterSettings(kubeconfig=path))
 
 
+def test_an_exec_plug_in_is_asked_again_after_a_401(
+    server: ScriptedServer, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.kube.connection._RELOAD_PAUSE", 0.0)
+    credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
+    given = tmp_path / "credential.json"
+    given.write_text(credential % "first")
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "cat",
+        "args": [str(given)],
+        "interactiveMode": "Never",
+    }
+    server.on("GET", "/x", reply(200, {}), status(401, "expired"), reply(200, {}))
+    api = connected(ClusterSettings(kubeconfig=kubeconfig(tmp_path / "config", server.url, {"exec": plugin})))
+    assert api.request("GET", "/x").status == 200
+    given.write_text(credential % "second")
+    assert api.request("GET", "/x").status == 401
+    assert api.request("GET", "/x").status == 200
+    told = [request.headers["authorization"] for request in server.requests]
+    assert told == ["Bearer first", "Bearer first", "Bearer second"]
+
+
 def test_a_token_file_that_was_rotated_is_read_again_after_a_401(
     server: ScriptedServer, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

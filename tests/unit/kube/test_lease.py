@@ -80,7 +80,7 @@ def test_one_replica_makes_the_lease_waits_and_leads(server: EmbeddedCluster, re
     eventually(lambda: a.term)
     said = spec(server)
     assert (said["holderIdentity"], said["leaseTransitions"], said["leaseDurationSeconds"]) == ("a", 1, 1)
-    assert [s.term for s in a.told if s.term] == [1]
+    eventually(lambda: [s.term for s in a.told if s.term] == [1])
 
 
 def test_a_second_replica_waits_and_knows_who_leads(replica: Any) -> None:
@@ -101,6 +101,20 @@ def test_a_stop_releases_and_the_next_term_begins_elsewhere(server: EmbeddedClus
     assert a.elector.remaining(1) == 0
     eventually(lambda: b.term == 2)
     assert spec(server)["holderIdentity"] == "b"
+
+
+def test_a_note_reaches_the_next_leader_and_nobody_later(server: EmbeddedCluster, replica: Any) -> None:
+    a = replica("a")
+    eventually(lambda: a.term)
+    a.elector.stop(note="all is well")
+    b = replica("b")
+    eventually(lambda: b.term)
+    assert b.elector.standing.note == "all is well"
+    assert not server.get("leases", "waggle")["metadata"].get("annotations")
+    b.stop()
+    c = replica("c")
+    eventually(lambda: c.term)
+    assert c.elector.standing.note == ""
 
 
 def test_without_a_follower_the_released_lease_is_empty(server: EmbeddedCluster, replica: Any) -> None:

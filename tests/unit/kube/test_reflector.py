@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import random
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from algorithm.model import Pod
 from extender.kube.api import ApiServer
 from extender.kube.backoff import BackoffSettings
 from extender.kube.connection import connect
 from extender.kube.reflector import PODS, Change, ChangeKind, Reflector, Timing
+from extender.kube.transport import Endpoint, Tls
 from extender.settings import ClusterSettings
 from tests.support.api import eventually
 from tests.support.kube_objects import bookmark, event, expired, pod, pod_list
-from tests.support.scripted_server import WAIT, Feed, ScriptedServer, drop, hang, lines, reply, status
+from tests.support.scripted_server import (
+    WAIT,
+    Answer,
+    Feed,
+    Peer,
+    Request,
+    ScriptedServer,
+    drop,
+    hang,
+    lines,
+    reply,
+    status,
+)
 
+CERTS = Path(__file__).parents[2] / "support" / "certs"
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"
 IMPATIENT = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05), list_silence=0.3, watch_silence=0.3)
@@ -68,6 +86,18 @@ def reflecting(
         reflector.stop()
         api.close()
         assert not reflector._thread.is_alive()
+
+
+def together(*events: object) -> Answer:
+    """A watch that sends its events in one go, each in a chunk of its own."""
+
+    def answer(peer: Peer, _request: Request) -> None:
+        peer.start_chunks()
+        rendered = [json.dumps(each).encode() + b"\n" for each in events]
+        peer.send(b"".join(b"%x\r\n%s\r\n" % (len(line), line) for line in rendered))
+        peer.hang()
+
+    return answer
 
 
 def test_a_list_is_told_and_then_synced(server: ScriptedServer) -> None:
@@ -156,6 +186,31 @@ def test_a_half_open_watch_is_noticed_and_resumed(server: ScriptedServer) -> Non
         assert reflector.stats.lists == 1
 
 
+def test_a_certificate_that_expires_while_running_only_delays(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTS / "server.pem", CERTS / "server.key")
+    trusted = tmp_path / "ca.pem"
+    trusted.write_bytes((CERTS / "ca.pem").read_bytes() + (CERTS / "expired.pem").read_bytes())
+    feed, follower = Feed(), Follower()
+    with ScriptedServer(tls=context) as server:
+        server.on("GET", LIST, reply(200, pod_list()))
+        server.on("GET", WATCH, feed)
+        api = ApiServer(Endpoint("127.0.0.1", int(server.url.rsplit(":", 1)[1]), tls=Tls(ca_file=str(trusted))))
+        reflector = Reflector(api, PODS, follower, timing=CALM)
+        reflector.start()
+        feed.wait_opened()
+        context.load_cert_chain(CERTS / "expired.pem", CERTS / "expired.key")
+        feed.drop()
+        eventually(lambda: "certificate has expired" in reflector.last_error)
+        context.load_cert_chain(CERTS / "server.pem", CERTS / "server.key")
+        feed.wait_opened()
+        feed.send(event("ADDED", pod("a", 11)))
+        server.wait_for(lambda: follower.told == ["seen a 11"])
+        assert reflector.stats.lists == 1
+        reflector.stop(WAIT)
+        api.close()
+
+
 def test_a_server_that_accepts_and_never_answers_is_left(server: ScriptedServer) -> None:
     server.on("GET", LIST, hang(), reply(200, pod_list()))
     server.on("GET", WATCH, hang())
@@ -226,6 +281,23 @@ def test_a_page_token_that_expired_starts_the_list_anew(server: ScriptedServer) 
     assert follower.told == ["seen a 11", "seen b 12"]
 
 
+def test_a_list_that_changes_while_it_is_paged_loses_nothing(server: ScriptedServer) -> None:
+    """Pages of different versions, which no API server should give: b moved on and is on both, a is gone since."""
+    follower = Follower()
+    server.on(
+        "GET",
+        LIST,
+        reply(200, pod_list(pod("a"), pod("b"), more="t", version=10)),
+        reply(200, pod_list(pod("b", 14), pod("c", 15), version=15)),
+    )
+    missed = event("DELETED", pod("a", 12)), event("MODIFIED", pod("b", 14)), event("ADDED", pod("c", 15))
+    server.on("GET", WATCH, lines(*missed, event("ADDED", pod("d", 16)), then="hang"))
+    with reflecting(server, follower, page=2):
+        server.wait_for(lambda: "seen d 16" in follower.told)
+    assert server.requests[2].query["resourceVersion"] == "10"
+    assert follower.versions == {"b": "14", "c": "15", "d": "16"}
+
+
 def test_tokens_that_always_expire_end_in_a_list_without_pages(server: ScriptedServer) -> None:
     follower = Follower()
     paged, too_old = reply(200, pod_list(pod("a"), more="t")), status(410, "too old", "Expired")
@@ -262,6 +334,68 @@ def test_an_undecodable_object_costs_only_itself(server: ScriptedServer) -> None
         assert reflector.wait_synced(WAIT)
         assert reflector.stats.decode_errors == 4
     assert follower.told == ["seen a 1", "seen b 1"]
+
+
+def deep(name: str, version: int) -> bytes:
+    """A pod that is nested more deeply than any decoder goes."""
+    meta = json.dumps(pod(name, version)["metadata"])
+    return b'{"metadata":%s,"spec":{"odd":%s}}' % (meta.encode(), b"[" * 50_000 + b"]" * 50_000)
+
+
+def test_an_object_nested_too_deeply_costs_only_itself(server: ScriptedServer) -> None:
+    follower = Follower()
+    listed = json.dumps(pod_list(pod("a"), "DEEP", pod("b"))).encode().replace(b'"DEEP"', deep("bad", 2))
+    shown = b'{"type":"ADDED","object":%s}\n' % deep("worse", 11)
+    server.on("GET", LIST, reply(200, listed))
+    server.on("GET", WATCH, lines(shown, event("ADDED", pod("c", 12)), then="hang"))
+    with capture_logs() as said, reflecting(server, follower) as reflector:
+        server.wait_for(lambda: follower.told == ["seen a 1", "seen b 1", "seen c 12"])
+        stats = reflector.stats
+    assert (stats.decode_errors, stats.broken_lines, stats.lists) == (2, 0, 1)
+    assert "default/bad: " in said[0]["objects"][0]
+    assert said[1]["name"] == "default/worse"
+
+
+def test_a_bad_object_is_spoken_of_once_and_those_of_a_list_in_one_line(server: ScriptedServer) -> None:
+    follower = Follower()
+    bad = [pod(f"bad-{number}") | {"spec": {"priority": "high"}} for number in range(30)]
+    again = [event("MODIFIED", pod("bad-0", 11 + number) | {"spec": {"priority": "high"}}) for number in range(5)]
+    other = [event("MODIFIED", pod("new", 21 + number) | {"spec": {"priority": "high"}}) for number in range(5)]
+    worse = event("MODIFIED", pod("new", 30) | {"spec": {"priority": 2**40}})
+    server.on("GET", LIST, reply(200, pod_list(*bad)))
+    server.on("GET", WATCH, lines(*again, *other, worse, event("ADDED", pod("a", 31)), then="hang"))
+    with capture_logs() as said, reflecting(server, follower) as reflector:
+        server.wait_for(lambda: "seen a 31" in follower.told)
+        assert reflector.stats.decode_errors == 41
+    assert [(line["event"], line.get("count"), line.get("name")) for line in said] == [
+        ("objects in a list cannot be read", 30, None),
+        ("object cannot be read", None, "default/new"),
+        ("object cannot be read", None, "default/new"),
+    ]
+    assert len(said[0]["objects"]) == 10
+
+
+def test_what_changes_nothing_that_scheduling_reads_is_not_told(server: ScriptedServer) -> None:
+    follower = Follower()
+    feed = Feed()
+    server.on("GET", LIST, reply(200, pod_list(pod("a", label="x"))))
+    server.on("GET", WATCH, feed)
+    with reflecting(server, follower) as reflector:
+        feed.wait_opened()
+        feed.send(event("MODIFIED", pod("a", 11, label="x")), event("MODIFIED", pod("a", 12, label="x")))
+        eventually(lambda: reflector.version == "12")
+        feed.send(event("MODIFIED", pod("a", 13, label="y")), event("DELETED", pod("a", 14, label="y")))
+        eventually(lambda: reflector.version == "14")
+    assert follower.told == ["seen a 1", "seen a 13", "gone a 14"]
+
+
+def test_events_that_arrive_together_are_told_together(server: ScriptedServer) -> None:
+    follower = Follower()
+    server.on("GET", LIST, reply(200, pod_list()))
+    server.on("GET", WATCH, together(*(event("ADDED", pod(f"p{number}", 11 + number)) for number in range(40))))
+    with reflecting(server, follower):
+        server.wait_for(lambda: len(follower.told) == 40)
+    assert len(follower.batches) < 10
 
 
 def test_what_was_known_of_an_object_stays_when_it_becomes_undecodable(server: ScriptedServer) -> None:
@@ -459,6 +593,23 @@ def test_a_wanted_list_interrupts_the_watch(server: ScriptedServer) -> None:
         reflector.relist()
         eventually(lambda: reflector.version == "9")
         assert list(follower.mirror) == ["b"]
+
+
+def test_a_bookmark_that_is_asked_for_comes_with_a_short_watch_from_where_it_was(server: ScriptedServer) -> None:
+    server.on("GET", LIST, reply(200, pod_list(pod("a"), version=5)))
+    server.on("GET", WATCH, lines(event("ADDED", pod("b", 7)), then="hang"), lines(bookmark(99)), lines(then="hang"))
+    with reflecting(server, Follower()) as reflector:
+        eventually(lambda: reflector.version == "7")
+        reflector.ask_for_bookmark()
+        eventually(lambda: reflector.version == "99")
+        server.wait_for(lambda: len(server.requests) == 4)
+        watches = [request.query for request in server.requests[1:]]
+    assert [(query["resourceVersion"], int(query["timeoutSeconds"]) < 5) for query in watches] == [
+        ("5", False),
+        ("7", True),
+        ("99", False),
+    ]
+    assert (reflector.stats.lists, reflector.stats.failures) == (1, 0)
 
 
 def test_a_wanted_list_does_not_wait_for_the_back_off(server: ScriptedServer) -> None:

@@ -84,6 +84,35 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     assert list(known.seen(replace(A1, resource_version="b"))) == seen(replace(A1, resource_version="b"))
 
 
+def same_name(known: Thing, thing: Thing) -> bool:
+    return known.name == thing.name
+
+
+def test_what_is_no_news_is_known_and_not_told() -> None:
+    known = Store[Thing](lambda thing: thing.name, same_name)
+    assert list(known.seen(A1)) == seen(A1)
+    assert list(known.seen(A2)) == []
+    assert known.records() == [A2]
+    assert list(known.seen(OTHER)) == gone(A2) + seen(OTHER)
+
+
+def test_a_list_tells_every_version_that_was_not_known() -> None:
+    """Something may have come and gone since the version before, and the receiver may have heard of it elsewhere."""
+    known = Store[Thing](lambda thing: thing.name, same_name)
+    list(known.seen(A1))
+    assert list(known.replace({"a": A2}, version="9", unreadable=())) == seen(A2)
+    assert list(known.replace({"a": A2}, version="10", unreadable=())) == []
+
+
+def test_undo_takes_back_what_was_no_news_too() -> None:
+    known = Store[Thing](lambda thing: thing.name, same_name)
+    list(known.seen(A1))
+    known.settle()
+    list(known.seen(A2))
+    known.undo()
+    assert known.records() == [A1]
+
+
 def test_undo_takes_back_what_was_told_since_settle() -> None:
     known = store()
     b = Thing("b", "u3", "1")

@@ -7,7 +7,7 @@ server, and every request that the committer can make.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from extender.core.events import Evict, NodeSeen, Nudge, PodSeen, ReadPod, Recor
 from extender.core.policy import Policy
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.kube import writes
-from extender.kube.api import ApiServer, Exchange
+from extender.kube.api import ApiServer, Exchange, Request
 from extender.kube.connection import connect
+from extender.kube.correlator import Series
 from extender.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
 from tests.support.api import eventually
@@ -38,6 +39,15 @@ OWN = "default"
 GHOST = Pod(namespace="default", name="ghost", uid="u-2", node_name="ghost")
 
 
+SERIES = Series(
+    RecordEvent("ns", "p", "u", reason(Code.NOTHING_OFFERED)),
+    name="p.1",
+    text="t",
+    first=datetime.now(UTC),
+    last=datetime.now(UTC),
+)
+
+
 class RecordingApi(ApiServer):
     """An API server that keeps what it was asked."""
 
@@ -45,9 +55,9 @@ class RecordingApi(ApiServer):
         super().__init__(connect(ClusterSettings(server=url)).endpoint)
         self._asked = asked
 
-    def exchange(self, method: str, path: str, *, query: Mapping[str, str] | None = None, **more: Any) -> Exchange:
-        self._asked.add(access(method, path, query))
-        return super().exchange(method, path, query=query, **more)
+    def exchange(self, request: Request, **more: Any) -> Exchange:
+        self._asked.add(access(request.method, request.path, request.query))
+        return super().exchange(request, **more)
 
 
 def every_write() -> Iterator[Access]:
@@ -57,9 +67,8 @@ def every_write() -> Iterator[Access]:
         "read": writes.read(ReadPod(1, "ns", "p", "u")),
         "evict": writes.evict(Evict(1, "ns", "p", "u", ("ns", "q"))),
         "nudge": writes.nudge(Nudge("ns", "p", "u"), value="1"),
-        "record": writes.record(
-            RecordEvent("ns", "p", "u", reason(Code.NOTHING_OFFERED)), now=datetime.now(UTC), serial=1, instance="i"
-        ),
+        "new_event": writes.new_event(SERIES, instance="i"),
+        "count_event": writes.count_event(SERIES),
     }
     known = {name for name, maker in inspect.getmembers(writes, inspect.isfunction) if _makes_a_request(maker)}
     assert makers.keys() == known, "a new kind of write: add it here, and its right to manifests/base/rbac.yaml"
@@ -124,6 +133,7 @@ def test_the_list_of_rights() -> None:
         ("get", "", "pods"),
         ("list", "", "nodes"),
         ("list", "", "pods"),
+        ("patch", "", "events"),
         ("patch", "", "pods"),
         ("watch", "", "nodes"),
         ("watch", "", "pods"),

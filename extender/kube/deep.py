@@ -1,0 +1,53 @@
+"""JSON that is nested too deeply for the decoder, taken apart one level at a time: so that it costs only itself.
+
+The decoder gives up the whole document where one object in it is nested some hundred levels deep (and so would this
+process's stack, if it did not). Here nothing recurses. It is slow and does not check all that it passes over: only what
+the decoder has refused for its depth comes here, and every part goes through the decoder again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
+_MEMBER = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*")\s*:(.*)', re.DOTALL)
+
+
+def elements(array: bytes) -> list[msgspec.Raw]:
+    """The elements of an array. Raises msgspec.DecodeError if it is something else."""
+    return [msgspec.Raw(part) for part in _parts(array, b"[")]
+
+
+def members(obj: bytes) -> dict[str, msgspec.Raw]:
+    """The members of an object by name. Raises msgspec.DecodeError if it is something else."""
+    found = {}
+    for part in _parts(obj, b"{"):
+        member = _MEMBER.fullmatch(part)
+        if member is None:
+            raise msgspec.DecodeError(f"expected a member of an object, got {part[:40]!r}")
+        found[msgspec.json.decode(member[1], type=str)] = msgspec.Raw(member[2].strip())
+    return found
+
+
+def _parts(text: bytes, opening: bytes) -> Iterator[bytes]:
+    """What stands between the commas of the outermost brackets."""
+    if not text.lstrip().startswith(opening):
+        raise msgspec.DecodeError(f"expected {opening.decode()}, got {text[:40]!r}")
+    depth = begin = 0
+    for token in _TOKEN.finditer(text):
+        sign = token[0]
+        if sign in (b"{", b"["):
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif sign in (b"}", b"]"):
+            depth -= 1
+        if depth == 0 or (depth == 1 and sign == b","):
+            if text[begin : token.start()].strip():
+                yield text[begin : token.start()]
+            begin = token.end()
+        if depth == 0:
+            return
+    raise msgspec.DecodeError("it does not end")

@@ -1,0 +1,102 @@
+"""What the lines of a watch mean: for the store of what is known, and for how far the reflector is.
+
+A line is decoded in one go where that is possible, which it nearly always is. Whatever cannot be read that way is taken
+apart step by step, so that what can be told of it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from algorithm.model import DecodeError
+from extender.kube import wire
+from extender.kube.objects import Objects, Unreadable
+from extender.kube.progress import Progress
+from extender.kube.reflection import ExpiredError, ReflectorStats, RelistError, Resource
+from extender.kube.store import Change, Store, Tracked
+
+T = TypeVar("T", bound=Tracked)
+
+_SEEN = ("ADDED", "MODIFIED")
+
+
+class EventReader(Generic[T]):
+    """One line in, the changes it means out; `progress` goes along."""
+
+    def __init__(
+        self,
+        resource: Resource[T],
+        objects: Objects[T],
+        store: Store[T],
+        progress: Progress,
+        stats: ReflectorStats,
+    ) -> None:
+        self._resource = resource
+        self._objects = objects
+        self._store = store
+        self._progress = progress
+        self._stats = stats
+
+    def changes(self, line: bytes) -> Iterator[Change[T]]:
+        """Raises RelistError, here or while it is read, if the watch cannot go on."""
+        self._stats.events += 1
+        obj = self._at_once(line)
+        if obj is None:
+            return self._step_by_step(line)
+        self._progress.advance(obj.resource_version)
+        return self._store.seen(obj)
+
+    def _at_once(self, line: bytes) -> T | None:
+        """The object that the line shows; None if it says something else, or cannot be read like that."""
+        if self._resource.decode_event is None:
+            return None
+        try:
+            kind, obj = self._resource.decode_event(line)
+        except DecodeError:
+            return None
+        return obj if kind in _SEEN and obj.uid and obj.resource_version else None
+
+    def _step_by_step(self, line: bytes) -> Iterator[Change[T]]:
+        try:
+            event = wire.decode_event(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._stats.broken_lines += 1
+            raise RelistError(f"watch: broken line: {error}") from error
+        if event.type in _SEEN:
+            yield from self._seen(event.object)
+        elif event.type == "DELETED":
+            yield from self._deleted(event.object)
+        elif event.type == "BOOKMARK":
+            self._stats.bookmarks += 1
+            self._progress.advance(wire.identify(event.object).resource_version)
+        elif event.type == "ERROR":
+            _raise_error(wire.failure(event.object))
+        else:
+            self._stats.unknown_events += 1
+
+    def _seen(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        obj = self._objects.read(raw)
+        if isinstance(obj, Unreadable):
+            self._objects.say_of_event(obj)
+            self._progress.advance(obj.who.resource_version)
+            return
+        yield from self._store.seen(obj)
+        self._progress.advance(obj.resource_version)
+
+    def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        obj = self._objects.read(raw)
+        if isinstance(obj, Unreadable):
+            self._objects.say_of_event(obj)
+            yield from self._store.gone_unread(obj.who.uid)
+            self._progress.advance(obj.who.resource_version)
+            return
+        yield from self._store.gone(obj)
+        self._progress.advance(obj.resource_version)
+
+
+def _raise_error(failure: wire.Failure) -> None:
+    text = f"watch: ERROR event: {failure.code} {failure.message}"
+    raise ExpiredError(text) if failure.code == 410 else RelistError(text)
