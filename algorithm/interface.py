@@ -182,7 +182,7 @@ class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
 
 
 class SchedulerAlgorithm(ABC):
-    """What an author implements: eight methods, and seven more if they are of use."""
+    """What an author implements: eight methods, and eight more if they are of use."""
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -245,6 +245,13 @@ class SchedulerAlgorithm(ABC):
     def inspect(self) -> Mapping[str, Any]:
         """What people want to see of your state, as JSON-ready data. Called under the lock: keep it short."""
         return {}
+
+    def explain(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
+        """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.
+
+        Only for pods that are unallocated now. Called under the lock: keep it short. Changes nothing.
+        """
+        return ()
 
     def page(self, path: str) -> Any:
         """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.

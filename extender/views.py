@@ -51,12 +51,16 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a pod is where it is: the dominant reason, what was said of single nodes, the nodes that come closest."""
+    """Why a pod is where it is: the dominant reason, what was said of single nodes, the nodes that come closest.
+
+    `advice` is what the algorithm says to people about it.
+    """
 
     pod: PodView
     reason: Reason | None = None
     nodes: dict[str, Reason] = field(default_factory=dict)
     nearest: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
 
 

@@ -7,11 +7,12 @@ the pod is passed over and shown as a stranger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from algorithm.hived import bindinfo
+from algorithm.hived.explain import explain
 from algorithm.hived.groups import Allocation, Member
 from algorithm.hived.hive import Hive
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
@@ -167,6 +168,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def inspect(self) -> Mapping[str, Any]:
         return summary(self.hive, self.strangers)
+
+    def explain(self, pod: Pod) -> Sequence[str]:
+        try:
+            return explain(self.hive, _spec(pod))
+        except UserError as error:
+            return (str(error),)
 
     def page(self, path: str) -> Any:
         return self._pages.page(path)

@@ -262,6 +262,16 @@ class Books:
         )
 
     @contextmanager
+    def keeping_order(self) -> Iterator[None]:
+        """What is changed and changed back meanwhile is listed as before: order decides between equals."""
+        lists = [(listed, level) for listed in (self.free, self.bad_free) for level in listed]
+        before = [listed[level].copy() for listed, level in lists]
+        yield
+        for (listed, level), old in zip(lists, before, strict=True):
+            if set(listed[level]) == set(old):
+                listed[level] = old
+
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end."""
         before, self._paused = self._paused, True

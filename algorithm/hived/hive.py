@@ -159,6 +159,14 @@ class Hive:
                 stack.enter_context(books.paused())
             yield
 
+    @contextmanager
+    def keeping_order(self) -> Iterator[None]:
+        """For what is changed only to see what would be."""
+        with ExitStack() as stack:
+            for books in self.books.values():
+                stack.enter_context(books.keeping_order())
+            yield
+
     def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
         """Lazy preemption: the group keeps its devices, but no longer its quota. What its devices were held as."""
         old = group.virtual

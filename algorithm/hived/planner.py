@@ -111,7 +111,7 @@ def _lost(group: Group, offered: Offered) -> bool:
 @contextmanager
 def _cancelled(hive: Hive, group: Group) -> Iterator[None]:
     """The hive as if the group did not preempt."""
-    with hive.changing_hands():
+    with hive.keeping_order(), hive.changing_hands():
         hive.cancel(group)
         try:
             yield
@@ -141,7 +141,7 @@ class _Planner:
     def decide(self) -> Decision:
         self._check()
         refusal = Refusal("insufficient-capacity", CAPACITY.text)
-        for chain in self._chains():
+        for chain in candidate_chains(self.hive, self.spec):
             found = self._in_chain(chain)
             if isinstance(found, Plan):
                 return found
@@ -167,16 +167,6 @@ class _Planner:
             if self.request.guaranteed and not any(chain in tenant.full for chain in chains):
                 text = f"Pod requesting leaf cell type {spec.leaf_type} which VC {spec.tenant} does not have"
                 raise UserError("vc-lacks-leaf-type", text)
-
-    def _chains(self) -> list[str]:
-        spec, hive = self.spec, self.hive
-        if spec.pinned_id:
-            return [hive.layout.pinned[spec.pinned_id].chain]
-        types = [spec.leaf_type] if spec.leaf_type else list(hive.chains_of)
-        chains = [chain for type_ in types for chain in hive.chains_of[type_]]
-        if not self.request.guaranteed:
-            return chains
-        return [chain for chain in chains if chain in hive.layout.tenants[spec.tenant].full]
 
     def _in_chain(self, chain: str) -> Decision:
         leafs_at = {number: level.leafs for number, level in self.hive.layout.chains[chain].levels.items()}
@@ -227,6 +217,17 @@ class _Planner:
         return Plan(group, allocation_of(group, spec.leafs, 0), victims, overtakes, lazily)
 
 
+def candidate_chains(hive: Hive, spec: PodSpec) -> list[str]:
+    """Where a group may be placed, in the order of trying."""
+    if spec.pinned_id:
+        return [hive.layout.pinned[spec.pinned_id].chain]
+    types = [spec.leaf_type] if spec.leaf_type else list(hive.chains_of)
+    chains = [chain for type_ in types for chain in hive.chains_of[type_]]
+    if spec.priority < 0:
+        return chains
+    return [chain for chain in chains if chain in hive.layout.tenants[spec.tenant].full]
+
+
 def _refused(shortage: Shortage, where: str) -> Refusal:
     kinds = {"capacity": "insufficient-capacity", "bad": "needs-bad-node", "unoffered": "needs-non-suggested-node"}
     return Refusal(kinds[shortage.kind], f"{shortage.text} {where}")
@@ -254,7 +255,7 @@ def _without_quota(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[
     if not groups:
         yield
         return
-    with hive.changing_hands():
+    with hive.keeping_order(), hive.changing_hands():
         before = [(group, group.lazily_preempted_by, hive.make_opportunistic(group, preemptor)) for group in groups]
         try:
             yield

@@ -103,6 +103,7 @@ class ExplanationBody(_Body):
     reason: ReasonBody | None = Field(description="The dominant reason")
     nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
     nearest: list[str] = Field(description="The nodes that came nearest to fitting")
+    advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
     story: list[str] = Field(description="What happened to the pod, oldest first")
 
 
@@ -260,5 +261,6 @@ def _explanation(found: Explanation) -> ExplanationBody:
         reason=_reason(found.reason),
         nodes={name: ReasonBody(code=why.code.value, text=why.text) for name, why in sorted(found.nodes.items())},
         nearest=list(found.nearest),
+        advice=list(found.advice),
         story=list(found.story),
     )
