@@ -82,8 +82,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     # -- pods -------------------------------------------------------------------------------------------------
 
-    def add_unallocated_pod(self, pod: Pod) -> None:
-        """Nothing is kept of a pod that waits."""
+    def add_unallocated_pod(self, pod: Pod) -> None:  # noqa: ARG002 - nothing is kept of a pod that waits
+        """Pods come: all machines there are have been announced."""
+        self.hive.start()
 
     def delete_unallocated_pod(self, pod: Pod) -> None:
         self._proposed.pop(pod.uid, None)
@@ -91,6 +92,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         self._proposed.pop(pod.uid, None)
+        self.hive.start()
         if pod.annotation(SPEC) is None:
             return
         try:
