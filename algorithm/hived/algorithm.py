@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.hived import bindinfo
-from algorithm.hived.groups import Allocation, Member
+from algorithm.hived.copies import independent_copy
+from algorithm.hived.groups import Allocation, Member, Place
 from algorithm.hived.hive import Hive
+from algorithm.hived.layout import Level
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
 from algorithm.hived.settings import HivedSettings
@@ -43,6 +45,10 @@ _CODES = {
     "mapping-needs-bad-or-non-suggested-node": Code.CELLS_NOT_OFFERED,
     "being-preempted": Code.CELLS_EXHAUSTED,
 }
+
+
+#: What a fork has in common with its original.
+_UNCHANGING = (HivedSettings, Level, Place, Allocation, Member, SuggestedNodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def inspect(self) -> Mapping[str, Any]:
         return summary(self.hive, self.strangers)
+
+    def fork(self) -> HivedAlgorithm:
+        return independent_copy(self, shared=_UNCHANGING)
 
     def page(self, path: str) -> Any:
         return self._pages.page(path)
