@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.hived import bindinfo
+from algorithm.hived.copies import independent_copy
 from algorithm.hived.explain import explain
-from algorithm.hived.groups import Allocation, Member
+from algorithm.hived.groups import Allocation, Member, Place
 from algorithm.hived.hive import Hive
+from algorithm.hived.layout import Level
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
 from algorithm.hived.settings import HivedSettings
@@ -44,6 +46,10 @@ _CODES = {
     "mapping-needs-bad-or-non-suggested-node": Code.CELLS_NOT_OFFERED,
     "being-preempted": Code.CELLS_EXHAUSTED,
 }
+
+
+#: What a fork has in common with its original.
+_UNCHANGING = (HivedSettings, Level, Place, Allocation, Member, SuggestedNodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     # -- pods -------------------------------------------------------------------------------------------------
 
-    def add_unallocated_pod(self, pod: Pod) -> None:
-        """Nothing is kept of a pod that waits."""
+    def add_unallocated_pod(self, pod: Pod) -> None:  # noqa: ARG002 - nothing is kept of a pod that waits
+        """Pods come: all machines there are have been announced."""
+        self.hive.start()
 
     def delete_unallocated_pod(self, pod: Pod) -> None:
         self._proposed.pop(pod.uid, None)
@@ -92,6 +99,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         self._proposed.pop(pod.uid, None)
+        self.hive.start()
         if pod.annotation(SPEC) is None:
             return
         try:
@@ -174,6 +182,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return explain(self.hive, _spec(pod))
         except UserError as error:
             return (str(error),)
+
+    def fork(self) -> HivedAlgorithm:
+        return independent_copy(self, shared=_UNCHANGING)
 
     def page(self, path: str) -> Any:
         return self._pages.page(path)

@@ -283,10 +283,21 @@ class Books:
             self.settle()
 
     def settle(self) -> None:
-        """Pardons what can be, and dooms what has to be, at every level."""
-        for level in self.owed:
-            self._absolve(level)
-            self._doom(level)
+        """Pardons what can be, and dooms what has to be, at every level.
+
+        Top down: how much healthy hardware is free at a level depends on what is doomed above it. Again if anything
+        was done: what was pardoned below may have become a whole larger cell.
+        """
+        for _ in self.owed:
+            before = self._number_doomed()
+            for level in reversed(self.owed):
+                self._absolve(level)
+                self._doom(level)
+            if self._number_doomed() == before:
+                return
+
+    def _number_doomed(self) -> list[int]:
+        return [len(cells) for levels in self.doomed.values() for cells in levels.values()]
 
 
 def _in_use(cell: PhysicalCell) -> bool:

@@ -44,6 +44,7 @@ class Hive:
         self.chains_of = chains_of or layout.chains_of
         self.books = {name: Books(chain, layout.tenants.values()) for name, chain in layout.chains.items()}
         self.groups: dict[str, Group] = {}
+        self.started = False
         self.nodes: dict[tuple[str, str], NodeList] = {}
         self.pinned_nodes: dict[tuple[str, str], NodeList] = {}
         self.open_nodes: dict[str, NodeList] = {}
@@ -76,11 +77,26 @@ class Hive:
 
     def set_health(self, machine: str, *, healthy: bool) -> None:
         """A machine turned healthy or bad. One that is not configured has no devices and changes nothing."""
-        for leaf in self.layout.machines.get(machine, ()):
+        leafs = self.layout.machines.get(machine, ())
+        for leaf in leafs:
             if healthy:
                 self._turn_healthy(leaf)
             else:
                 self._turn_bad(leaf)
+        if self.started:
+            for chain in dict.fromkeys(leaf.chain for leaf in leafs):
+                self.books[chain].settle()
+
+    def start(self) -> None:
+        """The machines that exist have been announced, pods come now; calls after the first mean nothing.
+
+        Until then each announcement frees what it frees by itself, in the original's order, and recorded decisions
+        depend on it. From now on nobody is ever doomed without need.
+        """
+        if not self.started:
+            self.started = True
+            for books in self.books.values():
+                books.settle()
 
     def _turn_bad(self, cell: PhysicalCell) -> None:
         if not cell.healthy:
@@ -146,7 +162,12 @@ class Hive:
         if device.healthy:
             unbind_upwards(device)
         books = self.books[device.chain]
-        if not root.pinned and virtual.root.priority < 0 and not books.is_doomed(root, virtual.tenant):
+        if root.pinned or virtual.root.priority >= 0:
+            return
+        if books.is_doomed(root, virtual.tenant):
+            # It was in use, so it could not be pardoned until now.
+            books.settle()
+        else:
             books.release(root, virtual.tenant)
 
     # -- groups -----------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class Adapter:
     # -- pods -------------------------------------------------------------------------------------------------
 
     def schedule(self, pod: dict[str, Any], suggested: list[str], phase: str) -> dict[str, Any]:
+        self.hive.start()
         try:
             spec = _spec(pod)
             decision = decide(self.hive, spec, frozenset(suggested), preempting=phase == "Preempting")
@@ -59,6 +60,7 @@ class Adapter:
                 self.hive.preempt(plan.group, uid)
 
     def add_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
+        self.hive.start()
         self.hive.add_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod), bind["bind_info"])
 
     def delete_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:

@@ -26,6 +26,8 @@ def audit(hive: Hive) -> None:
     _audit_groups(hive)
     for books in hive.books.values():
         _audit_books(books, hive)
+        if hive.started:
+            _audit_doom(books)
 
 
 def virtual_cells(tenant: Tenant) -> Iterator[VirtualCell]:
@@ -154,3 +156,23 @@ def _is_taken_at_or_above(cell: PhysicalCell | None) -> bool:
             return True
         cell = cell.parent
     return False
+
+
+def _audit_doom(books: Books) -> None:
+    """Nobody is doomed who need not be, and everybody who must be, as far as there is bad hardware to show."""
+    for level in books.chain.full:
+        healthy = books.healthy_free(level)
+        for tenant, owed in books.owed_to.items():
+            idle = [cell for cell in books.doomed[tenant][level] if cell.virtual and cell.virtual.priority < 0]
+            assert not (idle and owed[level] < healthy), f"{idle} of {tenant} need not be doomed"
+            spare = [cell for cell in books.bad_free[level] if _can_be_spared(books, cell)]
+            assert not (spare and owed[level] > healthy), f"{tenant} must be doomed at level {level}: {spare}"
+
+
+def _can_be_spared(books: Books, cell: PhysicalCell) -> bool:
+    above = cell.parent
+    while above is not None and not above.split:
+        if books.total_left[above.level] <= books.owed[above.level]:
+            return False
+        above = above.parent
+    return True
