@@ -97,6 +97,18 @@ class NodeList:
             return {}
         return {cell: None for cell in self._key_of if not _is_offered(cell, offered)}
 
+    def is_too_small(self, pods: int, devices: int) -> bool:
+        """Whether so many pods with so many devices each could not even be placed if nothing else ran.
+
+        Says so only if no machine is bad or unoffered: those give another reason. Counts as arranged the last time.
+        """
+        if not self.uniform or not self._key_of:
+            return not self._key_of
+        if any(self._buckets[key] for key in self._keys if key[0] or key[1]):
+            return False
+        each = next(iter(self._key_of)).leafs
+        return len(self._key_of) * (each // devices) < pods
+
     # -- reading ----------------------------------------------------------------------------------------------
 
     def candidates(self, priority: int, least: int) -> Iterator[tuple[Cell, int, bool, bool]]:

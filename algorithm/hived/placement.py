@@ -60,6 +60,8 @@ def place(nodes: NodeList, leafs_at: dict[int, int], request: Request) -> Placem
 def _first_fit(nodes: NodeList, needs: list[int], priority: int, request: Request) -> list[Cell] | Shortage:
     """A machine for each pod."""
     nodes.arrange(request.offered)
+    if nodes.is_too_small(len(needs), needs[0]):
+        return CAPACITY
     found: list[Cell] = []
     for node, free, healthy, offered in nodes.candidates(priority, needs[0]):
         while free >= needs[len(found)]:
