@@ -283,13 +283,22 @@ class Exchange:
 
 
 class ApiServer:
-    """The API server at `endpoint`. `timeout`: seconds that it may be silent, unless a call says otherwise."""
+    """The API server at `endpoint`. `timeout`: seconds that it may be silent, unless a call says otherwise.
+
+    `agent` is the User-Agent: who we are in its audit log.
+    """
 
     def __init__(
-        self, endpoint: Endpoint, *, timeout: float = 10.0, clock: Callable[[], float] = time.monotonic
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = 10.0,
+        agent: str = "waggle",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.endpoint = endpoint
         self.timeout = timeout
+        self._agent = agent
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []
@@ -344,7 +353,7 @@ class ApiServer:
 
     def headers(self) -> dict[str, str]:
         """The headers that every request carries. Raises Unreachable if the credentials cannot be got."""
-        headers = {"Accept": "application/json", "User-Agent": "waggle"}
+        headers = {"Accept": "application/json", "User-Agent": self._agent}
         try:
             authorization = self.endpoint.authorization()
         except Exception as error:

@@ -38,14 +38,17 @@ class ConnectionSettingsError(ValueError):
     """The API server cannot be reached as configured; the message names the setting."""
 
 
-def connect(settings: ClusterSettings) -> ApiServer:
-    """The API server that `settings` name; nothing is sent yet. Raises ConnectionSettingsError."""
+def connect(settings: ClusterSettings, *, agent: str = "waggle") -> ApiServer:
+    """The API server that `settings` name, for a client of this name; nothing is sent yet.
+
+    Raises ConnectionSettingsError.
+    """
     if settings.server and settings.kubeconfig is None and settings.context is None:
         url = _url(settings.server, "cluster.server")
         endpoint = _endpoint(url, tls=Tls() if url.scheme == "https" else None)
     else:
         endpoint = _configured(settings)
-    return ApiServer(endpoint, timeout=settings.request_timeout_seconds)
+    return ApiServer(endpoint, timeout=settings.request_timeout_seconds, agent=agent)
 
 
 def _url(text: str, setting: str) -> SplitResult:

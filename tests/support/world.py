@@ -82,7 +82,7 @@ class World:
         """A kube-scheduler that calls Waggle, or whoever serves at `url`."""
         if self.waggle is not None:
             url = self.waggle.url
-        api = connect(ClusterSettings(server=self.cluster.url))
+        api = connect(ClusterSettings(server=self.cluster.url), agent="kube-scheduler")
         self.scheduler = KubeSchedulerStandIn(api, scheduler_config(url, **extender))
         self.scheduler.start()
         assert self.scheduler.wait_synced(30)

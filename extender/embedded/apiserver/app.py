@@ -15,7 +15,7 @@ from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.connection import Connection, Message, Receive, Send
 from extender.embedded.apiserver.discovery import discover
 from extender.embedded.apiserver.errors import ApiError
-from extender.embedded.apiserver.faults import Faults, Plan, WatchFaults
+from extender.embedded.apiserver.faults import GARBAGE, Faults, Plan, WatchFaults
 from extender.embedded.apiserver.objects import encode
 from extender.embedded.apiserver.openapi import openapi
 from extender.embedded.apiserver.requests import Answer, Request, answer
@@ -47,6 +47,11 @@ class App:
         for watcher in tuple(self._watchers):
             if self.cluster.store.collection(watcher.options.resource).resource is change.resource:
                 watcher.live(change)
+
+    def end_watches(self) -> None:
+        """Properly, once what is pending was sent, as when an API server is rolled over: clients open new ones."""
+        for watcher in tuple(self._watchers):
+            watcher.close()
 
     def close(self) -> None:
         """End all watches and delays, so that the server can stop."""
@@ -86,7 +91,7 @@ class App:
         await self._serve_resource(connection, request)
 
     async def _serve_resource(self, connection: Connection, request: Request) -> None:
-        plan = self.faults.plan(request.methods(self.cluster.table), request.full_path)
+        plan = self.faults.plan(request.methods(self.cluster.table), request.full_path, request.agent)
         if plan.delay:
             await self._sleep(plan.delay)
         if plan.has("drop-before"):
@@ -100,6 +105,12 @@ class App:
         result, table = self._answer(request, plan), self._table(request)
         if plan.has("drop-after"):
             await connection.abort()
+        elif plan.has("silence"):
+            await self._say_nothing(connection)
+        elif plan.has("garbage"):
+            await connection.reply(Answer(GARBAGE, media_type=b"text/html"))
+        elif plan.has("cut") and isinstance(result, Answer):
+            await connection.reply_in_part(result)
         elif isinstance(result, WatchOptions):
             await self._watch(connection, result, plan, table)
         elif table is not None and result.status == 200:
@@ -121,7 +132,7 @@ class App:
         if target is None:
             raise errors.unknown_resource()
         try:
-            return answer(self.cluster, target, request, behind=plan.behind)
+            return answer(self.cluster, target, request, behind=plan.behind, page=plan.page)
         except ApiError as error:
             # Not raised further: the write may be the one whose answer a fault drops.
             return Answer(encode(error.body), error.code)
@@ -131,6 +142,15 @@ class App:
             await asyncio.wait_for(self._closing.wait(), seconds)
         except TimeoutError:
             return
+
+    async def _say_nothing(self, connection: Connection) -> None:
+        """Until the client gives up, or the server stops."""
+        gone = asyncio.create_task(connection.when_gone(lambda: None))
+        closing = asyncio.create_task(self._closing.wait())
+        await asyncio.wait({gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+        closing.cancel()
+        gone.cancel()
+        await connection.abort()
 
     def _debug(self, request: Request) -> Answer:
         if request.path == "/debug/faults":

@@ -47,16 +47,27 @@ class Connection:
             media_type=headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower(),
             body=b"".join(parts),
             accept=headers.get(b"accept", b"").decode("latin-1"),
+            agent=headers.get(b"user-agent", b"").decode("latin-1"),
         )
 
     async def reply(self, answer: Answer) -> None:
+        await self._start(answer)
+        await self._send({"type": "http.response.body", "body": answer.body})
+
+    async def reply_in_part(self, answer: Answer) -> None:
+        """Promise the whole answer, send half of it, and cut the connection."""
+        await self._start(answer)
+        half = answer.body[: len(answer.body) // 2]
+        await self._send({"type": "http.response.body", "body": half, "more_body": True})
+        await self.abort()
+
+    async def _start(self, answer: Answer) -> None:
         headers = [
             (b"content-type", answer.media_type),
             (b"content-length", str(len(answer.body)).encode()),
             *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
         ]
         await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": answer.body})
 
     async def start_stream(self) -> None:
         headers = [(b"content-type", b"application/json")]

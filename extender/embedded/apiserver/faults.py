@@ -1,20 +1,26 @@
 """Deterministic fault injection: rules that say which requests go wrong, and how. For tests and rehearsals.
 
-A rule matches by method and path, lets its first `skip` matches pass, and then fires `times` times. Rules are tried in
-order and several may fire on one request. Requests are counted in the order in which the server receives them, so the
-same requests with the same rules fail in the same way.
+A rule matches by method, path and client, lets its first `skip` matches pass, and then fires `times` times. Rules are
+tried in order and several may fire on one request. Requests are counted in the order in which the server receives them,
+so the same requests with the same rules fail in the same way.
 
     status            answer `status` (with `headers`, `message`); nothing is done
-    delay             wait `seconds` first
+    delay             wait `seconds` first; it is done then, also if the client has hung up
     drop-before       close the connection without an answer; nothing is done
     drop-after        do it, then close the connection without an answer
+    silence           do it, then never answer, and keep the connection open
+    cut               do it, then close the connection in the midst of the answer
+    garbage           do it, then answer 200 with something that is not JSON, as a proxy's error page
     stale             get and list answer from `behind` revisions ago, as a lagging replica
+    page              a list gives at most `after` objects at once, and a token for the rest
     watch-close       end the watch properly after `after` events
     watch-drop        cut the watch's connection after `after` events
     watch-stall       send nothing more after `after` events, and keep the connection open (half-open)
     watch-expire      after `after` events send 410 Expired and end the watch
     watch-duplicate   send event number `after` twice
     watch-swallow     never send event number `after`
+    watch-late        send event number `after` only after the one that follows it
+    watch-garbage     send half a line instead of event number `after`
 
 Events are counted from 1 in each watch; bookmarks do not count.
 """
@@ -32,8 +38,21 @@ import msgspec
 from extender.embedded.apiserver.errors import ApiError, bad_request, expired
 from extender.embedded.apiserver.watch import error_line
 
-WatchAction = Literal["watch-close", "watch-drop", "watch-stall", "watch-expire", "watch-duplicate", "watch-swallow"]
-Action = Literal["status", "delay", "drop-before", "drop-after", "stale", WatchAction]
+WatchAction = Literal[
+    "watch-close",
+    "watch-drop",
+    "watch-stall",
+    "watch-expire",
+    "watch-duplicate",
+    "watch-swallow",
+    "watch-late",
+    "watch-garbage",
+]
+Action = Literal[
+    "status", "delay", "drop-before", "drop-after", "silence", "cut", "garbage", "stale", "page", WatchAction
+]
+#: What `garbage` answers.
+GARBAGE = b"<html><body>Bad gateway</body></html>"
 _BOOKMARK = b'{"type":"BOOKMARK"'
 _ENDINGS: dict[str, str] = {
     "watch-close": "close",
@@ -52,6 +71,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     method: str = ""
     #: Regular expression, searched in the path with its query.
     path: str = ""
+    #: Regular expression, searched in the client's User-Agent.
+    agent: str = ""
     skip: int = 0
     #: None: for ever.
     times: int | None = 1
@@ -69,9 +90,11 @@ class _Rule:
     seen: int = 0
     fired: int = 0
 
-    def fires(self, methods: Sequence[str], path: str) -> bool:
+    def fires(self, methods: Sequence[str], path: str, agent: str) -> bool:
         fault = self.fault
-        if (fault.method and fault.method not in methods) or not re.search(fault.path, path):
+        if fault.method and fault.method not in methods:
+            return False
+        if not (re.search(fault.path, path) and re.search(fault.agent, agent)):
             return False
         self.seen += 1
         if self.seen <= fault.skip or (fault.times is not None and self.fired >= fault.times):
@@ -93,6 +116,11 @@ class Plan:
     @property
     def behind(self) -> int:
         return max((fault.behind for fault in self.faults if fault.action == "stale"), default=0)
+
+    @property
+    def page(self) -> int:
+        """Most objects on one page of a list; 0: as many as the client asked for."""
+        return min((fault.after for fault in self.faults if fault.action == "page"), default=0)
 
     def has(self, action: Action) -> bool:
         return any(fault.action == action for fault in self.faults)
@@ -116,6 +144,7 @@ class WatchFaults:
     faults: list[Fault]
     ending: str = ""
     _events: int = 0
+    _late: bytes = b""
 
     def __post_init__(self) -> None:
         self._check_ending()
@@ -142,10 +171,15 @@ class WatchFaults:
             return
         self._events += 1
         actions = {fault.action for fault in self.faults if fault.after == self._events}
-        if "watch-swallow" not in actions:
-            sent.append(line)
-        if "watch-duplicate" in actions:
-            sent.append(line)
+        if "watch-garbage" in actions:
+            line = line[: len(line) // 2] + b"\n"
+        if "watch-late" in actions:
+            self._late = line
+        elif "watch-swallow" not in actions:
+            sent += [line, line] if "watch-duplicate" in actions else [line]
+            if self._late:
+                sent.append(self._late)
+                self._late = b""
         self._check_ending()
 
     def _check_ending(self) -> None:
@@ -180,12 +214,12 @@ class Faults:
         with self._lock:
             return sum(rule.fired for rule in self._rules if fault is None or rule.fault is fault)
 
-    def plan(self, methods: Sequence[str], path: str) -> Plan:
+    def plan(self, methods: Sequence[str], path: str, agent: str = "") -> Plan:
         """What goes wrong with the request that is known under all of `methods` (GET and WATCH, say)."""
         if not self._rules:
             return Plan()
         with self._lock:
-            return Plan(tuple(rule.fault for rule in self._rules if rule.fires(methods, path)))
+            return Plan(tuple(rule.fault for rule in self._rules if rule.fires(methods, path, agent)))
 
     def load(self, body: bytes) -> None:
         """Replace all rules by a JSON list of them. Raises 400 naming the field at fault; then nothing is changed."""
@@ -193,6 +227,7 @@ class Faults:
             faults = msgspec.json.decode(body, type=list[Fault])
             for fault in faults:
                 re.compile(fault.path)
+                re.compile(fault.agent)
         except (msgspec.DecodeError, UnicodeDecodeError, re.error) as error:
             raise bad_request(f"faults: {error}") from None
         self.clear()

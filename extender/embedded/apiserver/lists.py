@@ -48,13 +48,14 @@ class _Token(msgspec.Struct, array_like=True):
         return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
-def list_page(store: Store, target: Target, query: Mapping[str, str], *, behind: int = 0) -> bytes:
-    """The encoded list object. `behind` answers from that many revisions ago, as a lagging replica would.
+def list_page(store: Store, target: Target, query: Mapping[str, str], *, behind: int = 0, most: int = 0) -> bytes:
+    """The encoded list object. `behind` answers from that many revisions ago, as a lagging replica would; `most` is a
+    limit of ours beside the client's (0: none), which a server may have.
 
     Raises 400 for malformed parameters, 410 Expired, 504 for a revision in the future.
     """
     collection, selector = store.collection(target.resource), selector_of(target, query)
-    limit = number(query, "limit")
+    limit = min(filter(None, (number(query, "limit"), most)), default=0)
     token = _read_token(query["continue"]) if query.get("continue") else None
     revision = _revision(store, collection, query, token, behind)
     chosen = _select(collection.at(revision), selector, token)

@@ -39,6 +39,7 @@ class Request:
     media_type: str
     body: bytes
     accept: str = ""
+    agent: str = ""
 
     @property
     def watches(self) -> bool:
@@ -66,8 +67,11 @@ class Answer:
     media_type: bytes = b"application/json"
 
 
-def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 0) -> Answer | WatchOptions:
-    """Carry out a request; a watch is only described. `behind` makes reads that many revisions stale.
+def answer(
+    cluster: Cluster, target: Target, request: Request, *, behind: int = 0, page: int = 0
+) -> Answer | WatchOptions:
+    """Carry out a request; a watch is only described. `behind` makes reads that many revisions stale, `page` is the
+    most that a list gives at once (0: whatever was asked for).
 
     Raises ApiError.
     """
@@ -80,7 +84,7 @@ def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 
     if target.subresource == "scale":
         return _scale(cluster, target, request)
     if not target.name:
-        return _on_collection(cluster, target, request, behind)
+        return _on_collection(cluster, target, request, behind, page)
     if target.resource.namespaced and not target.namespace:
         raise errors.unknown_resource()
     if request.method == "GET":
@@ -94,11 +98,11 @@ def answer(cluster: Cluster, target: Target, request: Request, *, behind: int = 
     raise errors.method_not_allowed()
 
 
-def _on_collection(cluster: Cluster, target: Target, request: Request, behind: int) -> Answer | WatchOptions:
+def _on_collection(cluster: Cluster, target: Target, request: Request, behind: int, page: int) -> Answer | WatchOptions:
     if request.method == "GET" and request.watches:
         return _watch_options(cluster, target, request)
     if request.method == "GET":
-        return Answer(list_page(cluster.store, target, request.query, behind=behind))
+        return Answer(list_page(cluster.store, target, request.query, behind=behind, most=page))
     if request.method == "POST":
         if target.resource.namespaced and not target.namespace:
             raise errors.method_not_allowed()

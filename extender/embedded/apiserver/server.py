@@ -234,6 +234,10 @@ class EmbeddedCluster:
 
         self._run(work)
 
+    def end_watches(self) -> None:
+        """End all open watches properly, as when an API server is rolled over."""
+        self._run(lambda _cluster: self._runtime.app.end_watches())
+
     def _run(self, work: Callable[[Cluster], T]) -> T:
         """Do `work` on the server's event loop, where nothing else happens meanwhile."""
         result: Future[T] = Future()

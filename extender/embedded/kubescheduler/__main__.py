@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         config = _read(given.config, given.seed)
-        api = connect(ClusterSettings(server=given.server))
+        api = connect(ClusterSettings(server=given.server), agent="kube-scheduler")
     except (ConfigError, ConnectionSettingsError) as error:
         print(error, file=sys.stderr)
         return 1

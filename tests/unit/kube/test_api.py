@@ -20,6 +20,7 @@ def test_a_request_carries_method_path_query_and_body(server: ScriptedServer, ap
     assert (request.query, request.body) == ({"a": "1", "b": "x y"}, b"{}")
     assert request.headers["content-type"] == "application/what"
     assert request.headers["accept"] == "application/json"
+    assert request.headers["user-agent"] == "waggle"
     assert "authorization" not in request.headers
 
 

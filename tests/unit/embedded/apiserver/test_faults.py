@@ -63,6 +63,41 @@ def test_a_delay_outlasts_an_impatient_client_and_the_write_happens(api: Api, fa
     assert faulty.faults.fired(fault) == 1
 
 
+def test_an_answer_may_never_come_though_it_was_done(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("silence", method="POST")
+    with pytest.raises(httpx.ReadTimeout):
+        api.http.post(api.path("pods"), json=pod("a", api.namespace), timeout=0.1)
+    assert api.names("pods") == ["a"]
+
+
+def test_an_answer_may_end_in_its_midst(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("cut", method="POST")
+    with pytest.raises(httpx.TransportError):
+        api.post("pods", pod("a", api.namespace))
+    assert api.names("pods") == ["a"]
+
+
+def test_an_answer_may_be_no_json(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("garbage", method="LIST")
+    answer = api.get("pods")
+    assert (answer.status_code, answer.text[:6]) == (200, "<html>")
+
+
+def test_pages_may_be_shorter_than_asked_for(api: Api, faulty: EmbeddedCluster) -> None:
+    for name in "abc":
+        api.create_pod(name)
+    faulty.faults.inject("page", after=2, times=None)
+    first = api.get("pods", limit=500).json()
+    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
+    assert api.names("pods", **{"continue": first["metadata"]["continue"]}) == ["c"]
+
+
+def test_a_rule_may_hold_for_one_client_only(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("status", agent="^waggle$", times=None)
+    mine = [api.http.get(api.path("pods"), headers={"User-Agent": who}).status_code for who in ("waggle", "kubectl")]
+    assert mine == [500, 200]
+
+
 def test_reads_may_lag_behind(api: Api, faulty: EmbeddedCluster) -> None:
     old = api.create_pod("a")
     api.patch("pods/a", {"metadata": {"labels": {"x": "1"}}})
@@ -108,6 +143,25 @@ def test_a_watch_may_lose_an_event(api: Api, faulty: EmbeddedCluster) -> None:
     assert received(api, faulty, "watch-swallow", 2, timeoutSeconds=1) == [ADDED[0], ADDED[2]]
 
 
+def test_a_watch_may_change_the_order(api: Api, faulty: EmbeddedCluster) -> None:
+    assert received(api, faulty, "watch-late", 1, timeoutSeconds=1) == [ADDED[1], ADDED[0], ADDED[2]]
+
+
+def test_a_watch_may_send_half_a_line(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("watch-garbage", method="WATCH", after=1)
+    api.create_pod("a")
+    with api.watch("pods", timeoutSeconds=1) as events, pytest.raises(ValueError, match="Unterminated|Expecting"):
+        list(events)
+
+
+def test_all_watches_may_end_at_once(api: Api, faulty: EmbeddedCluster) -> None:
+    api.create_pod("a")
+    with api.watch("pods") as events:
+        first = next(events)
+        faulty.end_watches()
+        assert [brief(event) for event in (first, *events)] == [("ADDED", "a")]
+
+
 def test_a_watchs_connection_may_be_cut(api: Api, faulty: EmbeddedCluster) -> None:
     api.create_pod("a")
     faulty.faults.inject("watch-drop", method="WATCH", after=2)
@@ -145,6 +199,7 @@ def test_rules_are_set_read_and_removed_over_http(api: Api, faulty: EmbeddedClus
         ([{"action": "explode"}], "action"),
         ([{"action": "delay", "second": 1}], "second"),
         ([{"action": "delay", "path": "("}], "unterminated"),
+        ([{"action": "delay", "agent": "("}], "unterminated"),
         ({}, "array"),
     ],
 )
