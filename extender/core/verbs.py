@@ -294,7 +294,7 @@ class Verbs:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return []
+            return self._evict_victims(entry)
         self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
         return self.waking.room_freed(now, by=entry)
 
@@ -319,11 +319,21 @@ class Verbs:
 
     def _evict(self, entry: Entry, result: Preempt, now: float) -> list[Instruction]:
         """Filter found victims. kube-scheduler will call preempt for them, unless the operator lets us evict."""
-        if not self.policy.evict_directly or not entry.pod.may_preempt or not entry.informed:
-            return []  # what only a caller has spoken of may not exist, and must not cost anybody his pod
+        if not self._may_evict(entry):
+            return []
         victims = self._checked_victims(entry.pod, result.victims)
         self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
-        found = [pod for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
+        return self._evict_victims(entry)
+
+    def _may_evict(self, entry: Entry) -> bool:
+        """What only a caller has spoken of may not exist, and must not cost anybody his pod."""
+        return self.policy.evict_directly and entry.pod.may_preempt and entry.informed
+
+    def _evict_victims(self, entry: Entry) -> list[Instruction]:
+        """Each once; one whose eviction failed is tried again, also if the algorithm only waits for it to go."""
+        if not self._may_evict(entry):
+            return []
+        found = [pod for victim in entry.victims if (pod := self.t.cache.pod(victim.uid)) is not None]
         new = [pod for pod in found if pod.uid not in entry.evicting]
         entry.evicting = {pod.uid: pod.key for pod in found}
         self.counts["victims", "evicted"] += len(new)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.reasons import Code
+from algorithm.interface import Wait
+from algorithm.reasons import Code, reason
 from extender.core.events import (
     Evict,
     EvictFinished,
@@ -258,6 +259,16 @@ class TestEvictions:
         heart, p = self.heart(), pod("high", cpu=4000, priority=9)
         heart.see(p)
         evict = only(heart.filter_all(p, "a"), Evict)
+        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.THROTTLED, "a budget"), evict.uid))
+        assert only(heart.filter_all(p, "a"), Evict).uid == "uid-low"
+
+    def test_one_that_failed_is_tried_again_also_if_the_algorithm_only_waits(self) -> None:
+        heart, p = self.heart(), pod("high", cpu=4000, priority=9)
+        heart.see(p)
+        evict = only(heart.filter_all(p, "a"), Evict)
+        waits = Wait(reason(Code.WAITING_FOR_VICTIMS, victims="default/low"))
+        heart.algorithm.schedule = lambda *_: waits
+        assert [type(item) for item in heart.filter_all(p, "a")] == [FilterAnswer], "it is under way"
         heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.THROTTLED, "a budget"), evict.uid))
         assert only(heart.filter_all(p, "a"), Evict).uid == "uid-low"
 
