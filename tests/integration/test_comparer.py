@@ -189,3 +189,9 @@ def test_an_api_server_that_cannot_be_read_is_said(bench: Bench) -> None:
     bench.cluster.faults.inject("status", method="GET", path="/api/v1/pods", status=500, times=None)
     with pytest.raises(CompareError, match="500"):
         bench.comparer.run()
+
+
+def test_an_answer_that_is_no_list_is_said(bench: Bench) -> None:
+    bench.cluster.faults.inject("garbage", method="GET", path="/api/v1/nodes", times=None)
+    with pytest.raises(CompareError, match="not a list"):
+        bench.comparer.run()
