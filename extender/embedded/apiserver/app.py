@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass, field, replace
 
 from extender.embedded.apiserver import errors
@@ -37,7 +38,8 @@ class App:
     cluster: Cluster
     faults: Faults = field(default_factory=Faults)
     bookmark_seconds: float = 10.0
-    _watchers: set[Watcher] = field(default_factory=set)
+    #: Every open watch, and the User-Agent of its client.
+    _watchers: dict[Watcher, str] = field(default_factory=dict)
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -48,10 +50,14 @@ class App:
             if self.cluster.store.collection(watcher.options.resource).resource is change.resource:
                 watcher.live(change)
 
-    def end_watches(self) -> None:
-        """Properly, once what is pending was sent, as when an API server is rolled over: clients open new ones."""
-        for watcher in tuple(self._watchers):
-            watcher.close()
+    def end_watches(self, agent: str = "") -> None:
+        """Properly, once what is pending was sent, as when an API server is rolled over: clients open new ones.
+
+        `agent` is a regular expression for the User-Agent of the clients that are meant.
+        """
+        for watcher, client in tuple(self._watchers.items()):
+            if re.search(agent, client):
+                watcher.close()
 
     def close(self) -> None:
         """End all watches and delays, so that the server can stop."""
@@ -112,7 +118,7 @@ class App:
         elif plan.has("cut") and isinstance(result, Answer):
             await connection.reply_in_part(result)
         elif isinstance(result, WatchOptions):
-            await self._watch(connection, result, plan, table)
+            await self._watch(connection, request, result, plan, table)
         elif table is not None and result.status == 200:
             await connection.reply(replace(result, body=table.body(result.body)))
         else:
@@ -166,7 +172,7 @@ class App:
         raise errors.unknown_resource()
 
     async def _watch(
-        self, connection: Connection, options: WatchOptions, plan: Plan, table: TableWriter | None
+        self, connection: Connection, request: Request, options: WatchOptions, plan: Plan, table: TableWriter | None
     ) -> None:
         watcher, store = Watcher(options), self.cluster.store
         await connection.start_stream()
@@ -175,14 +181,14 @@ class App:
         except ApiError as error:
             await connection.end_stream([error_line(error)])
             return
-        self._watchers.add(watcher)
+        self._watchers[watcher] = request.agent
         if self._closing.is_set():
             watcher.close()
         gone = asyncio.create_task(connection.when_gone(watcher.abandon))
         try:
             await self._pump(connection, watcher, plan.on_watch(), table)
         finally:
-            self._watchers.discard(watcher)
+            self._watchers.pop(watcher, None)
             gone.cancel()
 
     def _next_bookmark(self, now: float, deadline: float) -> float:

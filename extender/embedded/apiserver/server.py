@@ -234,9 +234,9 @@ class EmbeddedCluster:
 
         self._run(work)
 
-    def end_watches(self) -> None:
-        """End all open watches properly, as when an API server is rolled over."""
-        self._run(lambda _cluster: self._runtime.app.end_watches())
+    def end_watches(self, agent: str = "") -> None:
+        """End open watches properly, as when an API server is rolled over; `agent`: those of these clients only."""
+        self._run(lambda _cluster: self._runtime.app.end_watches(agent))
 
     def _run(self, work: Callable[[Cluster], T]) -> T:
         """Do `work` on the server's event loop, where nothing else happens meanwhile."""

@@ -154,11 +154,12 @@ def test_a_watch_may_send_half_a_line(api: Api, faulty: EmbeddedCluster) -> None
         list(events)
 
 
-def test_all_watches_may_end_at_once(api: Api, faulty: EmbeddedCluster) -> None:
+def test_the_watches_of_one_client_may_end_at_once(api: Api, faulty: EmbeddedCluster) -> None:
     api.create_pod("a")
     with api.watch("pods") as events:
         first = next(events)
-        faulty.end_watches()
+        faulty.end_watches("^waggle$")
+        faulty.end_watches("httpx")
         assert [brief(event) for event in (first, *events)] == [("ADDED", "a")]
 
 

@@ -1,0 +1,62 @@
+"""Where in the code calls to the API server are made, found by reading it; `SITES` says which operation each is.
+
+A call that is added to Waggle is a site that `SITES` does not know, and a test fails until the table of operations and
+faults has it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "extender"
+#: Not Waggle, but what it is tried with; and the client itself, whose calls of its own methods are no further ones.
+OTHERS = ("embedded/", "demo/", "kube/api.py")
+_CALLS = {"request", "exchange", "stream"}
+
+SITES: dict[str, tuple[str, ...]] = {
+    "kube/reflector.py Reflector._read_page": ("list nodes", "list pods"),
+    "kube/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
+    "kube/committer.py Committer._exchange": ("bind", "read pod", "evict", "nudge", "event"),
+    "kube/writes.py bind": ("bind",),
+    "kube/writes.py read": ("read pod",),
+    "kube/writes.py evict": ("evict",),
+    "kube/writes.py nudge": ("nudge",),
+    "kube/writes.py record": ("event",),
+    "kube/lease.py Elector._request": ("read lease", "make lease", "renew lease"),
+    "leadership.py Leadership._version_now": ("version of nodes", "version of pods"),
+    "comparer.py Comparer._get": ("compare nodes", "compare pods"),
+    "comparer.py Comparer._fact": ("heal node", "heal pod"),
+}
+
+
+def found() -> set[str]:
+    """Every function that calls the API server or makes a request for it, as `file function`."""
+    sites = set()
+    for file in sorted(ROOT.rglob("*.py")):
+        name = file.relative_to(ROOT).as_posix()
+        if not name.startswith(OTHERS):
+            sites |= {f"{name} {function}" for function in _functions(ast.parse(file.read_text(encoding="utf-8")), "")}
+    return sites
+
+
+def _functions(tree: ast.AST, prefix: str) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(map(_is_call, ast.walk(node))):
+            yield f"{prefix}{node.name}"
+
+
+def _is_call(node: ast.AST) -> bool:
+    """`self._api.request(...)` and its like, or the making of a `Request`."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id == "Request"
+    if not isinstance(called, ast.Attribute) or called.attr not in _CALLS:
+        return False
+    owner = called.value
+    return (owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")) in ("_api", "api")

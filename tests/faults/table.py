@@ -1,0 +1,175 @@
+"""Every call that Waggle makes to the API server, everything that may go wrong with one, and which pairs make sense.
+
+This table is the one that all fault suites go by: the simulation (`tests.soak`), where a seed is a run byte for byte,
+and the servers on real sockets (`tests.faults`). `sites.py` holds it against the code, so that a new call without its
+faults fails a test; what the suites see on the wire is held against it as well (`operation_of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+Kind = Literal["list", "watch", "read", "write"]
+POD = r"/namespaces/[^/]+/pods/[^/?]+"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A call that Waggle makes. `path` is a regular expression for all of path and query.
+
+    `by` says which part of Waggle makes it: two parts may send the same request.
+    """
+
+    name: str
+    kind: Kind
+    method: str
+    path: str
+    by: str
+
+    def is_it(self, methods: Sequence[str], path: str) -> bool:
+        return self.method in methods and re.fullmatch(self.path, path) is not None
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("list nodes", "list", "LIST", r"/api/v1/nodes(\?limit=500.*|\?continue=.*)?", "informer"),
+    Operation("list pods", "list", "LIST", r"/api/v1/pods(\?limit=500.*|\?continue=.*)?", "informer"),
+    Operation("watch nodes", "watch", "WATCH", r"/api/v1/nodes\?watch=true&.*", "informer"),
+    Operation("watch pods", "watch", "WATCH", r"/api/v1/pods\?watch=true&.*", "informer"),
+    Operation("bind", "write", "POST", f"/api/v1{POD}/binding", "committer"),
+    Operation("read pod", "read", "GET", f"/api/v1{POD}", "committer"),
+    Operation("evict", "write", "POST", f"/api/v1{POD}/eviction", "committer"),
+    Operation("nudge", "write", "PATCH", f"/api/v1{POD}", "committer"),
+    Operation("event", "write", "POST", "/api/v1/namespaces/[^/]+/events", "committer"),
+    Operation("read lease", "read", "GET", f"{LEASES}/[^/?]+", "elector"),
+    Operation("make lease", "write", "POST", LEASES, "elector"),
+    Operation("renew lease", "write", "PUT", f"{LEASES}/[^/?]+", "elector"),
+    Operation("version of nodes", "read", "LIST", r"/api/v1/nodes\?limit=1", "leadership"),
+    Operation("version of pods", "read", "LIST", r"/api/v1/pods\?limit=1", "leadership"),
+    Operation("compare nodes", "list", "LIST", r"/api/v1/nodes\?limit=500.*", "comparer"),
+    Operation("compare pods", "list", "LIST", r"/api/v1/pods\?limit=500.*", "comparer"),
+    Operation("heal node", "read", "GET", "/api/v1/nodes/[^/?]+", "comparer"),
+    Operation("heal pod", "read", "GET", f"/api/v1{POD}", "comparer"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong, as a rule of `extender.embedded.apiserver.faults`.
+
+    `unless` are reasons why it makes no sense, by the kind or the name of an operation.
+    """
+
+    name: str
+    rule: Mapping[str, Any]
+    unless: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Seconds of `slow`, which every patience outlasts, and of `late`, which none does.
+SLOW, LATE = 0.1, 1.2
+_SAME = "nothing was to be done: it is the same as 'dropped before'"
+_READS = dict.fromkeys(("list", "read", "watch"), _SAME)
+_LIE = "a pod that is there is never 'not found'; pods that are deleted meanwhile are in the mixtures"
+_NO_CONFLICT = dict.fromkeys(("list", "read", "watch"), "what changes nothing is in conflict with nothing")
+_NO_VERSION = dict.fromkeys(("read", "write"), "it names no resourceVersion that could have expired")
+_NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages")
+_NO_WATCH = dict.fromkeys(("read", "write", "list"), "it is not a watch")
+_QUORUM = "a term stands on this one read being from the quorum, as a read without resourceVersion is"
+_PODS = dict.fromkeys(("bind", "read pod", "evict", "nudge", "heal pod", "heal node"), _LIE)
+
+
+def _status(code: int, **more: Any) -> dict[str, Any]:
+    return {"action": "status", "status": code, **more}
+
+
+def _watch(action: str, **more: Any) -> dict[str, Any]:
+    return {"action": f"watch-{action}", **more}
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("slow", {"action": "delay", "seconds": SLOW}),
+    Fault("applied after its time-out", {"action": "delay", "seconds": LATE}, _READS),
+    Fault("403 Forbidden", _status(403)),
+    Fault("404 Not Found", _status(404), _PODS),
+    Fault("409 Conflict", _status(409), _NO_CONFLICT),
+    Fault("410 Expired", _status(410), _NO_VERSION),
+    Fault("429 and Retry-After", _status(429, headers={"Retry-After": "1"})),
+    Fault("500 Internal Error", _status(500)),
+    Fault("503 and Retry-After", _status(503, headers={"Retry-After": "1"})),
+    Fault("504 Timeout", _status(504)),
+    Fault("dropped before", {"action": "drop-before"}),
+    Fault("dropped after", {"action": "drop-after"}, _READS),
+    Fault("applied, never answered", {"action": "silence"}),
+    Fault("answer cut off", {"action": "cut"}, {"watch": "that is 'watch dropped'"}),
+    Fault("garbage", {"action": "garbage"}),
+    Fault(
+        "stale",
+        {"action": "stale", "behind": 1},
+        {
+            "write": "a write is not answered from the past",
+            "watch": "a watch that lags is 'watch stalled' and 'event late'",
+            "version of nodes": _QUORUM,
+            "version of pods": _QUORUM,
+        },
+    ),
+    Fault("page token expired", _status(410, path="[?&]continue="), _NO_LIST),
+    Fault("watch closed", _watch("close", after=1), _NO_WATCH),
+    Fault("watch dropped", _watch("drop", after=1), _NO_WATCH),
+    Fault("watch stalled", _watch("stall", after=1), _NO_WATCH),
+    Fault("watch expired", _watch("expire", after=1), _NO_WATCH),
+    Fault("event repeated", _watch("duplicate", after=1), _NO_WATCH),
+    Fault("event swallowed", _watch("swallow", after=1), _NO_WATCH),
+    Fault("event late", _watch("late", after=1), _NO_WATCH),
+    Fault("half a line", _watch("garbage", after=1), _NO_WATCH),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One operation with one fault."""
+
+    operation: Operation
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.operation.name}: {self.fault.name}"
+
+
+def why_not(operation: Operation, fault: Fault) -> str:
+    """Why this fault makes no sense with this operation, "" if it does."""
+    return fault.unless.get(operation.name, "") or fault.unless.get(operation.kind, "")
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """Every pair that makes sense, operation by operation."""
+    return tuple(Pair(op, fault) for op in OPERATIONS for fault in FAULTS if not why_not(op, fault))
+
+
+@cache
+def senseless() -> tuple[tuple[Pair, str], ...]:
+    """Every other pair, with the reason."""
+    return tuple((Pair(op, fault), why) for op in OPERATIONS for fault in FAULTS if (why := why_not(op, fault)))
+
+
+def pair_named(text: str) -> Pair:
+    """The pair that prints as `text`. Raises ValueError."""
+    for pair in pairs():
+        if str(pair) == text:
+            return pair
+    raise ValueError(f"{text!r} is no pair of operation and fault; --list shows them")
+
+
+def operation_of(methods: Sequence[str], path: str, by: str = "") -> Operation:
+    """The operation that a request is, made `by` this part of Waggle ("": whichever may make it).
+
+    Raises AssertionError for a request that the table does not know: add it, with its faults.
+    """
+    for operation in OPERATIONS:
+        if operation.is_it(methods, path) and by in ("", operation.by):
+            return operation
+    raise AssertionError(f"{methods[-1]} {path} of {by or 'Waggle'} is not in tests/faults/table.py")
