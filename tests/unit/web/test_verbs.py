@@ -12,6 +12,7 @@ import pytest
 
 from algorithm.reasons import Code, reason
 from extender.core.events import BindAnswer, FilterAnswer, PreemptAnswer
+from extender.views import Readiness
 from tests.support.face import CAPTURES, Client, FixedRuntime, capture, exchange
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
@@ -207,3 +208,11 @@ def test_a_preempt_that_cannot_be_served_is_a_503_since_its_answer_has_no_error_
 
     assert answer.status == 503
     assert answer.json["error"] == "extender is not ready: pods"
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_a_replica_that_is_not_ready_lets_its_callers_go_to_another(client: Client, runtime: FixedRuntime, verb: str):
+    with closing(client.connect()) as connection:
+        assert "connection" not in exchange(connection, "POST", f"/{verb}", body_of(verb)).headers
+        runtime.ready = Readiness(False, "another replica leads")
+        assert exchange(connection, "POST", f"/{verb}", body_of(verb)).headers["connection"] == "close"
