@@ -1,240 +1,229 @@
 """A whole cluster in one thread with one clock: API server, Waggle, kube-scheduler, kubelets, users, and everything
-that goes wrong between them. One seed is one run, exactly.
+that goes wrong between them. One seed is one run, exactly: the same events, byte for byte.
 
     users ----> API server (extender.embedded.apiserver.Cluster, the real rules)
                   |  ^   ^
-        informers |  |   | writes, reads: lost, refused, slow, done and not answered
-      (lag, lose, |  |   |
-        repeat)   v  |   |
-    kube-scheduler  Waggle heart (Lifecycle + packing) <---- crash: everything in memory is gone
-    (Core, real rules) --filter, preempt, bind--> heart
+    SimApi: every |  |   | operation with every fault of tests.faults.table
+                  v  |   |
+              replicas: one, or two with leader election (`replica.py`: Waggle's own code, without its threads)
+                  ^            killed, paused, cut off from the API server, at any moment
+                  | filter, preempt, bind: refused, or answered after kube-scheduler hung up
+              kube-scheduler (Core, real rules), of which another one may take over
 
-In every other run kube-scheduler does not count the GPUs (managedResources with ignoredByScheduler), so that Waggle
-alone keeps them from being given away twice; in the others it does, and so preempts. `step` lets one random thing
-happen, `check` looks at every invariant, `settle` lets it come to rest without faults and checks that nothing was lost.
+What differs from run to run, by the seed: whether kube-scheduler counts the GPUs too (and so preempts) or Waggle alone
+keeps them from being given away twice; one replica or two; who evicts. `step` lets one random thing happen, `check`
+looks at every invariant, `settle` lets it come to rest without faults and checks that nothing was lost.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from algorithm.model import decode_node, decode_pod
-from algorithm.packing import PackingAlgorithm, PackingSettings
-from extender.core.comparison import beliefs_of, compare_nodes, compare_pods
-from extender.core.entry import State
+from structlog.testing import capture_logs
+
 from extender.core.events import (
     BindAnswer,
-    BindFinished,
     BindRequested,
     Event,
     FilterAnswer,
     FilterRequested,
     Instruction,
-    NodeGone,
-    NodeSeen,
-    Nudge,
-    Outcome,
-    OutcomeKind,
-    PodGone,
-    PodRead,
-    PodSeen,
     PreemptAnswer,
     PreemptRequested,
-    ReadPod,
-    RecordEvent,
-    Synced,
     Ticked,
     WriteBinding,
 )
-from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
-from extender.embedded.apiserver import pods as pod_verbs
-from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
+from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError
-from extender.embedded.apiserver.patches import MERGE
+from extender.embedded.apiserver.pods import bind
 from extender.embedded.apiserver.resources import Target
-from extender.embedded.apiserver.store import Stored
-from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
+from extender.embedded.apiserver.table import NODES, PODS
 from extender.embedded.kubescheduler import model
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
-from tests.soak.links import Faults, Informer, Line
+from extender.embedded.kubescheduler.extenders import ExtenderError
+from tests.faults.table import OPERATIONS
+from tests.soak.checks import Checks
+from tests.soak.links import Informer, Line
+from tests.soak.replica import TIMING, Replica, utc
+from tests.soak.users import GPU, Users
+from tests.soak.wire import Draws, Name, SimApi
 
-GPU = "example.com/gpu"
-GPUS = 4
-POLICY = Policy(lease=20, verify=2, write_validity=5, write_timeout=15, arrival=12)
-HIGHEST = 1000
 EPOCH = 1_790_000_000.0
+#: Operations that only happen with leader election.
+ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership")}
+#: What happens much more often when one operation alone is tried: it would be rare.
+OFTEN = {
+    "list nodes": "relist nodes",
+    "list pods": "relist pods",
+    "compare nodes": "compare",
+    "compare pods": "compare",
+    "heal node": "change nodes",
+    "heal pod": "compare",
+    "make lease": "lose lease",
+    "version of nodes": "lose term",
+    "version of pods": "lose term",
+}
 
 
 @dataclass
-class _Timed:
-    """Something that happens later."""
-
-    at: float
-    do: Any
-
-
-@dataclass
-class _Command:
-    """An instruction that waits for its turn with the committer."""
-
-    instruction: WriteBinding | ReadPod | Nudge
-    given: float
-
-
-@dataclass
-class _Bind:
+class _Call:
     """A bind call that kube-scheduler waits for."""
 
     write: BindPod
+    replica: Replica
     lost: bool
+
+
+def policy_of(seed: int, only: Name | None) -> Policy:
+    """Which of the possible worlds this seed is; a pair that needs a certain one gets it."""
+    operation = only[0] if only else ""
+    return Policy(
+        lease=20,
+        verify=2,
+        write_validity=5,
+        write_timeout=15,
+        arrival=12,
+        elected=operation in ELECTED or (not operation and seed % 3 == 0),
+        evict_directly=operation == "evict" or (not operation and seed % 5 == 0),
+    )
 
 
 class World:
     """One run. `rate` is how often each operation goes wrong, `only` limits that to one operation and fault."""
 
-    def __init__(self, seed: int, *, rate: float = 0.1, nodes: int = 4, only: tuple[str, str] | None = None) -> None:
+    def __init__(self, seed: int, *, rate: float = 0.1, nodes: int = 4, only: Name | None = None) -> None:
         self.seed = seed
         self.rng = Random(seed)
-        self.faults = Faults(self.rng, rate, only)
+        self.draws = Draws(self.rng, rate, only)
+        self.policy = policy_of(seed, only)
+        self._often = OFTEN.get(only[0], "") if only else ""
         self.now = 0.0
         self.steps = 0
-        self.crashes = 0
+        self.happened: Counter[str] = Counter()
+        self.digest = hashlib.sha256()
         self.api = Cluster(seed=seed, clock=lambda: EPOCH + self.now, history=100_000)
-        for name, value in (("low", -10), ("high", HIGHEST)):
-            self.api.create(Target(PRIORITY_CLASSES), {"metadata": {"name": name}, "value": value})
-        self._names = 0
+        self.users = Users(self.api, self.rng)
+        nodes = 2 if only and only[0] == "evict" else nodes
+        self._born = 0
         self._requests = 0
-        self._proposed: set[tuple[str, str]] = set()
-        self._placed: dict[str, str] = {}
-        self._calls: dict[int, _Bind] = {}
-        self._commands: list[_Command] = []
-        self._timed: list[_Timed] = []
+        self.proposed: set[tuple[str, str]] = set()
+        self._calls: dict[int, _Call] = {}
+        #: What happens later at the API server, by time.
+        self._timed: list[tuple[float, Callable[[], object]]] = []
         self._sched_binds: list[BindPod] = []
-        self._log: list[str] = []
         for _ in range(nodes):
-            self._add_node()
-        self._boot_waggle()
+            self.users.add_node()
+        self.replicas = [self._boot() for _ in range(2 if self.policy.elected else 1)]
         self._boot_scheduler()
+        self._checks = Checks(self)
 
-    # -- the heart ------------------------------------------------------------------------------------------------
+    # -- Waggle ---------------------------------------------------------------------------------------------------
 
-    def _boot_waggle(self) -> None:
-        """A fresh process: what was in memory is gone, everything is read anew."""
-        self.algorithm = PackingAlgorithm(PackingSettings())
-        self.heart = Lifecycle(self.algorithm, POLICY)
-        self._commands.clear()
-        store = self.api.store
-        self.waggle_nodes = Informer(
-            store,
-            NODES,
-            seen=lambda raw: self.handle(NodeSeen(decode_node(raw))),
-            gone=lambda raw: self.handle(NodeGone(decode_node(raw).name)),
-            faults=self.faults,
+    def _boot(self) -> Replica:
+        """A fresh process: nothing is known yet."""
+        self._born += 1
+        return Replica(
+            f"waggle-{self._born}",
+            self.policy,
+            rng=self.rng,
+            clock=lambda: self.now,
+            wall_clock=lambda: utc(EPOCH + self.now),
+            api=self._line,
+            answered=self._bind_answered,
+            heard=self._log,
         )
-        self.waggle_pods = Informer(store, PODS, seen=self._pod_seen, gone=self._pod_gone, faults=self.faults)
-        self.handle(Synced())
 
-    def _pod_seen(self, raw: bytes) -> None:
-        self.handle(PodSeen(decode_pod(raw)))
+    def _line(self, replica: Replica, by: str) -> SimApi:
+        """What this part of the replica reaches the API server by."""
+        return SimApi(
+            self.api,
+            self.draws,
+            by,
+            sleep=self._pass_time,
+            later=lambda seconds, do: self._timed.append((self.now + seconds, do)),
+            lateness=lambda: self.rng.uniform(0.5, self._latest(replica)),
+            cut=lambda: self.now < replica.cut_until,
+        )
 
-    def _pod_gone(self, raw: bytes) -> None:
-        pod = decode_pod(raw)
-        self.handle(PodGone(pod.namespace, pod.name, pod.uid))
+    def _latest(self, replica: Replica) -> float:
+        """How late a write may arrive. What a term's end leaves for that is the time between deadline and lease."""
+        if not self.policy.elected:
+            return self.policy.arrival
+        left = replica.fence(replica.heart.term) if replica.heart.term else 0.0
+        return min(self.policy.arrival, left + TIMING.lease - TIMING.renew_deadline)
 
-    def handle(self, event: Event) -> list[Instruction]:
-        out = self.heart.handle(event, self.now)
-        for instruction in out:
-            if isinstance(instruction, BindAnswer):
-                self._bind_answered(instruction)
-            elif isinstance(instruction, WriteBinding | ReadPod | Nudge):
-                self._commands.append(_Command(instruction, self.now))
-            elif isinstance(instruction, RecordEvent):
-                pass
-        return out
+    def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
+        """What the digest of a run is made of. Bytes, not objects: sets have no order."""
+        self.digest.update(f"{self.now:.3f} {name} {event!r} {out!r}\n".encode())
 
-    def _ask(self, event: FilterRequested | PreemptRequested) -> FilterAnswer | PreemptAnswer:
-        return next(x for x in self.handle(event) if isinstance(x, FilterAnswer | PreemptAnswer))
+    def _crash(self, replica: Replica) -> None:
+        """Killed: what was on its way to the API server arrives or does not, and nobody hears of it."""
+        self.happened["crash"] += 1
+        for work in replica.work:
+            write = work.instruction
+            if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
+                self._arrive(write)
+        self._timed.clear()
+        for request, call in list(self._calls.items()):
+            if call.replica is replica:
+                del self._calls[request]
+                self._give_up(call, "connection reset")
+        self.replicas[self.replicas.index(replica)] = self._boot()
 
-    # -- the committer --------------------------------------------------------------------------------------------
-
-    def _carry_out(self, command: _Command, fault: str) -> None:
-        """What the committer does, fault by fault. A write that waited too long is not sent."""
-        instruction = command.instruction
-        if fault == "slow":
-            later = self.now + self.rng.choice((1.0, 20.0))
-            self._timed.append(_Timed(later, lambda: self._carry_out(command, "")))
-        elif isinstance(instruction, WriteBinding):
-            self.handle(BindFinished(instruction.token, self._commit(command, instruction, fault)))
-        elif isinstance(instruction, ReadPod):
-            self._read(instruction, fault)
-        elif not fault:
-            self._patch(instruction.name, {"metadata": {"annotations": {"waggle.dev/nudge": str(self.steps)}}})
-
-    def _commit(self, command: _Command, write: WriteBinding, fault: str) -> Outcome:
-        if self.now > command.given + write.valid_for:
-            return Outcome(OutcomeKind.THROTTLED, "waited too long")
-        if fault == "applied late":
-            self._timed.append(_Timed(self.now + self.rng.uniform(0, POLICY.arrival), lambda: self._write(write, "")))
-            return Outcome(OutcomeKind.UNKNOWN)
-        return self._write(write, fault)
-
-    def _write(self, command: WriteBinding, fault: str) -> Outcome:
-        if fault == "not applied, no answer":
-            return Outcome(OutcomeKind.UNKNOWN)
-        if fault == "throttled":
-            return Outcome(OutcomeKind.THROTTLED, retry_after=1)
-        if fault == "forbidden":
-            return Outcome(OutcomeKind.REJECTED, "forbidden")
-        if fault == "conflict":
-            return Outcome(OutcomeKind.LOST, "conflict")
-        binding = {
-            "kind": "Binding",
-            "metadata": {"name": command.name, "uid": command.uid, "annotations": dict(command.annotations)},
-            "target": {"kind": "Node", "name": command.node},
-        }
-        assert (command.uid, command.node) in self._proposed, f"{command} was never proposed"
+    def _arrive(self, write: WriteBinding) -> None:
+        metadata = {"name": write.name, "uid": write.uid, "annotations": dict(write.annotations)}
+        binding = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": write.node}}
         try:
-            pod_verbs.bind(self.api, _pod(command.name), binding)
+            bind(self.api, Target(PODS, write.namespace, write.name), binding)
         except ApiError as error:
-            kind = {404: OutcomeKind.GONE, 409: OutcomeKind.LOST}[error.code]
-            return Outcome(OutcomeKind.STALE if "UID" in str(error) else kind, str(error))
-        return Outcome(OutcomeKind.UNKNOWN) if fault == "applied, no answer" else Outcome(OutcomeKind.DONE)
+            assert error.code in (404, 409), error
 
-    def _read(self, command: ReadPod, fault: str) -> None:
-        if fault:
-            self.handle(PodRead(command.token, Outcome(OutcomeKind.UNKNOWN)))
-            return
-        stored = self.api.store.collection(PODS).get(("default", command.name))
-        kind = OutcomeKind.GONE if stored is None else OutcomeKind.DONE
-        self.handle(PodRead(command.token, Outcome(kind), decode_pod(stored.raw) if stored else None))
+    def _pause(self, replica: Replica) -> None:
+        """Stopped, as by SIGSTOP: its callers give up, and it notices nothing."""
+        self.happened["pause"] += 1
+        replica.paused_until = self.now + self.rng.choice((3.0, 8.0, 30.0))
+        for call in self._calls.values():
+            if call.replica is replica:
+                self._give_up(call, "context deadline exceeded")
+
+    def _cut_off(self, replica: Replica) -> None:
+        self.happened["partition"] += 1
+        replica.cut_until = self.now + self.rng.choice((3.0, 8.0, 30.0))
+
+    def _front(self) -> Replica:
+        """Whom a Service sends kube-scheduler to: mostly who is ready. Raises ExtenderError if nobody answers."""
+        ready = [replica for replica in self.replicas if replica.ready]
+        chosen = self.rng.choice(ready if ready and self.rng.random() < 0.9 else self.replicas)
+        if not chosen.runs:
+            raise ExtenderError("context deadline exceeded")
+        return chosen
 
     # -- kube-scheduler -------------------------------------------------------------------------------------------
 
     def _boot_scheduler(self) -> None:
-        config = SchedulerConfig.model_validate(
-            {
-                "percentageOfNodesToScore": 100,
-                "extenders": [
-                    {
-                        "urlPrefix": "http://waggle",
-                        "filterVerb": "filter",
-                        "preemptVerb": "preempt",
-                        "bindVerb": "bind",
-                        "nodeCacheCapable": True,
-                        "managedResources": [{"name": GPU, "ignoredByScheduler": self.seed % 2 == 1}],
-                    }
-                ],
-            }
-        ).model_copy(update={"seed": self.seed})
-        line = Line(self._ask, config.extenders[0], self.faults, lambda uid, node: self._proposed.add((uid, node)))
+        extender = {
+            "urlPrefix": "http://waggle",
+            "filterVerb": "filter",
+            "bindVerb": "bind",
+            "nodeCacheCapable": True,
+            "managedResources": [{"name": GPU, "ignoredByScheduler": self.policy.evict_directly or self.seed % 2}],
+        }
+        if not self.policy.evict_directly:
+            extender["preemptVerb"] = "preempt"
+        config = SchedulerConfig.model_validate({"percentageOfNodesToScore": 100, "extenders": [extender]})
+        config = config.model_copy(update={"seed": self.seed})
+        line = Line(self._ask, config.extenders[0], self.draws, lambda uid, node: self.proposed.add((uid, node)))
         self.scheduler = Core(config, [line], now=self.now)
         self._sched_binds.clear()
-        self._calls = {request: _Bind(call.write, lost=True) for request, call in self._calls.items()}
+        for call in self._calls.values():
+            call.lost = True
         store = self.api.store
         self.scheduler_nodes = Informer(
             store,
@@ -249,7 +238,10 @@ class World:
             gone=lambda raw: self.scheduler.pod_gone(model.decode_pod(raw).uid, self.now),
         )
 
-    def _attempt(self) -> bool:
+    def _ask(self, event: FilterRequested | PreemptRequested) -> FilterAnswer | PreemptAnswer:
+        return next(x for x in self._front().handle(event) if isinstance(x, FilterAnswer | PreemptAnswer))
+
+    def attempt(self) -> bool:
         """One scheduling cycle. False if nothing is to be tried."""
         self.scheduler.tick(self.now)
         queued = self.scheduler.next_pod()
@@ -266,30 +258,10 @@ class World:
             self._sched_binds.append(write)
         elif isinstance(write, Evict):
             for victim in write.victims:
-                self._delete(victim.key.name, victim.uid)
+                self.users.delete(victim.key.name, victim.uid)
             self.scheduler.preemption_done(write, [v.uid for v in write.victims], self.now)
         elif isinstance(write, PatchStatus):
             self._patch_status(write)
-
-    def _call_bind(self, write: BindPod) -> None:
-        self._requests += 1
-        lost = self.faults.draw("bind call") == "answer lost"
-        self._calls[self._requests] = _Bind(write, lost)
-        key = write.pod.key
-        if lost:
-            self._bind_done(write, "context deadline exceeded")
-        self.handle(BindRequested(self._requests, key.namespace, key.name, write.pod.uid, write.node))
-
-    def _bind_answered(self, answer: BindAnswer) -> None:
-        call = self._calls.pop(answer.request)
-        if not call.lost:
-            self._bind_done(call.write, answer.error.text if answer.error else None)
-
-    def _bind_done(self, write: BindPod, error: str | None) -> None:
-        for more in self.scheduler.bind_done(write.pod, write.node, error, self.now):
-            self._scheduler_writes(more)
-
-    # -- the API server's other clients ---------------------------------------------------------------------------
 
     def _patch_status(self, write: PatchStatus) -> None:
         status: dict[str, Any] = {}
@@ -299,74 +271,59 @@ class World:
             status["conditions"] = [condition]
         if write.nominated_node is not None:
             status["nominatedNodeName"] = write.nominated_node or None
-        self._patch(write.pod.key.name, {"metadata": {"uid": write.pod.uid}, "status": status}, "status")
+        self.users.patch(write.pod.key.name, {"metadata": {"uid": write.pod.uid}, "status": status}, "status")
 
-    def _patch(self, name: str, patch: dict[str, Any], subresource: str = "") -> None:
+    def _call_bind(self, write: BindPod) -> None:
         try:
-            self.api.patch(Target(PODS, "default", name, subresource), patch, MERGE)
-        except ApiError as error:
-            assert error.code in (404, 409), error
-
-    def _delete(self, name: str, uid: str = "") -> None:
-        options = DeleteOptions(preconditions={"uid": uid} if uid else None)
-        try:
-            self.api.delete(_pod(name), options)
-        except ApiError as error:
-            assert error.code in (404, 409), error
-
-    def _kubelets(self) -> None:
-        """Bound pods run, pods that are being deleted are gone."""
-        for stored in list(self.api.store.collection(PODS)):
-            if b'"deletionTimestamp"' in stored.raw:
-                self.api.store.remove(PODS, stored)
-            elif stored.fields["spec.nodeName"] and stored.fields["status.phase"] == "Pending":
-                self._patch(stored.key[1], {"status": {"phase": "Running"}}, "status")
-
-    def _add_node(self) -> None:
-        self._names += 1
-        amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", GPU: str(GPUS)}
-        status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
-        self.api.create(Target(NODES), {"metadata": {"name": f"n{self._names:03}"}, "status": status})
-
-    def _remove_node(self) -> None:
-        """An empty one that is kept for nobody: a gang whose seat vanishes is split, and rightly so."""
-        used = {stored.fields["spec.nodeName"] for stored in self.api.store.collection(PODS)}
-        used |= {entry.node for entry in self.heart.entries()}
-        used |= {hold.node for hold in self.algorithm._state.holds.values()}
-        spare = [stored for stored in self.api.store.collection(NODES) if stored.key[1] not in used]
-        if len(spare) > 2:
-            self.api.delete(Target(NODES, "", self.rng.choice(spare).key[1]))
-
-    def _create_pods(self) -> None:
-        """A single pod or a gang, of random size and priority."""
-        self._names += 1
-        gang = self.rng.random() < 0.3
-        count = self.rng.randint(2, 4) if gang else 1
-        gpus = str(self.rng.choice((1, 1, 2, 4)))
-        priority = self.rng.choice(("", "low", "high", "high"))
-        for index in range(count):
-            requests = {"cpu": "100m", "memory": "64Mi", GPU: gpus}
-            container = {"name": "c", "image": "i", "resources": {"requests": requests, "limits": {GPU: gpus}}}
-            annotations = {"waggle.dev/gang": f"g{self._names}", "waggle.dev/gang-min": str(count)} if gang else {}
-            spec = {"containers": [container]} | ({"priorityClassName": priority} if priority else {})
-            metadata = {"name": f"p{self._names:05}-{index}", "namespace": "default", "annotations": annotations}
-            self.api.create(Target(PODS, "default"), {"metadata": metadata, "spec": spec})
-
-    def _end_pod(self) -> None:
-        pods = list(self.api.store.collection(PODS))
-        if not pods:
+            replica = self._front()
+        except ExtenderError as error:
+            self._bind_done(write, str(error))
             return
-        stored = self.rng.choice(pods)
-        if stored.fields["status.phase"] == "Running" and self.rng.random() < 0.5:
-            self._patch(stored.key[1], {"status": {"phase": "Succeeded"}}, "status")
-        else:
-            self._delete(stored.key[1])
+        self._requests += 1
+        call = self._calls[self._requests] = _Call(write, replica, lost=False)
+        if self.draws.call("bind call") == "answer lost":
+            self._give_up(call, "context deadline exceeded")
+        key = write.pod.key
+        replica.handle(BindRequested(self._requests, key.namespace, key.name, write.pod.uid, write.node))
 
-    def _sweep(self) -> None:
-        """Finished pods are collected."""
-        for stored in list(self.api.store.collection(PODS)):
-            if stored.fields["status.phase"] == "Succeeded":
-                self.api.store.remove(PODS, stored)
+    def _bind_answered(self, _replica: Replica, answer: BindAnswer) -> None:
+        call = self._calls.pop(answer.request, None)
+        if call is not None and not call.lost:
+            self._bind_done(call.write, answer.error.text if answer.error else None)
+
+    def _give_up(self, call: _Call, error: str) -> None:
+        """kube-scheduler does not wait any longer."""
+        if not call.lost:
+            call.lost = True
+            self._bind_done(call.write, error)
+
+    def _bind_done(self, write: BindPod, error: str | None) -> None:
+        for more in self.scheduler.bind_done(write.pod, write.node, error, self.now):
+            self._scheduler_writes(more)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _pass_time(self, seconds: float) -> None:
+        """The clock goes on; what was late arrives at the API server."""
+        until = self.now + seconds
+        while self._timed and (first := min(self._timed, key=lambda timed: timed[0]))[0] <= until:
+            self._timed.remove(first)
+            self.now = max(self.now, first[0])
+            first[1]()
+        self.now = max(self.now, until)
+
+    def wait(self, seconds: float) -> None:
+        """Time in which only leases are renewed; then whatever is due is looked at."""
+        until = self.now + seconds
+        while self.policy.elected and self.now + 1.0 < until:
+            self._pass_time(1.0)
+            for replica in self.replicas:
+                if replica.runs:
+                    replica.step_election()
+        self._pass_time(max(0.0, until - self.now))
+        for replica in self.replicas:
+            if replica.runs:
+                replica.handle(Ticked())
 
     # -- what may happen ------------------------------------------------------------------------------------------
 
@@ -374,178 +331,129 @@ class World:
         """One random thing happens."""
         self.steps += 1
         doings = self._doings()
-        weights = [weight for weight, _ in doings]
-        self.rng.choices([do for _, do in doings], weights)[0]()
+        self.rng.choices([do for _, do in doings], [weight for weight, _ in doings])[0]()
+        for replica in self.replicas:
+            if replica.broken:
+                self._crash(replica)
 
-    def _doings(self) -> list[tuple[float, Any]]:
+    def _doings(self) -> list[tuple[float, Callable[[], object]]]:
         few = len(self.api.store.collection(PODS)) < 24
-        doings: list[tuple[float, Any]] = [
-            (6, self._attempt),
-            (3, self.waggle_pods.step),
-            (1, self.waggle_nodes.step),
+        nodes = 2.0 if self._often == "change nodes" else 0.1
+        doings: list[tuple[float, Callable[[], object]]] = [
+            (6, self.attempt),
             (4, self.scheduler_pods.step),
             (1, self.scheduler_nodes.step),
-            (2.5 if few else 0.2, self._create_pods),
-            (0.8 if few else 2, self._end_pod),
-            (1, self._kubelets),
-            (0.2, self._sweep),
-            (0.1, self._add_node),
-            (0.1, self._remove_node),
-            (2, lambda: self._wait(self.rng.choice((0.1, 1.0, 5.0, 25.0)))),
-            (0.3, self.compare),
-            (0.05, self._crash_waggle),
+            (2.5 if few else 0.2, self.users.create_pods),
+            (0.8 if few else 2, self.users.end_pod),
+            (1, self.users.kubelets),
+            (0.2, self.users.sweep),
+            (nodes, self.users.add_node),
+            (0.3, self.users.touch_node),
+            (nodes, self._remove_node),
+            (2, lambda: self.wait(self.rng.choice((0.1, 1.0, 5.0, 25.0)))),
             (0.05, self._boot_scheduler),
         ]
         if self._sched_binds:
             doings.append((5, lambda: self._call_bind(self._take(self._sched_binds))))
-        if self._commands:
-            doings.append((6, self._carry_out_one))
+        for replica in self.replicas:
+            doings += self._doings_of(replica) if replica.runs else []
+        return doings
+
+    def _doings_of(self, replica: Replica) -> list[tuple[float, Callable[[], object]]]:
+        often = self._often
+        doings: list[tuple[float, Callable[[], object]]] = [
+            (3, lambda: replica.step_informer(replica.pods)),
+            (1, lambda: replica.step_informer(replica.nodes)),
+            (4 if often in ("compare", "change nodes") else 0.3, replica.compare),
+            (1 if often == "relist pods" else 0.05, replica.pods.relist),
+            (1 if often == "relist nodes" else 0.05, replica.nodes.relist),
+            (0.05, lambda: self._crash(replica)),
+            (0.4 if often == "lose term" else 0.05, lambda: self._pause(replica)),
+            (0.05, lambda: self._cut_off(replica)),
+        ]
+        if self.policy.elected:
+            doings += [
+                (6 if often else 3, replica.step_election),
+                (0.5 if often == "lose lease" else 0.03, self.users.lose_lease),
+            ]
+        if replica.work:
+            doings.append((6, lambda: replica.carry_out(self._take(replica.work))))
         return doings
 
     def _take(self, things: list[Any]) -> Any:
         return things.pop(self.rng.randrange(len(things)))
 
-    def _carry_out_one(self) -> None:
-        command = self._take(self._commands)
-        operation = {WriteBinding: "bind", ReadPod: "read", Nudge: "hint"}[type(command.instruction)]
-        self._carry_out(command, self.faults.draw(operation))
-
-    def _wait(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self._timed and (first := min(self._timed, key=lambda timed: timed.at)).at <= until:
-            self._timed.remove(first)
-            self.now = max(self.now, first.at)
-            first.do()
-        self.now = until
-        self.handle(Ticked())
-
-    def _crash_waggle(self) -> None:
-        """Killed: what was on its way to the API server arrives or does not, and nobody hears of it."""
-        self.crashes += 1
-        for command in self._commands:
-            write = command.instruction
-            if isinstance(write, WriteBinding) and self.rng.random() < 0.5:
-                self._commit(command, write, "")
-        self._timed.clear()
-        for call in self._calls.values():
-            if not call.lost:
-                self._bind_done(call.write, "connection reset")
-        self._calls.clear()
-        self._boot_waggle()
-
-    def compare(self) -> int:
-        """The comparer's job: beliefs held against a list, differences healed. Returns how many there were."""
-        pods = [decode_pod(stored.raw) for stored in self.api.store.collection(PODS)]
-        nodes = [decode_node(stored.raw) for stored in self.api.store.collection(NODES)]
-        beliefs = beliefs_of(self.heart)
-        ours = [p.uid for p in pods if not (p.node_name or p.terminating or p.gated)]
-        found = [*compare_nodes(beliefs, nodes), *compare_pods(beliefs, pods, ours)]
-        live = {pod.uid: pod for pod in pods}
-        by_name = {node.name: node for node in nodes}
-        for wrong in found:
-            if wrong.resource == "nodes":
-                node = by_name.get(wrong.name)
-                self.handle(NodeSeen(node) if node else NodeGone(wrong.name))
-            else:
-                pod = live.get(wrong.uid)
-                self.handle(PodSeen(pod) if pod else PodGone(wrong.namespace, wrong.name, wrong.uid))
-        return len(found)
-
-    # -- what must hold -------------------------------------------------------------------------------------------
+    def _remove_node(self) -> None:
+        kept: set[str] = set()
+        for replica in self.replicas:
+            kept |= {entry.node for entry in replica.heart.entries()}
+            kept |= {hold.node for hold in replica.algorithm._state.holds.values()}
+        self.users.remove_node(kept)
 
     def check(self) -> None:
         """After every step. Raises AssertionError."""
-        self.heart.validate()
-        self.algorithm.validate()
-        assert not self.heart.teller.faults, self.heart.teller.last_fault
-        used: Counter[str] = Counter()
-        for stored in self.api.store.collection(PODS):
-            node = stored.fields["spec.nodeName"]
-            if not node:
-                continue
-            assert self._placed.setdefault(stored.uid, node) == node, f"{stored.key} was bound twice"
-            assert (stored.uid, node) in self._proposed, f"{stored.key} is on {node}, which was never proposed"
-            if stored.fields["status.phase"] != "Succeeded":
-                used[node] += dict(decode_pod(stored.raw).requests)[GPU]
-        over = {node: number for node, number in used.items() if number > GPUS}
-        assert not over, f"over-committed: {over}"
-        for hold in self.heart.transitions.ledger.active():
-            assert hold.deadline <= self.now + POLICY.lease or hold.deadline == float("inf"), (
-                f"{hold} outlives its lease"
-            )
+        self._checks.always()
+
+    # -- the end --------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """No more faults, no more users: everything comes to rest, and nothing was lost."""
-        self.faults.rate = 0.0
+        self.draws.rate = 0.0
+        for replica in self.replicas:
+            replica.paused_until = replica.cut_until = float("-inf")
         for _ in range(400):
             if self._rest():
                 break
         else:
             raise AssertionError("it does not come to rest")
-        self.check()
-        assert self.compare() == 0, "the cache differs from the API server"
-        self._check_pods()
+        self._checks.always()
+        self._checks.at_rest()
 
     def _rest(self) -> bool:
         """Lets everything happen that is due. True if nothing was."""
-        busy = self.compare() > 0
-        for informer in (self.waggle_nodes, self.waggle_pods, self.scheduler_nodes, self.scheduler_pods):
+        busy = False
+        for informer in (self.scheduler_nodes, self.scheduler_pods):
             while informer.behind:
                 busy = True
                 informer.step()
         while self._sched_binds:
             busy = True
             self._call_bind(self._sched_binds.pop(0))
-        while self._commands:
-            busy = True
-            self._carry_out(self._commands.pop(0), "")
-        self._kubelets()
+        for replica in self.replicas:
+            busy |= self._rest_of(replica)
+        self.users.kubelets()
         for _ in range(200):
-            if not self._attempt():
+            if not self.attempt():
                 break
             busy = True
-        self._wait(11.0)
-        waits = bool(self._timed or self._calls or self.heart.transitions.ledger.active())
-        return not (busy or waits or not self.scheduler.idle)
+        for replica in self.replicas:
+            self._write_all(replica)
+        self.wait(11.0)
+        ready = any(replica.ready for replica in self.replicas)
+        return ready and not (busy or self._timed or self._calls or not self.scheduler.idle)
 
-    def _check_pods(self) -> None:
-        """Every pod is bound where the heart says, or waits and its owner was told why; no gang is split."""
-        entries = {entry.uid: entry for entry in self.heart.entries()}
-        gangs: dict[str, list[bool]] = {}
-        for stored in self.api.store.collection(PODS):
-            pod = decode_pod(stored.raw)
-            if pod.finished:
-                continue
-            entry = entries.pop(pod.uid)
-            if pod.node_name:
-                assert (entry.state, entry.node) == (State.BOUND, pod.node_name)
-            else:
-                assert entry.state is State.WAITING, f"{pod.key} is {entry.state}"
-                assert _told_why(stored), f"{pod.key} waits, and nobody was told why"
-            gang = pod.annotation("waggle.dev/gang")
-            if gang and pod.priority == HIGHEST:
-                gangs.setdefault(f"{gang} of {pod.annotation('waggle.dev/gang-min')}", []).append(bool(pod.node_name))
-        assert not entries, f"the heart knows pods that do not exist: {sorted(entries)}"
-        self._check_gangs(gangs)
+    def _rest_of(self, replica: Replica) -> bool:
+        busy = bool(replica.work or replica.heart.transitions.ledger.active())
+        for informer in (replica.nodes, replica.pods):
+            for _ in range(50):
+                if self._is_up_to_date(informer):
+                    break
+                busy = True
+                replica.step_informer(informer)
+        self._write_all(replica)
+        return replica.compare() > 0 or not replica.heart.synced or busy
 
-    def _check_gangs(self, gangs: dict[str, list[bool]]) -> None:
-        """All or none of a gang whose members all still exist, unless the API server itself refused to bind one.
+    @staticmethod
+    def _write_all(replica: Replica) -> None:
+        work, replica.work = replica.work, []
+        for each in work:
+            replica.carry_out(each)
 
-        Only gangs of the highest priority: the seats that a lower one waits for may go to pods that outrank it.
-        """
-        refused = any(self.faults.counts[f"bind: {fault}"] for fault in ("forbidden", "conflict"))
-        for gang, bound in gangs.items():
-            if len(bound) == int(gang.split()[-1]) and not refused:
-                assert all(bound) or not any(bound), f"gang {gang} is split: {bound}"
-
-
-def _told_why(stored: Stored) -> bool:
-    conditions = stored.fresh()["status"].get("conditions", [])
-    return any(c["type"] == "PodScheduled" and c["status"] == "False" and c["message"] for c in conditions)
-
-
-def _pod(name: str) -> Target:
-    return Target(PODS, "default", name)
+    def _is_up_to_date(self, informer: Any) -> bool:
+        history = self.api.store.collection(NODES if informer.path.endswith("nodes") else PODS).history
+        newest = history[-1].revision if history else 0
+        told = bool(informer._version) and int(informer.version) >= newest
+        return informer.synced.is_set() and told and not informer._relist_wanted.is_set()
 
 
 @dataclass
@@ -554,16 +462,36 @@ class Result:
 
     seed: int
     steps: int
-    crashes: int
-    faults: Counter[str] = field(default_factory=Counter)
+    #: Crashes, pauses and partitions.
+    happened: Counter[str] = field(default_factory=Counter)
+    faults: Counter[Name] = field(default_factory=Counter)
     bound: int = 0
+    #: Of everything that every heart heard and said.
+    digest: str = ""
 
 
-def run(seed: int, steps: int, *, rate: float = 0.1, only: tuple[str, str] | None = None) -> Result:
+#: Operations so seldom that nearly every one of them has to fail.
+_RARE = ("evict", "version of nodes", "version of pods")
+#: Seeds that a pair gets for its fault to strike.
+_TRIES = 20
+
+
+def run_pair(pair: Name, seed: int, steps: int) -> list[Result]:
+    """Runs in which nothing but this goes wrong, until it has struck. Raises AssertionError, also if it never does."""
+    results: list[Result] = []
+    while not results or not results[-1].faults[pair]:
+        assert len(results) < _TRIES, f"{pair} never struck"
+        results.append(run(seed + len(results), steps, rate=0.9 if pair[0] in _RARE else 0.5, only=pair))
+    return results
+
+
+def run(seed: int, steps: int, *, rate: float = 0.1, only: Name | None = None) -> Result:
     """One run with its checks. Raises AssertionError; the same arguments give the same run again, exactly."""
-    world = World(seed, rate=rate, only=only)
-    for _ in range(steps):
-        world.step()
-        world.check()
-    world.settle()
-    return Result(seed, world.steps, world.crashes, world.faults.counts, len(world._placed))
+    with capture_logs():
+        world = World(seed, rate=rate, only=only)
+        for _ in range(steps):
+            world.step()
+            world.check()
+        world.settle()
+    digest = world.digest.hexdigest()[:16]
+    return Result(seed, world.steps, world.happened, world.draws.counts, len(world._checks.placed), digest)

@@ -20,7 +20,7 @@ class Proxy:
     """Everything on 127.0.0.1; two threads a connection."""
 
     def __init__(self, url: str) -> None:
-        self._target = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
+        self.redirect(url)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._open = threading.Event()
@@ -31,6 +31,10 @@ class Proxy:
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
+
+    def redirect(self, url: str) -> None:
+        """Where connections go from now on."""
+        self._target = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
 
     def hold(self) -> None:
         self._open.clear()

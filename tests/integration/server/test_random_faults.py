@@ -1,6 +1,8 @@
 """A seeded mixture of everything that may go wrong, for some seconds; at the end every pod runs or waits for a reason.
 
-Which threads come first is chance, so a seed gives the same plan and not the same run. A failure names its seed.
+Pods and gangs come and go, faults of the whole table strike, the line to the API server is held up, Waggle is restarted
+or cut off and ended. Which threads come first is chance, so a seed gives the same plan and not the same run. A failure
+names its seed.
 """
 
 from __future__ import annotations
@@ -8,31 +10,34 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
-from tests.support.world import WAGGLES_WATCH, World, world
+from tests.faults.arena import TIMING
+from tests.faults.table import pairs
+from tests.support.proxy import Proxy
+from tests.support.world import World, world
 
 NODES, CPUS = 5, 4
-BINDING = {"method": "POST", "path": "/binding$"}
-WATCH = {"method": "WATCH", "path": rf"/api/v1/(pods|nodes)\?.*{WAGGLES_WATCH}"}
-READ = {"method": "GET", "path": r"/pods/[^/?]+$"}
+WAGGLE = "^waggle$"
+PAIRS = [pair for pair in pairs() if pair.operation.by in ("informer", "committer")]
 
 
 class Chaos:
     """Makes and deletes pods, breaks the API server, ends and starts Waggle; `chance` decides what comes next."""
 
-    def __init__(self, w: World, seed: int) -> None:
-        self.w, self.chance = w, random.Random(seed)
+    def __init__(self, w: World, line: Proxy, seed: int) -> None:
+        self.w, self.chance, self.line = w, random.Random(seed), line
         self._made = 0
         self._acts: list[tuple[Callable[[], object], int]] = [
             (self.pod, 8),
             (self.gang, 2),
             (self.delete, 4),
-            (self.break_write, 6),
-            (self.break_read, 2),
-            (self.break_watch, 4),
+            (self.break_something, 12),
+            (self.partition, 1),
+            (self.crash, 1),
             (self.touch_node, 1),
             (self.add_node, 1),
             (self.restart, 1),
@@ -63,31 +68,24 @@ class Chaos:
             if self.w.cluster.get("pods", name):
                 self.w.cluster.delete("pods", name)
 
-    def break_write(self) -> None:
-        kind = self.chance.choice(["drop-after", "drop-before", "429", "500", "403", "409", "delay"])
-        if kind == "delay":
-            self.w.faults.inject("delay", seconds=self.chance.choice([0.1, 0.3]), times=2, **BINDING)
-        elif kind.startswith("drop"):
-            self.w.faults.inject(kind, times=2, **BINDING)
-        else:
-            headers = {"Retry-After": "1"} if kind == "429" else {}
-            self.w.faults.inject("status", status=int(kind), headers=headers, **BINDING)
-
-    def break_read(self) -> None:
-        self.w.faults.inject("status", status=self.chance.choice([429, 500, 503]), times=2, **READ)
-
-    def break_watch(self) -> None:
-        kind = self.chance.choice(["drop", "close", "expire", "duplicate", "410", "list"])
-        if kind == "410":
-            self.w.faults.inject("status", status=410, **WATCH)
-        elif kind == "list":
+    def break_something(self) -> None:
+        """A fault of the table, for the next calls that it fits."""
+        pair = self.chance.choice(PAIRS)
+        given = dict(pair.fault.rule)
+        path = f"^(?=.*{given.pop('path', '')}){pair.operation.path}$"
+        if "after" in given:
+            given["after"] = self.chance.randrange(1, 6)
+        self.w.faults.inject(**given, method=pair.operation.method, path=path, agent=WAGGLE, times=2)
+        if pair.operation.kind == "watch":
+            self.w.cluster.end_watches(WAGGLE)
+        elif pair.operation.kind == "list":
             self.w.cluster.compact()
-        else:
-            self.w.faults.inject(f"watch-{kind}", after=self.chance.randrange(1, 6), **WATCH)
-        service = self.w.waggle.service
-        exchange = self.chance.choice([service._pods, service._nodes])._exchange
-        if exchange is not None:
-            exchange.interrupt()
+
+    def partition(self) -> None:
+        """Nothing arrives for a while, in either direction; then all of it does."""
+        self.line.hold()
+        time.sleep(self.chance.uniform(0.0, 0.8))
+        self.line.resume()
 
     def touch_node(self) -> None:
         name = f"n{self.chance.randrange(NODES)}"
@@ -107,12 +105,31 @@ class Chaos:
         self.w.stop_waggle()
         self.w.start_waggle(wait=False)
 
+    def crash(self) -> None:
+        """From the API server's side: what it had under way ends in its midst, and nothing more comes."""
+        self.line.cut()
+        self.w.stop_waggle()
+        self.line.resume()
+        self.w.start_waggle(wait=False)
+
 
 def run(seed: int, seconds: float) -> None:
     print(f"seed {seed}")
     settings = {"cluster": {"request_timeout_seconds": 2, "compare_seconds": 0.5}, "holds": {"lease_seconds": 3}}
-    with world(nodes=NODES, cpu=str(CPUS), scheduler=True, **settings) as w:
-        chaos, end = Chaos(w, seed), time.monotonic() + seconds
+    with Proxy("http://127.0.0.1:1") as line:
+
+        def interpose(w: World) -> None:
+            line.redirect(w.cluster.url)
+            w._sections["cluster"]["server"] = line.url
+
+        made = world(nodes=NODES, cpu=str(CPUS), scheduler=True, timing=TIMING, prepare=interpose, **settings)
+        _run(line, seed, seconds, made)
+
+
+def _run(line: Proxy, seed: int, seconds: float, made: AbstractContextManager[World]) -> None:
+    with made as w:
+        w.may_count.add("waggle_cache_healed_total")  # an event that was swallowed is found by comparing
+        chaos, end = Chaos(w, line, seed), time.monotonic() + seconds
         while time.monotonic() < end:
             chaos.act()
             time.sleep(chaos.chance.uniform(0.0, 0.06))

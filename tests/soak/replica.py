@@ -1,0 +1,321 @@
+"""One Waggle of the simulation: its heart, and around it the real informers, comparer and elector, without threads.
+
+    world --step--> informers (Reflector), commands (as the committer), election (Elector), comparer (Comparer)
+                                           |
+                                         SimApi
+
+What threads, sockets and clocks do in the real rim, the world does here by its steps. A replica may be paused (nothing
+of it moves, the time goes on), cut off from the API server, or killed (`world` then makes another one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from algorithm.model import DecodeError, Node, Pod, decode_pod
+from algorithm.packing import PackingAlgorithm, PackingSettings
+from extender.comparer import CompareError, Comparer
+from extender.core.comparison import Beliefs, beliefs_of
+from extender.core.events import (
+    BindAnswer,
+    BindFinished,
+    BindRequested,
+    Event,
+    Evict,
+    EvictFinished,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    NodeGone,
+    NodeSeen,
+    Nudge,
+    Outcome,
+    OutcomeKind,
+    PodGone,
+    PodRead,
+    PodSeen,
+    PreemptAnswer,
+    PreemptRequested,
+    ReadPod,
+    RecordEvent,
+    Synced,
+    TermBegan,
+    TermEnded,
+    WriteBinding,
+)
+from extender.core.lifecycle import Lifecycle
+from extender.core.policy import Policy
+from extender.kube import wire, writes
+from extender.kube.api import ApiError, Response
+from extender.kube.election import LeaseTiming, Wait
+from extender.kube.lease import Elector, Standing
+from extender.kube.outcome import outcome_of, outcome_of_error
+from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector
+from extender.service import _UntilSynced
+from tests.soak.wire import SimApi
+
+#: Seconds that a term must still last for a write to be sent, as in the committer.
+LEAST_TIME = 0.25
+TIMING = LeaseTiming()
+
+Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+
+
+@dataclass
+class Work:
+    """An instruction that waits for its turn with the committer, or the report that it ends with."""
+
+    instruction: Command
+    given: float
+    report: Event | None = None
+
+
+class Replica:
+    """`clock` and `wall_clock` are the world's; `answered` hears of bind answers; `api` makes a line for a part of it.
+
+    `heard` is told every event with what it caused, for the log.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        policy: Policy,
+        *,
+        rng: Random,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], datetime],
+        api: Callable[[Replica, str], SimApi],
+        answered: Callable[[Replica, BindAnswer], None],
+        heard: Callable[[str, Event, list[Instruction]], None],
+    ) -> None:
+        self.name, self.policy = name, policy
+        self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
+        self._answered, self._heard = answered, heard
+        self.algorithm = PackingAlgorithm(PackingSettings())
+        self.heart = Lifecycle(self.algorithm, policy)
+        self.work: list[Work] = []
+        self.paused_until = self.cut_until = float("-inf")
+        #: What was known is not true any more: it asks to be restarted.
+        self.broken = False
+        self._serial = 0
+        self._committer = api(self, "committer")
+        self._leadership = api(self, "leadership")
+        informer: dict[str, Any] = {"clock": clock, "rng": rng, "went_back": self._went_back}
+        self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)
+        self._pods_buffer = _UntilSynced(self._handle_all)
+        self.pods: Reflector[Pod] = Reflector(api(self, "informer"), PODS, self._pods_changed, **informer)
+        self.comparer = Comparer(api(self, "comparer"), self, policy, every=0, grace=0)
+        self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
+        #: The term that is caught up for, and the versions that are to be reached, nodes first.
+        self._catching: tuple[int, list[str]] | None = None
+
+    def _make_elector(self, api: SimApi) -> Elector:
+        return Elector(
+            api,
+            namespace="default",
+            name="waggle",
+            identity=self.name,
+            changed=self._standing_changed,
+            timing=TIMING,
+            clock=self.clock,
+            wall_clock=self._wall_clock,
+            rng=self.rng,
+        )
+
+    # -- the heart, as extender.runtime guards it -----------------------------------------------------------------
+
+    def handle(self, event: Event) -> list[Instruction]:
+        out: list[Instruction] = []
+        if isinstance(event, FilterRequested | PreemptRequested | BindRequested) and (term := self._overdue()):
+            out += self._apply(TermEnded(term))
+        return out + self._apply(event)
+
+    def _apply(self, event: Event) -> list[Instruction]:
+        out = self.heart.handle(event, self.clock())
+        self._heard(self.name, event, out)
+        for instruction in out:
+            if isinstance(instruction, BindAnswer):
+                self._answered(self, instruction)
+            elif not isinstance(instruction, FilterAnswer | PreemptAnswer):
+                self.work.append(Work(instruction, self.clock()))
+        return out
+
+    def _handle_all(self, *events: Event) -> None:
+        for event in events:
+            self.handle(event)
+
+    def _overdue(self) -> int:
+        term = self.heart.term
+        return term if term and self.fence(term) <= 0 else 0
+
+    def fence(self, term: int) -> float:
+        """Seconds for which the term surely lasts."""
+        return self.elector.remaining(term) if self.elector else float("inf")
+
+    @property
+    def ready(self) -> bool:
+        return not (self.heart.missing() or self._overdue())
+
+    @property
+    def runs(self) -> bool:
+        return self.clock() >= self.paused_until
+
+    def beliefs(self) -> Beliefs:
+        return beliefs_of(self.heart)
+
+    # -- informers ------------------------------------------------------------------------------------------------
+
+    def step_informer(self, informer: Reflector[Any]) -> None:
+        """One round: a list if one is due, and what the watch brings. Nodes come before pods, at the start."""
+        if informer is self.pods and not self.nodes.synced.is_set():
+            informer = self.nodes
+        informer._round()
+        if not self.heart.synced and self.pods.synced.is_set():
+            self._pods_buffer.release()
+            self.handle(Synced())
+
+    def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        self._handle_all(*(NodeSeen(c.obj) if c.kind is ChangeKind.SEEN else NodeGone(c.obj.name) for c in changes))
+
+    def _pods_changed(self, changes: list[Change[Pod]]) -> None:
+        self._pods_buffer(
+            *(
+                PodSeen(c.obj) if c.kind is ChangeKind.SEEN else PodGone(c.obj.namespace, c.obj.name, c.obj.uid)
+                for c in changes
+            )
+        )
+
+    def _went_back(self, _why: str) -> None:
+        self.broken = True
+
+    def compare(self) -> int:
+        """How many differences were found and healed."""
+        if not self.heart.synced:
+            return 0
+        try:
+            return len(self.comparer.run())
+        except CompareError:
+            return 0
+
+    # -- the committer --------------------------------------------------------------------------------------------
+
+    def carry_out(self, work: Work) -> None:
+        """What a thread of the committer does with it. No answer comes later than any answer."""
+        if work.report is not None:
+            self.handle(work.report)
+            return
+        outcome, response = self._written(work)
+        report = _report_of(work.instruction, outcome, response)
+        if report is not None and outcome.kind is OutcomeKind.UNKNOWN:
+            work.report = report
+            self.work.append(work)
+        elif report is not None:
+            self.handle(report)
+
+    def _written(self, work: Work) -> tuple[Outcome, Response | None]:
+        command = work.instruction
+        if isinstance(command, WriteBinding | Evict) and self.clock() > work.given + command.valid_for:
+            return Outcome(OutcomeKind.THROTTLED, "waited too long", 1.0), None
+        request = self._request_of(command)
+        exchange = self._committer.exchange(
+            request.method,
+            request.path,
+            body=request.body,
+            content_type=request.content_type,
+            timeout=1.0,
+            may_send=lambda: isinstance(command, ReadPod) or self.fence(command.term) > LEAST_TIME,
+        )
+        try:
+            with exchange:
+                response = Response(exchange.status, exchange.read(), exchange.headers)
+        except ApiError as error:
+            return outcome_of_error(error), None
+        return outcome_of(response), response
+
+    def _request_of(self, command: Command) -> writes.Request:
+        self._serial += 1
+        match command:
+            case WriteBinding():
+                return writes.bind(command)
+            case ReadPod():
+                return writes.read(command)
+            case Evict():
+                return writes.evict(command)
+            case Nudge():
+                return writes.nudge(command, value=f"{self.clock()}-{self._serial}")
+            case RecordEvent():
+                return writes.record(command, now=self._wall_clock(), serial=self._serial, instance=self.name)
+
+    # -- the election ---------------------------------------------------------------------------------------------
+
+    def step_election(self) -> None:
+        """What is due of it: the lease, and what a new term has to know before it begins."""
+        elector = self.elector
+        if elector is None:
+            return
+        action = elector._election.step(self.clock())
+        elector._publish()
+        if not isinstance(action, Wait):
+            elector._carry_out(action)
+            elector._publish()
+        if self._catching is not None and self.heart.synced:
+            self._catch_up(*self._catching)
+
+    def _standing_changed(self, standing: Standing) -> None:
+        if self.heart.term and self.heart.term != standing.term:
+            self.handle(TermEnded(self.heart.term))
+        if standing.term and standing.term != (self._catching or (0,))[0] and standing.term != self.heart.term:
+            self._catching = (standing.term, [])
+        elif not standing.term:
+            self._catching = None
+
+    def _catch_up(self, term: int, versions: list[str]) -> None:
+        """As `extender.leadership`: each informer as new as a read from now, nodes before pods."""
+        for index, informer in enumerate((self.nodes, self.pods)):
+            if index == len(versions):
+                version = self._version_now(informer)
+                if not version:
+                    return
+                versions.append(version)
+            if not informer.version or wire.newer(versions[index], informer.version):
+                informer.relist()
+                return
+        self._catching = None
+        if self.fence(term) > 0:
+            self.handle(TermBegan(term))
+
+    def _version_now(self, informer: Reflector[Any]) -> str:
+        try:
+            response = self._leadership.request("GET", informer.path, query={"limit": "1"})
+            return wire.decode_page(response.body).resource_version if response.ok else ""
+        except (ApiError, ValueError):
+            return ""
+
+
+def _report_of(command: Command, outcome: Outcome, response: Response | None) -> Event | None:
+    match command:
+        case WriteBinding():
+            return BindFinished(command.token, outcome)
+        case Evict():
+            return EvictFinished(command.token, outcome, command.uid)
+        case ReadPod():
+            return PodRead(command.token, *_pod_of(outcome, response))
+        case _:
+            return None
+
+
+def _pod_of(outcome: Outcome, response: Response | None) -> tuple[Outcome, Pod | None]:
+    if outcome.kind is not OutcomeKind.DONE or response is None:
+        return outcome, None
+    try:
+        return outcome, decode_pod(response.body)
+    except DecodeError as error:
+        return Outcome(OutcomeKind.UNKNOWN, str(error)), None
+
+
+def utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
