@@ -34,7 +34,7 @@ lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 bench: $(INSTALLED) ## measure; prints a table of ratios
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-soak: $(INSTALLED) ## simulate clusters full of faults for MINUTES (default 5); prints what was survived
+soak: $(INSTALLED) ## every fault on every call, simulated and on sockets, for MINUTES (default 5); prints figures
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs being placed (ARGS=--stay keeps it up)

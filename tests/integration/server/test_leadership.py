@@ -23,6 +23,7 @@ from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
 from tests.support.face import Client
 from tests.support.proxy import Proxy
+from tests.support.witness import Books
 
 SHORT = LeaderElectionSettings(enabled=True, lease_seconds=2, renew_deadline_seconds=1.5, retry_seconds=0.3)
 RELEASED = {
@@ -230,6 +231,28 @@ def test_leadership_that_goes_from_one_to_the_other_and_back(pair: Pair) -> None
     b.line.resume()
     eventually(lambda: {v.name: v.node for v in b.service.runtime.pods()} == {p["metadata"]["name"]: pair.node_of(p)})
     assert pair.leaders() == ["a"]
+
+
+def test_pods_that_both_replicas_are_asked_for_while_they_take_turns_are_bound_once(pair: Pair) -> None:
+    """Whoever leads is held up, and what it had under way arrives when it leads no more."""
+    books = Books(pair.cluster)
+    both = pair.both()
+    pods = []
+    for leader, other in (both, both[::-1], both):
+        pods += [pair.new_pod() for _ in range(4)]
+        proposed = [(p, names[0]) for p in pods if (names := leader.filter(p)["NodeNames"])]
+        with ThreadPoolExecutor(4) as pool:
+            leader.line.hold()
+            answers = [pool.submit(leader.bind, p, n) for p, n in proposed]
+            eventually(lambda other=other: other.ready, seconds=15)
+            for p in pods[::2]:
+                other.schedule(p)
+            leader.line.resume()
+            assert all(answer.result(30) is not None for answer in answers)
+        eventually(lambda leader=leader: "held by" in leader.why)
+    eventually(lambda: all(pair.node_of(p) or any(r.schedule(p) for r in both) for p in pods))
+    assert not books.faults
+    assert sorted(each.uid for each in books.bindings) == sorted(p["metadata"]["uid"] for p in pods)
 
 
 def test_a_verb_that_comes_first_after_a_pause_is_refused(pair: Pair) -> None:
