@@ -19,12 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
+
 from algorithm.model import Pod
 from extender.core.events import NodeGone, PodSeen
 from extender.embedded.apiserver.faults import Fault as Rule
 from extender.embedded.apiserver.faults import Faults, Plan
 from extender.kube.backoff import BackoffSettings
 from extender.kube.reflector import Timing
+from extender.kube.reviews import Reviewer, Verdict
+from extender.signpost import LABEL
 from tests.faults.table import Pair, operation_of
 from tests.support.api import eventually
 from tests.support.world import World, world
@@ -32,6 +36,8 @@ from tests.support.world import World, world
 WAGGLE = "^waggle$"
 BINDING = {"method": "POST", "path": "/binding$", "agent": WAGGLE}
 LEASE = {"method": "PUT", "path": "/leases/waggle$", "agent": WAGGLE}
+#: The pod that Waggle runs in, as far as the API server knows.
+REPLICA = "waggle-0"
 #: Cores of the nodes that kube-scheduler places pods on, and of the one where the test itself asks.
 CPUS, STAGE = 4, "stage"
 #: What stays on the nodes while pairs are tried.
@@ -43,7 +49,7 @@ TIMING = Timing(
     watch_silence=1.0,
     backoff=BackoffSettings(shortest=0.02, longest=0.1),
 )
-ELECTION = {"enabled": True, "lease_seconds": 2, "renew_deadline_seconds": 1.5, "retry_seconds": 0.2}
+ELECTION = {"enabled": True, "lease_seconds": 2, "renew_deadline_seconds": 1.5, "retry_seconds": 0.2, "label_pod": True}
 RELEASED = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
@@ -96,6 +102,10 @@ class Arena:
             "renew lease": lambda: None,
             "version of nodes": self._another_term,
             "version of pods": self._another_term,
+            "find label": self._lose_label,
+            "move label": self._lose_label,
+            "ask who": self._ask_rights,
+            "ask rights": self._ask_rights,
             "compare nodes": self._compare,
             "compare pods": self._compare,
             "heal node": lambda: self._lie(NodeGone(STAGE)),
@@ -212,6 +222,17 @@ class Arena:
         self.w.until(lambda: self.w.cluster.get("leases", "waggle"))
         self.w.cluster.patch("leases", "waggle", {"spec": RELEASED["spec"]})
 
+    def _lose_label(self) -> None:
+        """Somebody takes the leader's label away; with the next term it is put there again."""
+        self.w.cluster.patch("pods", REPLICA, {"metadata": {"labels": {LABEL: None}}})
+        self._another_term()
+
+    def _ask_rights(self) -> None:
+        """Whoever cannot be asked about has said no."""
+        verdict = Reviewer(self.w.waggle.service.api).may_get("token", "/v1/inspect/pods").verdict
+        assert self._rule is not None
+        assert verdict is (Verdict.ALLOWED if self._rule.action == "delay" else Verdict.UNKNOWN)
+
     # -- pods that the test itself asks for -----------------------------------------------------------------------
 
     def _on_stage(self, **more: Any) -> str:
@@ -236,6 +257,7 @@ class Arena:
     def _come_to_rest(self) -> None:
         if self._elected:
             self.w.waggle.wait_ready()
+            self.w.until(lambda: LABEL in self.w.get(REPLICA)["metadata"].get("labels", {}))
         self.w.until(self._all_decided)
         self.w.until(lambda: not self.w.waggle.holds())
         self.w.until(self._nothing_differs)
@@ -282,6 +304,8 @@ def arena(seed: int, *, elected: bool) -> Iterator[Arena]:
         made.cluster.patch("nodes", STAGE, {"spec": {"taints": [{"key": STAGE, "effect": "NoSchedule"}]}})
         if elected:
             made.cluster.create(RELEASED)
+            made.pod(REPLICA, cpu="100m", nodeName="n0")
+            made.bound_by_others.add(REPLICA)
 
     sections: dict[str, Any] = {
         "cluster": {"request_timeout_seconds": 0.5},
@@ -290,14 +314,17 @@ def arena(seed: int, *, elected: bool) -> Iterator[Arena]:
     }
     if elected:
         sections["leader_election"] = ELECTION
-    with world(
-        nodes=3,
-        cpu=str(CPUS),
-        scheduler=True,
-        timing=TIMING,
-        prepare=prepare,
-        apiserver={"bookmark_seconds": 0.3},
-        **sections,
-    ) as w:
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        world(
+            nodes=3,
+            cpu=str(CPUS),
+            scheduler=True,
+            timing=TIMING,
+            prepare=lambda made: (environment.setenv("POD_NAME", REPLICA), prepare(made)),
+            apiserver={"bookmark_seconds": 0.3},
+            **sections,
+        ) as w,
+    ):
         w.may_count.add("waggle_cache_healed_total")
         yield Arena(w, random.Random(seed), elected=elected)

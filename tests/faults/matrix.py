@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tests.faults.arena import arena
 from tests.faults.table import Pair, pairs
 
-_ELECTION = ("elector", "leadership")
+_ELECTION = ("elector", "leadership", "signpost")
 
 
 def _ignore(_pair: Pair) -> None:

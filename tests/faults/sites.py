@@ -26,6 +26,9 @@ SITES: dict[str, tuple[str, ...]] = {
     "kube/writes.py record": ("event",),
     "kube/lease.py Elector._request": ("read lease", "make lease", "renew lease"),
     "leadership.py Leadership._version_now": ("version of nodes", "version of pods"),
+    "signpost.py Signpost._found": ("find label",),
+    "signpost.py Signpost._patch": ("move label",),
+    "kube/reviews.py Reviewer._review": ("ask who", "ask rights"),
     "comparer.py Comparer._get": ("compare nodes", "compare pods"),
     "comparer.py Comparer._fact": ("heal node", "heal pod"),
 }

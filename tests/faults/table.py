@@ -43,6 +43,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("bind", "write", "POST", f"/api/v1{POD}/binding", "committer"),
     Operation("read pod", "read", "GET", f"/api/v1{POD}", "committer"),
     Operation("evict", "write", "POST", f"/api/v1{POD}/eviction", "committer"),
+    Operation("move label", "write", "PATCH", "/api/v1/namespaces/[^/]+/pods/waggle-[^/?]+", "signpost"),
     Operation("nudge", "write", "PATCH", f"/api/v1{POD}", "committer"),
     Operation("event", "write", "POST", "/api/v1/namespaces/[^/]+/events", "committer"),
     Operation("read lease", "read", "GET", f"{LEASES}/[^/?]+", "elector"),
@@ -50,6 +51,9 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("renew lease", "write", "PUT", f"{LEASES}/[^/?]+", "elector"),
     Operation("version of nodes", "read", "LIST", r"/api/v1/nodes\?limit=1", "leadership"),
     Operation("version of pods", "read", "LIST", r"/api/v1/pods\?limit=1", "leadership"),
+    Operation("find label", "read", "LIST", r"/api/v1/namespaces/[^/]+/pods\?labelSelector=.*", "signpost"),
+    Operation("ask who", "read", "POST", "/apis/authentication.k8s.io/v1/tokenreviews", "reviewer"),
+    Operation("ask rights", "read", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "reviewer"),
     Operation("compare nodes", "list", "LIST", r"/api/v1/nodes\?limit=500.*", "comparer"),
     Operation("compare pods", "list", "LIST", r"/api/v1/pods\?limit=500.*", "comparer"),
     Operation("heal node", "read", "GET", "/api/v1/nodes/[^/?]+", "comparer"),
@@ -78,8 +82,9 @@ _NO_CONFLICT = dict.fromkeys(("list", "read", "watch"), "what changes nothing is
 _NO_VERSION = dict.fromkeys(("read", "write"), "it names no resourceVersion that could have expired")
 _NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages")
 _NO_WATCH = dict.fromkeys(("read", "write", "list"), "it is not a watch")
+_NO_PAST = dict.fromkeys(("ask who", "ask rights"), "it reads nothing that has a past")
 _QUORUM = "a term stands on this one read being from the quorum, as a read without resourceVersion is"
-_PODS = dict.fromkeys(("bind", "read pod", "evict", "nudge", "heal pod", "heal node"), _LIE)
+_PODS = dict.fromkeys(("bind", "read pod", "evict", "nudge", "move label", "heal pod", "heal node"), _LIE)
 
 
 def _status(code: int, **more: Any) -> dict[str, Any]:
@@ -114,6 +119,8 @@ FAULTS: tuple[Fault, ...] = (
             "watch": "a watch that lags is 'watch stalled' and 'event late'",
             "version of nodes": _QUORUM,
             "version of pods": _QUORUM,
+            "find label": "it is from the quorum, and looked at again 15 s later",
+            **_NO_PAST,
         },
     ),
     Fault("page token expired", _status(410, path="[?&]continue="), _NO_LIST),

@@ -11,10 +11,13 @@ of it moves, the time goes on), cut off from the API server, or killed (`world` 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
+
+import msgspec
 
 from algorithm.model import DecodeError, Node, Pod, decode_pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
@@ -55,7 +58,9 @@ from extender.kube.election import LeaseTiming, Wait
 from extender.kube.lease import Elector, Standing
 from extender.kube.outcome import outcome_of, outcome_of_error
 from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector
+from extender.kube.reviews import Reviewer, Verdict
 from extender.service import _UntilSynced
+from extender.signpost import Signpost, _FailedError
 from tests.soak.wire import SimApi
 
 #: Seconds that a term must still last for a write to be sent, as in the committer.
@@ -110,6 +115,10 @@ class Replica:
         self.pods: Reflector[Pod] = Reflector(api(self, "informer"), PODS, self._pods_changed, **informer)
         self.comparer = Comparer(api(self, "comparer"), self, policy, every=0, grace=0)
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
+        self._reviewer = api(self, "reviewer")
+        self._signpost = Signpost(
+            api(self, "signpost"), namespace="default", pod=name, value="waggle", leads=lambda: self.ready
+        )
         #: The term that is caught up for, and the versions that are to be reached, nodes first.
         self._catching: tuple[int, list[str]] | None = None
 
@@ -200,6 +209,24 @@ class Replica:
             return len(self.comparer.run())
         except CompareError:
             return 0
+
+    # -- the rest of the rim --------------------------------------------------------------------------------------
+
+    def point_here(self) -> None:
+        """What the signpost's thread does."""
+        with suppress(ApiError, _FailedError, msgspec.DecodeError):
+            if self.ready:
+                self._signpost._point_here()
+            else:
+                self._signpost._patch(self.name, None)
+
+    def ask_rights(self) -> None:
+        """Somebody wants to look; whoever cannot be asked about has said no."""
+        draws, disturbed = self._reviewer.draws, self._reviewer.cut()
+        before = draws.counts.total()
+        verdict = Reviewer(self._reviewer, clock=self.clock).may_get("token", "/v1/inspect/pods").verdict
+        disturbed |= draws.counts.total() > before
+        assert verdict is Verdict.ALLOWED or (disturbed and verdict is Verdict.UNKNOWN), verdict
 
     # -- the committer --------------------------------------------------------------------------------------------
 

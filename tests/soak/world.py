@@ -57,7 +57,7 @@ from tests.soak.wire import Draws, Name, SimApi
 
 EPOCH = 1_790_000_000.0
 #: Operations that only happen with leader election.
-ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership")}
+ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership", "signpost")}
 #: What happens much more often when one operation alone is tried: it would be rare.
 OFTEN = {
     "list nodes": "relist nodes",
@@ -67,6 +67,10 @@ OFTEN = {
     "heal node": "change nodes",
     "heal pod": "compare",
     "make lease": "lose lease",
+    "find label": "point here",
+    "move label": "point here",
+    "ask who": "ask rights",
+    "ask rights": "ask rights",
     "version of nodes": "lose term",
     "version of pods": "lose term",
 }
@@ -213,7 +217,7 @@ class World:
             "filterVerb": "filter",
             "bindVerb": "bind",
             "nodeCacheCapable": True,
-            "managedResources": [{"name": GPU, "ignoredByScheduler": self.policy.evict_directly or self.seed % 2}],
+            "managedResources": [{"name": GPU, "ignoredByScheduler": self.policy.evict_directly or self.seed % 2 == 1}],
         }
         if not self.policy.evict_directly:
             extender["preemptVerb"] = "preempt"
@@ -365,6 +369,7 @@ class World:
             (3, lambda: replica.step_informer(replica.pods)),
             (1, lambda: replica.step_informer(replica.nodes)),
             (4 if often in ("compare", "change nodes") else 0.3, replica.compare),
+            (1 if often == "ask rights" else 0.1, replica.ask_rights),
             (1 if often == "relist pods" else 0.05, replica.pods.relist),
             (1 if often == "relist nodes" else 0.05, replica.nodes.relist),
             (0.05, lambda: self._crash(replica)),
@@ -375,6 +380,7 @@ class World:
             doings += [
                 (6 if often else 3, replica.step_election),
                 (0.5 if often == "lose lease" else 0.03, self.users.lose_lease),
+                (1 if often == "point here" else 0.2, replica.point_here),
             ]
         if replica.work:
             doings.append((6, lambda: replica.carry_out(self._take(replica.work))))

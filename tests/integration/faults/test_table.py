@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -32,6 +33,13 @@ def test_every_pair_either_makes_sense_or_has_a_reason_why_not() -> None:
 def test_reasons_name_what_exists() -> None:
     known = {op.name for op in OPERATIONS} | {op.kind for op in OPERATIONS}
     assert {name for fault in FAULTS for name in fault.unless} <= known
+
+
+def test_the_page_on_reliability_has_the_right_figures() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert f"Waggle makes {len(OPERATIONS)} kinds of calls" in page
+    assert f"{len(FAULTS)} things may go wrong" in " ".join(page.split())
+    assert f"That makes {len(pairs())} pairs; the other {len(senseless())} make no sense" in page
 
 
 def test_a_request_that_is_not_in_the_table_is_found_out() -> None:
