@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from tests.faults.report import grid, summary
 from tests.faults.table import pairs
+from tests.soak.runs import Result, run, run_pair
 from tests.soak.wire import CALLS, Name, every_pair
-from tests.soak.world import Result, run, run_pair
 
 STEPS = 2000
 #: Steps of a run in which one pair is tried alone.

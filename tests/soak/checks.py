@@ -46,12 +46,13 @@ class Checks:
 
     def _cluster(self) -> None:
         used: Counter[str] = Counter()
+        proposed = self.world.scheduling.proposed
         for stored in self.world.api.store.collection(PODS):
             node = stored.fields["spec.nodeName"]
             if not node:
                 continue
             assert self.placed.setdefault(stored.uid, node) == node, f"{stored.key} was bound twice"
-            assert (stored.uid, node) in self.world.proposed, f"{stored.key} is on {node}, which was never proposed"
+            assert (stored.uid, node) in proposed, f"{stored.key} is on {node}, which was never proposed"
             if stored.fields["status.phase"] != "Succeeded":
                 used[node] += dict(decode_pod(stored.raw).requests)[GPU]
         over = {node: number for node, number in used.items() if number > GPUS}

@@ -20,21 +20,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from structlog.testing import capture_logs
-
 from extender.core.events import (
     BindAnswer,
-    BindRequested,
     Event,
-    FilterAnswer,
-    FilterRequested,
     Instruction,
-    PreemptAnswer,
-    PreemptRequested,
     Ticked,
     WriteBinding,
 )
@@ -44,15 +36,11 @@ from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.pods import bind
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
-from extender.embedded.kubescheduler import model
-from extender.embedded.kubescheduler.config import SchedulerConfig
-from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
-from extender.embedded.kubescheduler.extenders import ExtenderError
 from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
-from tests.soak.links import Informer, Line
 from tests.soak.replica import TIMING, Replica, utc
-from tests.soak.users import GPU, Users
+from tests.soak.scheduling import Scheduling
+from tests.soak.users import Users
 from tests.soak.wire import Draws, Name, SimApi
 
 EPOCH = 1_790_000_000.0
@@ -74,15 +62,6 @@ OFTEN = {
     "version of nodes": "lose term",
     "version of pods": "lose term",
 }
-
-
-@dataclass
-class _Call:
-    """A bind call that kube-scheduler waits for."""
-
-    write: BindPod
-    replica: Replica
-    lost: bool
 
 
 def policy_of(seed: int, only: Name | None) -> Policy:
@@ -116,16 +95,12 @@ class World:
         self.users = Users(self.api, self.rng)
         nodes = 2 if only and only[0] == "evict" else nodes
         self._born = 0
-        self._requests = 0
-        self.proposed: set[tuple[str, str]] = set()
-        self._calls: dict[int, _Call] = {}
         #: What happens later at the API server, by time.
         self._timed: list[tuple[float, Callable[[], object]]] = []
-        self._sched_binds: list[BindPod] = []
         for _ in range(nodes):
             self.users.add_node()
         self.replicas = [self._boot() for _ in range(2 if self.policy.elected else 1)]
-        self._boot_scheduler()
+        self.scheduling = Scheduling(self)
         self._checks = Checks(self)
 
     # -- Waggle ---------------------------------------------------------------------------------------------------
@@ -143,6 +118,9 @@ class World:
             answered=self._bind_answered,
             heard=self._log,
         )
+
+    def _bind_answered(self, _replica: Replica, answer: BindAnswer) -> None:
+        self.scheduling.bind_answered(answer)
 
     def _line(self, replica: Replica, by: str) -> SimApi:
         """What this part of the replica reaches the API server by."""
@@ -175,10 +153,7 @@ class World:
             if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
                 self._arrive(write)
         self._timed.clear()
-        for request, call in list(self._calls.items()):
-            if call.replica is replica:
-                del self._calls[request]
-                self._give_up(call, "connection reset")
+        self.scheduling.leave(replica, "connection reset", dead=True)
         self.replicas[self.replicas.index(replica)] = self._boot()
 
     def _arrive(self, write: WriteBinding) -> None:
@@ -193,117 +168,11 @@ class World:
         """Stopped, as by SIGSTOP: its callers give up, and it notices nothing."""
         self.happened["pause"] += 1
         replica.paused_until = self.now + self.rng.choice((3.0, 8.0, 30.0))
-        for call in self._calls.values():
-            if call.replica is replica:
-                self._give_up(call, "context deadline exceeded")
+        self.scheduling.leave(replica, "context deadline exceeded")
 
     def _cut_off(self, replica: Replica) -> None:
         self.happened["partition"] += 1
         replica.cut_until = self.now + self.rng.choice((3.0, 8.0, 30.0))
-
-    def _front(self) -> Replica:
-        """Whom a Service sends kube-scheduler to: mostly who is ready. Raises ExtenderError if nobody answers."""
-        ready = [replica for replica in self.replicas if replica.ready]
-        chosen = self.rng.choice(ready if ready and self.rng.random() < 0.9 else self.replicas)
-        if not chosen.runs:
-            raise ExtenderError("context deadline exceeded")
-        return chosen
-
-    # -- kube-scheduler -------------------------------------------------------------------------------------------
-
-    def _boot_scheduler(self) -> None:
-        extender = {
-            "urlPrefix": "http://waggle",
-            "filterVerb": "filter",
-            "bindVerb": "bind",
-            "nodeCacheCapable": True,
-            "managedResources": [{"name": GPU, "ignoredByScheduler": self.policy.evict_directly or self.seed % 2 == 1}],
-        }
-        if not self.policy.evict_directly:
-            extender["preemptVerb"] = "preempt"
-        config = SchedulerConfig.model_validate({"percentageOfNodesToScore": 100, "extenders": [extender]})
-        config = config.model_copy(update={"seed": self.seed})
-        line = Line(self._ask, config.extenders[0], self.draws, lambda uid, node: self.proposed.add((uid, node)))
-        self.scheduler = Core(config, [line], now=self.now)
-        self._sched_binds.clear()
-        for call in self._calls.values():
-            call.lost = True
-        store = self.api.store
-        self.scheduler_nodes = Informer(
-            store,
-            NODES,
-            seen=lambda raw: self.scheduler.node_seen(model.decode_node(raw), self.now),
-            gone=lambda raw: self.scheduler.node_gone(model.decode_node(raw).name, self.now),
-        )
-        self.scheduler_pods = Informer(
-            store,
-            PODS,
-            seen=lambda raw: self.scheduler.pod_seen(model.decode_pod(raw), self.now),
-            gone=lambda raw: self.scheduler.pod_gone(model.decode_pod(raw).uid, self.now),
-        )
-
-    def _ask(self, event: FilterRequested | PreemptRequested) -> FilterAnswer | PreemptAnswer:
-        return next(x for x in self._front().handle(event) if isinstance(x, FilterAnswer | PreemptAnswer))
-
-    def attempt(self) -> bool:
-        """One scheduling cycle. False if nothing is to be tried."""
-        self.scheduler.tick(self.now)
-        queued = self.scheduler.next_pod()
-        if queued is None:
-            return False
-        outcome = self.scheduler.decide(queued.pod)
-        for write in self.scheduler.conclude(queued.pod, outcome, self.now):
-            self._scheduler_writes(write)
-        return True
-
-    def _scheduler_writes(self, write: Write) -> None:
-        if isinstance(write, BindPod):
-            assert write.extender is not None
-            self._sched_binds.append(write)
-        elif isinstance(write, Evict):
-            for victim in write.victims:
-                self.users.delete(victim.key.name, victim.uid)
-            self.scheduler.preemption_done(write, [v.uid for v in write.victims], self.now)
-        elif isinstance(write, PatchStatus):
-            self._patch_status(write)
-
-    def _patch_status(self, write: PatchStatus) -> None:
-        status: dict[str, Any] = {}
-        if write.condition is not None:
-            c = write.condition
-            condition = {"type": "PodScheduled", "status": c.status, "reason": c.reason, "message": c.message}
-            status["conditions"] = [condition]
-        if write.nominated_node is not None:
-            status["nominatedNodeName"] = write.nominated_node or None
-        self.users.patch(write.pod.key.name, {"metadata": {"uid": write.pod.uid}, "status": status}, "status")
-
-    def _call_bind(self, write: BindPod) -> None:
-        try:
-            replica = self._front()
-        except ExtenderError as error:
-            self._bind_done(write, str(error))
-            return
-        self._requests += 1
-        call = self._calls[self._requests] = _Call(write, replica, lost=False)
-        if self.draws.call("bind call") == "answer lost":
-            self._give_up(call, "context deadline exceeded")
-        key = write.pod.key
-        replica.handle(BindRequested(self._requests, key.namespace, key.name, write.pod.uid, write.node))
-
-    def _bind_answered(self, _replica: Replica, answer: BindAnswer) -> None:
-        call = self._calls.pop(answer.request, None)
-        if call is not None and not call.lost:
-            self._bind_done(call.write, answer.error.text if answer.error else None)
-
-    def _give_up(self, call: _Call, error: str) -> None:
-        """kube-scheduler does not wait any longer."""
-        if not call.lost:
-            call.lost = True
-            self._bind_done(call.write, error)
-
-    def _bind_done(self, write: BindPod, error: str | None) -> None:
-        for more in self.scheduler.bind_done(write.pod, write.node, error, self.now):
-            self._scheduler_writes(more)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -344,9 +213,9 @@ class World:
         few = len(self.api.store.collection(PODS)) < 24
         nodes = 2.0 if self._often == "change nodes" else 0.1
         doings: list[tuple[float, Callable[[], object]]] = [
-            (6, self.attempt),
-            (4, self.scheduler_pods.step),
-            (1, self.scheduler_nodes.step),
+            (6, self.scheduling.attempt),
+            (4, self.scheduling.pods.step),
+            (1, self.scheduling.nodes.step),
             (2.5 if few else 0.2, self.users.create_pods),
             (0.8 if few else 2, self.users.end_pod),
             (1, self.users.kubelets),
@@ -355,10 +224,10 @@ class World:
             (0.3, self.users.touch_node),
             (nodes, self._remove_node),
             (2, lambda: self.wait(self.rng.choice((0.1, 1.0, 5.0, 25.0)))),
-            (0.05, self._boot_scheduler),
+            (0.05, self.scheduling.boot),
         ]
-        if self._sched_binds:
-            doings.append((5, lambda: self._call_bind(self._take(self._sched_binds))))
+        if self.scheduling.binds:
+            doings.append((5, lambda: self.scheduling.call_bind(self._take(self.scheduling.binds))))
         for replica in self.replicas:
             doings += self._doings_of(replica) if replica.runs else []
         return doings
@@ -418,25 +287,25 @@ class World:
     def _rest(self) -> bool:
         """Lets everything happen that is due. True if nothing was."""
         busy = False
-        for informer in (self.scheduler_nodes, self.scheduler_pods):
+        for informer in (self.scheduling.nodes, self.scheduling.pods):
             while informer.behind:
                 busy = True
                 informer.step()
-        while self._sched_binds:
+        while self.scheduling.binds:
             busy = True
-            self._call_bind(self._sched_binds.pop(0))
+            self.scheduling.call_bind(self.scheduling.binds.pop(0))
         for replica in self.replicas:
             busy |= self._rest_of(replica)
         self.users.kubelets()
         for _ in range(200):
-            if not self.attempt():
+            if not self.scheduling.attempt():
                 break
             busy = True
         for replica in self.replicas:
             self._write_all(replica)
         self.wait(11.0)
         ready = any(replica.ready for replica in self.replicas)
-        return ready and not (busy or self._timed or self._calls or not self.scheduler.idle)
+        return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.core.idle)
 
     def _rest_of(self, replica: Replica) -> bool:
         busy = bool(replica.work or replica.heart.transitions.ledger.active())
@@ -460,44 +329,3 @@ class World:
         newest = history[-1].revision if history else 0
         told = bool(informer._version) and int(informer.version) >= newest
         return informer.synced.is_set() and told and not informer._relist_wanted.is_set()
-
-
-@dataclass
-class Result:
-    """What a run came to."""
-
-    seed: int
-    steps: int
-    #: Crashes, pauses and partitions.
-    happened: Counter[str] = field(default_factory=Counter)
-    faults: Counter[Name] = field(default_factory=Counter)
-    bound: int = 0
-    #: Of everything that every heart heard and said.
-    digest: str = ""
-
-
-#: Operations so seldom that nearly every one of them has to fail.
-_RARE = ("evict", "version of nodes", "version of pods")
-#: Seeds that a pair gets for its fault to strike.
-_TRIES = 20
-
-
-def run_pair(pair: Name, seed: int, steps: int) -> list[Result]:
-    """Runs in which nothing but this goes wrong, until it has struck. Raises AssertionError, also if it never does."""
-    results: list[Result] = []
-    while not results or not results[-1].faults[pair]:
-        assert len(results) < _TRIES, f"{pair} never struck"
-        results.append(run(seed + len(results), steps, rate=0.9 if pair[0] in _RARE else 0.5, only=pair))
-    return results
-
-
-def run(seed: int, steps: int, *, rate: float = 0.1, only: Name | None = None) -> Result:
-    """One run with its checks. Raises AssertionError; the same arguments give the same run again, exactly."""
-    with capture_logs():
-        world = World(seed, rate=rate, only=only)
-        for _ in range(steps):
-            world.step()
-            world.check()
-        world.settle()
-    digest = world.digest.hexdigest()[:16]
-    return Result(seed, world.steps, world.happened, world.draws.counts, len(world._checks.placed), digest)

@@ -12,8 +12,8 @@ import pytest
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
 from extender.runtime import Command
 from tests.faults.table import OPERATIONS, pairs
+from tests.soak.runs import run, run_pair
 from tests.soak.wire import Name, every_pair
-from tests.soak.world import run, run_pair
 
 #: One fault of each operation.
 SOME = [
@@ -49,7 +49,7 @@ def test_mixtures_of_faults_and_crashes_are_survived(seed: int) -> None:
 def test_one_seed_is_one_run() -> None:
     """Byte for byte, also in processes that order their sets otherwise."""
     here = run(9, 300).digest
-    script = "from tests.soak.world import run; print(run(9, 300).digest)"
+    script = "from tests.soak.runs import run; print(run(9, 300).digest)"
     other = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", script], env=other, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here
