@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from algorithm.model import Pod
-from extender.core.events import NodeGone, PodSeen
+from algorithm.model import Node, Pod
+from extender.core.events import NodeSeen, PodSeen
 from extender.embedded.apiserver.faults import Fault as Rule
 from extender.embedded.apiserver.faults import Faults, Plan
 from extender.kube.backoff import BackoffSettings
@@ -97,6 +97,7 @@ class Arena:
             "evict": self._eviction,
             "nudge": self._refused_bind,
             "event": self._refused_bind,
+            "count event": self._refused_bind,
             "read lease": lambda: self._strike("status", status=409, **LEASE),
             "make lease": self._lose_lease,
             "renew lease": lambda: None,
@@ -108,7 +109,7 @@ class Arena:
             "ask rights": self._ask_rights,
             "compare nodes": self._compare,
             "compare pods": self._compare,
-            "heal node": lambda: self._lie(NodeGone(STAGE)),
+            "heal node": lambda: self._lie(NodeSeen(Node(name=self._ghost().name, uid="nobody"))),
             "heal pod": lambda: self._lie(PodSeen(self._ghost())),
         }
 
@@ -180,12 +181,14 @@ class Arena:
         self._come_and_go()
 
     def _refused_bind(self) -> None:
-        """A place on the stage is taken, somebody else waits for it, and the bind is refused: Waggle makes it known."""
+        """A place on the stage is taken, somebody else waits for it, and the bind is refused, twice: that is told."""
         first, second = self._on_stage(), self._on_stage()
-        assert self.w.propose(first, [STAGE]) == STAGE
-        assert not self.w.filter(second, [STAGE])["NodeNames"]
-        self._strike("status", **BINDING, status=403)
-        assert self.w.bind(first, STAGE)
+        self._strike("status", **BINDING, status=403, times=2)
+        for _ in range(2):
+            assert self.w.propose(first, [STAGE]) == STAGE
+            assert not self.w.filter(second, [STAGE])["NodeNames"]
+            assert self.w.bind(first, STAGE)
+            self.w.until(lambda: self._struck() or not self.w.waggle.service._committer.hints.depth)
         self.w.until(self._struck)
         self._leave_stage(first, second)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.faults.table import FAULTS, OPERATIONS, Operation, senseless, why_not
 
 #: Operations side by side, so that a line has room on a screen.
-_GROUPS = (OPERATIONS[:8], OPERATIONS[8:15], OPERATIONS[15:])
+_GROUPS = (OPERATIONS[:8], OPERATIONS[8:16], OPERATIONS[16:])
 _WIDTH = 8
 
 

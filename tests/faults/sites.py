@@ -16,21 +16,24 @@ OTHERS = ("embedded/", "demo/", "kube/api.py")
 _CALLS = {"request", "exchange", "stream"}
 
 SITES: dict[str, tuple[str, ...]] = {
-    "kube/reflector.py Reflector._read_page": ("list nodes", "list pods"),
+    "kube/reflector.py Reflector._get": ("list nodes", "list pods"),
     "kube/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
-    "kube/committer.py Committer._exchange": ("bind", "read pod", "evict", "nudge", "event"),
+    "kube/fenced.py FencedApi.exchange": ("bind", "read pod", "evict", "nudge", "event", "count event"),
+    "kube/committer.py Committer._ask": ("bind", "read pod", "evict"),
+    "kube/hints.py Hints._request": ("nudge", "event", "count event"),
     "kube/writes.py bind": ("bind",),
     "kube/writes.py read": ("read pod",),
     "kube/writes.py evict": ("evict",),
     "kube/writes.py nudge": ("nudge",),
-    "kube/writes.py record": ("event",),
+    "kube/writes.py new_event": ("event",),
+    "kube/writes.py count_event": ("count event",),
     "kube/lease.py Elector._request": ("read lease", "make lease", "renew lease"),
-    "leadership.py Leadership._version_now": ("version of nodes", "version of pods"),
+    "leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
     "signpost.py Signpost._found": ("find label",),
     "signpost.py Signpost._patch": ("move label",),
     "kube/reviews.py Reviewer._review": ("ask who", "ask rights"),
-    "comparer.py Comparer._get": ("compare nodes", "compare pods"),
-    "comparer.py Comparer._fact": ("heal node", "heal pod"),
+    "comparer.py Comparer._page": ("compare nodes", "compare pods"),
+    "comparer.py Comparer._gone": ("heal node", "heal pod"),
 }
 
 

@@ -46,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("move label", "write", "PATCH", "/api/v1/namespaces/[^/]+/pods/waggle-[^/?]+", "signpost"),
     Operation("nudge", "write", "PATCH", f"/api/v1{POD}", "committer"),
     Operation("event", "write", "POST", "/api/v1/namespaces/[^/]+/events", "committer"),
+    Operation("count event", "write", "PATCH", "/api/v1/namespaces/[^/]+/events/[^/?]+", "committer"),
     Operation("read lease", "read", "GET", f"{LEASES}/[^/?]+", "elector"),
     Operation("make lease", "write", "POST", LEASES, "elector"),
     Operation("renew lease", "write", "PUT", f"{LEASES}/[^/?]+", "elector"),

@@ -19,17 +19,14 @@ from typing import Any
 
 import msgspec
 
-from algorithm.model import DecodeError, Node, Pod, decode_pod
+from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from extender.comparer import CompareError, Comparer
 from extender.core.comparison import Beliefs, beliefs_of
 from extender.core.events import (
     BindAnswer,
-    BindFinished,
     BindRequested,
     Event,
-    Evict,
-    EvictFinished,
     FilterAnswer,
     FilterRequested,
     Instruction,
@@ -39,7 +36,6 @@ from extender.core.events import (
     Outcome,
     OutcomeKind,
     PodGone,
-    PodRead,
     PodSeen,
     PreemptAnswer,
     PreemptRequested,
@@ -48,13 +44,15 @@ from extender.core.events import (
     Synced,
     TermBegan,
     TermEnded,
-    WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
-from extender.kube import wire, writes
+from extender.kube import wire
 from extender.kube.api import ApiError, Response
+from extender.kube.committer import Urgent, _pod_of, _report_of, _request_of
 from extender.kube.election import LeaseTiming, Wait
+from extender.kube.fenced import Command, FencedApi
+from extender.kube.hints import Hints, _Waiting
 from extender.kube.lease import Elector, Standing
 from extender.kube.outcome import outcome_of, outcome_of_error
 from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector
@@ -63,11 +61,7 @@ from extender.service import _UntilSynced
 from extender.signpost import Signpost, _FailedError
 from tests.soak.wire import SimApi
 
-#: Seconds that a term must still last for a write to be sent, as in the committer.
-LEAST_TIME = 0.25
 TIMING = LeaseTiming()
-
-Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
 
 
 @dataclass
@@ -106,14 +100,14 @@ class Replica:
         self.paused_until = self.cut_until = float("-inf")
         #: What was known is not true any more: it asks to be restarted.
         self.broken = False
-        self._serial = 0
-        self._committer = api(self, "committer")
+        self._committer = FencedApi(api(self, "committer"), self.fence)
+        self._hints = _hints(self._committer, clock, wall_clock)
         self._leadership = api(self, "leadership")
         informer: dict[str, Any] = {"clock": clock, "rng": rng, "went_back": self._went_back}
         self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)
         self._pods_buffer = _UntilSynced(self._handle_all)
         self.pods: Reflector[Pod] = Reflector(api(self, "informer"), PODS, self._pods_changed, **informer)
-        self.comparer = Comparer(api(self, "comparer"), self, policy, every=0, grace=0)
+        self.comparer = Comparer(api(self, "comparer"), _Guarded(self), policy, every=0, grace=0)
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
         self._reviewer = api(self, "reviewer")
         self._signpost = Signpost(
@@ -172,9 +166,6 @@ class Replica:
     @property
     def runs(self) -> bool:
         return self.clock() >= self.paused_until
-
-    def beliefs(self) -> Beliefs:
-        return beliefs_of(self.heart)
 
     # -- informers ------------------------------------------------------------------------------------------------
 
@@ -235,47 +226,29 @@ class Replica:
         if work.report is not None:
             self.handle(work.report)
             return
-        outcome, response = self._written(work)
-        report = _report_of(work.instruction, outcome, response)
-        if report is not None and outcome.kind is OutcomeKind.UNKNOWN:
+        command = work.instruction
+        if isinstance(command, Nudge | RecordEvent):
+            self._hints._give(_Waiting(command, work.given))
+            return
+        outcome, response = self._written(command, work.given)
+        report = _report_of(command, *_pod_of(command, outcome, response))
+        if outcome.kind is OutcomeKind.UNKNOWN:
             work.report = report
             self.work.append(work)
-        elif report is not None:
+        else:
             self.handle(report)
 
-    def _written(self, work: Work) -> tuple[Outcome, Response | None]:
-        command = work.instruction
-        if isinstance(command, WriteBinding | Evict) and self.clock() > work.given + command.valid_for:
+    def _written(self, command: Urgent, given: float) -> tuple[Outcome, Response | None]:
+        if not isinstance(command, ReadPod) and self.clock() > given + command.valid_for:
             return Outcome(OutcomeKind.THROTTLED, "waited too long", 1.0), None
-        request = self._request_of(command)
-        exchange = self._committer.exchange(
-            request.method,
-            request.path,
-            body=request.body,
-            content_type=request.content_type,
-            timeout=1.0,
-            may_send=lambda: isinstance(command, ReadPod) or self.fence(command.term) > LEAST_TIME,
-        )
+        if not self._committer.permits(command):
+            return Outcome(OutcomeKind.THROTTLED, "the term is over", 1.0), None
         try:
-            with exchange:
-                response = Response(exchange.status, exchange.read(), exchange.headers)
+            with self._committer.exchange(_request_of(command), command) as exchange:
+                response = exchange.response()
         except ApiError as error:
             return outcome_of_error(error), None
         return outcome_of(response), response
-
-    def _request_of(self, command: Command) -> writes.Request:
-        self._serial += 1
-        match command:
-            case WriteBinding():
-                return writes.bind(command)
-            case ReadPod():
-                return writes.read(command)
-            case Evict():
-                return writes.evict(command)
-            case Nudge():
-                return writes.nudge(command, value=f"{self.clock()}-{self._serial}")
-            case RecordEvent():
-                return writes.record(command, now=self._wall_clock(), serial=self._serial, instance=self.name)
 
     # -- the election ---------------------------------------------------------------------------------------------
 
@@ -309,7 +282,7 @@ class Replica:
                     return
                 versions.append(version)
             if not informer.version or wire.newer(versions[index], informer.version):
-                informer.relist()
+                self.rng.choice((informer.relist, informer.ask_for_bookmark))()
                 return
         self._catching = None
         if self.fence(term) > 0:
@@ -323,25 +296,28 @@ class Replica:
             return ""
 
 
-def _report_of(command: Command, outcome: Outcome, response: Response | None) -> Event | None:
-    match command:
-        case WriteBinding():
-            return BindFinished(command.token, outcome)
-        case Evict():
-            return EvictFinished(command.token, outcome, command.uid)
-        case ReadPod():
-            return PodRead(command.token, *_pod_of(outcome, response))
-        case _:
-            return None
+class _Guarded:
+    """The replica as the comparer sees it: `extender.runtime`."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    def beliefs(self) -> Beliefs:
+        return beliefs_of(self._replica.heart)
+
+    def handle(self, *events: Event) -> None:
+        self._replica._handle_all(*events)
+
+    def give_up(self, _why: str) -> None:
+        self._replica.broken = True
 
 
-def _pod_of(outcome: Outcome, response: Response | None) -> tuple[Outcome, Pod | None]:
-    if outcome.kind is not OutcomeKind.DONE or response is None:
-        return outcome, None
-    try:
-        return outcome, decode_pod(response.body)
-    except DecodeError as error:
-        return Outcome(OutcomeKind.UNKNOWN, str(error)), None
+def _hints(api: FencedApi, clock: Callable[[], float], wall_clock: Callable[[], datetime]) -> Hints:
+    """Without its thread: the world gives it its turns."""
+    hints = Hints(api, wait_calm=lambda: False, pause=lambda _seconds: None, clock=clock, wall_clock=wall_clock)
+    hints.stop()
+    hints.thread.join()
+    return hints
 
 
 def utc(seconds: float) -> datetime:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from types import TracebackType
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError as Refusal
@@ -24,11 +23,14 @@ from extender.embedded.apiserver.requests import Answer, Request, answer
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
 from extender.kube.api import ApiServer, Interrupted, Response, Unreachable
+from extender.kube.api import Request as Asked
 from extender.kube.transport import Endpoint
 from tests.faults.table import LATE, Fault, Operation, Pair, operation_of, pairs
 
 #: What can go wrong with the calls of kube-scheduler, which are not the API server's to spoil.
 CALLS: Mapping[str, tuple[str, ...]] = {"filter": ("refused", "answer lost"), "bind call": ("answer lost",)}
+#: The most that a client waits for an answer, seconds: nothing else of its replica moves meanwhile.
+LONGEST = 2.5
 #: An operation and a fault by their names.
 Name = tuple[str, str]
 #: What has to go wrong now and then for an operation to happen at all.
@@ -36,6 +38,7 @@ CAUSES: Mapping[str, Name] = {
     "read pod": ("bind", "dropped before"),
     "nudge": ("bind", "403 Forbidden"),
     "event": ("bind", "403 Forbidden"),
+    "count event": ("bind", "403 Forbidden"),
     "heal node": ("watch nodes", "event swallowed"),
     "heal pod": ("watch pods", "event swallowed"),
     "read lease": ("renew lease", "409 Conflict"),
@@ -106,37 +109,24 @@ class SimApi(ApiServer):
         self.expiring = False
         self.past: list[bytes] = []
 
-    def exchange(self, method: str, path: str, **more: Any) -> Any:
-        query, may_send = more.get("query"), more.get("may_send", lambda: True)
-        target = path
-        if query:
-            target = f"{path}?{'&'.join(f'{name}={value}' for name, value in query.items())}"
-        patience = more.get("timeout") or self.timeout
-        return SimExchange(self, method, target, more, patience, may_send)
-
-    def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Any:
-        return self.exchange("GET", path, query=query, timeout=1.0)
+    def exchange(
+        self, request: Asked, *, timeout: float | None = None, may_send: Callable[[], bool] = lambda: True
+    ) -> Any:
+        return SimExchange(self, request, min(timeout or self.timeout, LONGEST), may_send)
 
 
 class SimExchange:
     """One request, done on entering."""
 
-    def __init__(
-        self,
-        api: SimApi,
-        method: str,
-        target: str,
-        more: Mapping[str, Any],
-        patience: float,
-        may_send: Callable[[], bool],
-    ) -> None:
+    def __init__(self, api: SimApi, asked: Asked, patience: float, may_send: Callable[[], bool]) -> None:
         self._api = api
         self._patience = patience
         self._may_send = may_send
-        media_type = more.get("content_type", "application/json")
-        path = urlsplit(target).path
-        query = dict(parse_qsl(urlsplit(target).query))
-        self._request = Request(method, path, target, query, media_type, more.get("body") or b"", agent="waggle")
+        query = {name: str(value) for name, value in (asked.query or {}).items()}
+        target = asked.path + ("?" + "&".join(f"{name}={value}" for name, value in query.items()) if query else "")
+        self._request = Request(
+            asked.method, asked.path, target, query, asked.content_type, asked.body or b"", agent="waggle"
+        )
         self._response = Response(0)
         self._lines: list[bytes] = []
         #: How the answer ends: "", "drop" or "stall".
@@ -168,6 +158,9 @@ class SimExchange:
     def read(self) -> bytes:
         self._end(self._ending)
         return self._response.body
+
+    def response(self) -> Response:
+        return Response(self.status, self.read(), self.headers)
 
     def __iter__(self) -> Iterator[bytes]:
         body = b"".join(self._lines)

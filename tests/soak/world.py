@@ -205,9 +205,12 @@ class World:
         self.steps += 1
         doings = self._doings()
         self.rng.choices([do for _, do in doings], [weight for weight, _ in doings])[0]()
-        for replica in self.replicas:
-            if replica.broken:
-                self._crash(replica)
+        self._replace_broken()
+
+    def _replace_broken(self) -> None:
+        """Who asks for a restart gets it."""
+        for replica in [each for each in self.replicas if each.broken]:
+            self._crash(replica)
 
     def _doings(self) -> list[tuple[float, Callable[[], object]]]:
         few = len(self.api.store.collection(PODS)) < 24
@@ -304,6 +307,7 @@ class World:
         for replica in self.replicas:
             self._write_all(replica)
         self.wait(11.0)
+        self._replace_broken()
         ready = any(replica.ready for replica in self.replicas)
         return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.core.idle)
 
@@ -327,5 +331,5 @@ class World:
     def _is_up_to_date(self, informer: Any) -> bool:
         history = self.api.store.collection(NODES if informer.path.endswith("nodes") else PODS).history
         newest = history[-1].revision if history else 0
-        told = bool(informer._version) and int(informer.version) >= newest
-        return informer.synced.is_set() and told and not informer._relist_wanted.is_set()
+        told = bool(informer._progress.version) and int(informer.version) >= newest
+        return informer.synced.is_set() and told and not informer._is_wanted()
