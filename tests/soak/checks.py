@@ -26,6 +26,8 @@ class Checks:
         self.world = world
         #: Where each pod was bound, by UID, ever.
         self.placed: dict[str, str] = {}
+        #: Gangs of which a member's place vanished with its node, before the node's end was heard of.
+        self._unseated: set[str] = set()
 
     # -- after every step -----------------------------------------------------------------------------------------
 
@@ -58,6 +60,13 @@ class Checks:
         over = {node: number for node, number in used.items() if number > GPUS}
         assert not over, f"over-committed: {over}"
 
+    def leave(self, replica: Replica) -> None:
+        """Called before the replica and what it knows is gone."""
+        for entry in replica.heart.entries():
+            gang = entry.pod.annotation("waggle.dev/gang")
+            if gang and any("was deleted" in line for line in replica.heart.story(entry.uid)):
+                self._unseated.add(gang)
+
     # -- at rest --------------------------------------------------------------------------------------------------
 
     def at_rest(self) -> None:
@@ -65,6 +74,7 @@ class Checks:
             assert replica.compare() == 0, f"the cache of {replica.name} differs from the API server"
             assert not replica.heart.transitions.ledger.active(), "a hold is left"
             self._pods(replica)
+            self.leave(replica)
         self._gangs()
 
     def _pods(self, replica: Replica) -> None:
@@ -83,7 +93,8 @@ class Checks:
         assert not entries, f"the heart knows pods that do not exist: {sorted(entries)}"
 
     def _gangs(self) -> None:
-        """All or none of a gang whose members all still exist, unless the API server itself refused to bind one.
+        """All or none of a gang whose members all still exist, unless the API server itself refused to bind one, or a
+        node vanished from under a seat.
 
         Only gangs of the highest priority: the seats that a lower one waits for may go to pods that outrank it.
         """
@@ -93,7 +104,7 @@ class Checks:
         for stored in self.world.api.store.collection(PODS):
             pod = decode_pod(stored.raw)
             gang = pod.annotation("waggle.dev/gang")
-            if gang and pod.priority == HIGHEST and not pod.finished:
+            if gang and gang not in self._unseated and pod.priority == HIGHEST and not pod.finished:
                 gangs.setdefault(f"{gang} of {pod.annotation('waggle.dev/gang-min')}", []).append(bool(pod.node_name))
         for gang, bound in gangs.items():
             if len(bound) == int(gang.split()[-1]):

@@ -100,8 +100,8 @@ class World:
         for _ in range(nodes):
             self.users.add_node()
         self.replicas = [self._boot() for _ in range(2 if self.policy.elected else 1)]
-        self.scheduling = Scheduling(self)
         self._checks = Checks(self)
+        self.scheduling = Scheduling(self)
 
     # -- Waggle ---------------------------------------------------------------------------------------------------
 
@@ -148,6 +148,7 @@ class World:
     def _crash(self, replica: Replica) -> None:
         """Killed: what was on its way to the API server arrives or does not, and nobody hears of it."""
         self.happened["crash"] += 1
+        self._checks.leave(replica)
         for work in replica.work:
             write = work.instruction
             if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
