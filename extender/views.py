@@ -60,8 +60,8 @@ class Explanation:
     reason: Reason | None = None
     nodes: dict[str, Reason] = field(default_factory=dict)
     nearest: list[str] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
