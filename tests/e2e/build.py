@@ -121,7 +121,8 @@ def find(name: str) -> Path | None:
 
 
 def _built(module: Module, go: str) -> Path:
-    hashed = hashlib.sha256(go.encode())
+    flags = [_link_flags(program) for program in module.programs]
+    hashed = hashlib.sha256(f"{go} {flags}".encode())
     for file in ("go.mod", "go.sum"):
         hashed.update(b"\0" + (module.folder / file).read_bytes())
     return cache() / "bin" / f"{module.name}-{hashed.hexdigest()[:16]}"

@@ -117,8 +117,7 @@ class ControlPlane:
         return path
 
     def client(self, user: str = "admin") -> httpx.Client:
-        trust = ssl.create_default_context(cafile=str(self.authority.certificate))
-        trust.load_cert_chain(*map(str, self._users[user]))
+        trust = trusting(self.authority.certificate, self._users[user])
         return httpx.Client(base_url=self.url, verify=trust, timeout=30)
 
     # -- components -------------------------------------------------------------------------------------------------
@@ -240,6 +239,13 @@ class Embedded:
 
     def client(self, user: str = "admin") -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=30)
+
+
+def trusting(authority: Path, own: Pair) -> ssl.SSLContext:
+    """Trust that authority only, and show `own`."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(*map(str, own))
+    return context
 
 
 def describe(answer: httpx.Response) -> Any:

@@ -6,28 +6,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from tests.e2e.build import BuildError, build
 from tests.e2e.cluster import ControlPlane, Embedded
+from tests.e2e.matrix import NEWEST, Entry
 from tests.e2e.runs import run_folder
 from tests.e2e.world import World, world
 
 _HERE = Path(__file__).parent
 _notes: list[str] = []
-
-
-class Entry(NamedTuple):
-    """One entry of the matrix: which API server, and which kube-scheduler."""
-
-    cluster: str
-    scheduler: str
-
-
-NEWEST = Entry("real", "kube-scheduler")
-MATRIX = (NEWEST, Entry("real", "kube-scheduler-old"), Entry("embedded", "kube-scheduler"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -76,20 +66,23 @@ def plane(programs: Mapping[str, Path], folder: Path) -> Iterator[ControlPlane]:
         running.check()
 
 
-@pytest.fixture(scope="module", params=MATRIX, ids=lambda entry: f"{entry.cluster}-{entry.scheduler}")
+@pytest.fixture(scope="module")
 def entry(request: pytest.FixtureRequest) -> Entry:
-    """Modules that use this run once for each entry of the matrix."""
-    return request.param
+    """The entry of the matrix that the module runs on now; see `matrix.every_entry`."""
+    return getattr(request, "param", NEWEST)
 
 
 @pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, programs: Mapping[str, Path], folder: Path) -> Iterator[World]:
+def shared(
+    request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path
+) -> Iterator[World]:
     """The world of a module, as the quick start configures it. A module may say otherwise in WORLD."""
     given = dict(getattr(request.module, "WORLD", {}))
-    entry = request.getfixturevalue("entry") if "entry" in request.fixturenames else NEWEST
     if entry.scheduler not in programs:
         pytest.skip(f"WAGGLE_CONTROLPLANE_BIN has no {entry.scheduler}")
-    name = f"{request.module.__name__.rpartition('.')[2]}-{entry.cluster}-{entry.scheduler}"
+    name = f"{request.path.stem}-{entry.name}"
+    if not entry.names:
+        given["extender"] = {**given.get("extender", {}), "nodeCacheCapable": False}
     with ExitStack() as stack:
         if entry.cluster == "real":
             cluster = request.getfixturevalue("plane")
@@ -102,7 +95,9 @@ def shared(request: pytest.FixtureRequest, programs: Mapping[str, Path], folder:
 @pytest.fixture
 def w(shared: World) -> Iterator[World]:
     """The module's world, empty."""
-    yield shared
-    shared.check()
-    assert not shared.overcommitted()
-    shared.clear()
+    try:
+        yield shared
+        shared.check()
+        assert not shared.overcommitted()
+    finally:
+        shared.clear()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.e2e.conftest import Entry
+from tests.e2e.matrix import Entry, every_entry
 from tests.e2e.world import World, eventually
 
-pytestmark = pytest.mark.usefixtures("entry")
+pytestmark = every_entry
 
 
 def test_a_pod_is_bound_where_waggle_says(w: World) -> None:

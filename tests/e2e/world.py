@@ -12,6 +12,7 @@ checked that nobody over-committed a node, and that none of the processes ended 
 
 from __future__ import annotations
 
+import ssl
 import sys
 import time
 from collections import Counter
@@ -24,7 +25,8 @@ import httpx
 import yaml
 
 from algorithm.quantity import parse_quantity
-from tests.e2e.cluster import Cluster, describe
+from tests.e2e.certificates import Pair
+from tests.e2e.cluster import Cluster, describe, trusting
 from tests.e2e.gate import Gate
 from tests.e2e.processes import Process, ProcessError, free_port
 from tests.e2e.scheduler_config import DEFAULT_PROFILE, extender, write
@@ -32,7 +34,7 @@ from tests.e2e.scheduler_config import DEFAULT_PROFILE, extender, write
 Object = dict[str, Any]
 GPU = "example.com/gpu"
 #: Seconds after which something that should happen counts as not happening.
-PATIENCE = 60.0
+PATIENCE = 20.0
 _PODS = "/api/v1/namespaces/default/pods"
 _KINDS = {
     "Node": "/api/v1/nodes",
@@ -69,8 +71,10 @@ class World:
         profiles: Sequence[str] = (DEFAULT_PROFILE,),
         scheduler_flags: Sequence[str] = (),
         settings: Mapping[str, Any] | None = None,
+        identity: tuple[Path, Pair] | None = None,
         folder: str = "world",
     ) -> None:
+        """`identity`: whom to trust as Waggle, and what to show it, where it serves mutual TLS."""
         self.cluster = cluster
         self.folder = cluster.folder / folder
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +88,8 @@ class World:
         self._scheduler_flags = scheduler_flags
         self._extender, self._profiles = dict(extender or {}), profiles
         self._settings = dict(settings or {})
-        self._waggle_port = free_port()
+        self._trust: ssl.SSLContext | bool = trusting(*identity) if identity else False
+        self.waggle_port = free_port()
         self._others: list[Process] = []
 
     # -- the servers ------------------------------------------------------------------------------------------------
@@ -94,7 +99,7 @@ class World:
         self._settings |= sections
         told, config = self.folder / "waggle.url", self.folder / "waggle.yaml"
         told.unlink(missing_ok=True)
-        given = {"server": {"port": self._waggle_port}, "log": {"level": "info"}, **self._settings}
+        given = {"server": {"port": self.waggle_port}, "log": {"level": "info"}, **self._settings}
         given["cluster"] = {
             "kubeconfig": str(self.cluster.kubeconfig("waggle", server=api_server)),
             **given.get("cluster", {}),
@@ -135,6 +140,10 @@ class World:
         self.scheduler = Process("kube-scheduler", command, self.folder / f"{self._scheduler_program}.log")
         if wait:
             self._until(lambda: self._is_healthy(port), self.scheduler, "kube-scheduler is not ready")
+
+    def configure_extender(self, **changed: Any) -> None:
+        """For the next start of kube-scheduler."""
+        self._extender |= changed
 
     def run(self, name: str, command: Sequence[str | Path]) -> Process:
         """Another process, which ends with this world."""
@@ -200,19 +209,26 @@ class World:
         uid: str = self.create({"kind": "Pod", "metadata": metadata, "spec": spec})["metadata"]["uid"]
         return uid
 
-    def pod_spec(self, *, gpus: int = 0, cpu: str = "100m", priority: int = 0, **spec: Any) -> Object:
+    def pod_spec(
+        self, *, gpus: int = 0, cpu: str = "100m", priority: int = 0, preempts: bool = True, **spec: Any
+    ) -> Object:
         amounts = {GPU: str(gpus)} if gpus else {}
         resources = {"requests": {"cpu": cpu, **amounts}, "limits": amounts}
         if priority:
-            self._priority_class(priority)
-            spec["priorityClassName"] = f"p{priority}"
+            spec["priorityClassName"] = self._priority_class(priority, preempts=preempts)
         containers = [{"name": "main", "image": "registry.test/app:1", "resources": resources}]
         return {"containers": containers, "terminationGracePeriodSeconds": 1, **spec}
 
-    def _priority_class(self, value: int) -> None:
-        path = _KINDS["PriorityClass"]
-        if self.http.get(f"{path}/p{value}").status_code == 404:
-            describe(self.http.post(path, json={"metadata": {"name": f"p{value}"}, "value": value}))
+    def _priority_class(self, value: int, *, preempts: bool) -> str:
+        """Creates it where it is not there yet; its name."""
+        name = f"p{value}{'' if preempts else '-polite'}"
+        policy = "PreemptLowerPriority" if preempts else "Never"
+        answer = self.http.post(
+            _KINDS["PriorityClass"],
+            json={"metadata": {"name": name}, "value": value, "preemptionPolicy": policy},
+        )
+        assert answer.is_success or answer.status_code == 409, answer.text
+        return name
 
     def gang(self, name: str, size: int, *, minimum: int = 0, **more: Any) -> list[str]:
         """The names of its members."""
@@ -295,7 +311,7 @@ class World:
     def ask_waggle(self, path: str, *, strict: bool = True) -> Any:
         """One of Waggle's pages; None if it does not answer 200, unless `strict`."""
         try:
-            answer = httpx.get(f"{self.waggle_url}{path}", timeout=30)
+            answer = httpx.get(f"{self.waggle_url}{path}", timeout=30, verify=self._trust)
         except httpx.TransportError:
             if strict:
                 raise
@@ -304,7 +320,7 @@ class World:
 
     def counted(self, metric: str) -> dict[str, float]:
         """One of Waggle's metrics: value by labels, as Prometheus writes them."""
-        lines = httpx.get(f"{self.waggle_url}/metrics", timeout=30).text.splitlines()
+        lines = httpx.get(f"{self.waggle_url}/metrics", timeout=30, verify=self._trust).text.splitlines()
         mine = [line.rpartition(" ") for line in lines if line.startswith((f"{metric} ", f"{metric}{{"))]
         return {name.removeprefix(metric): float(value) for name, _, value in mine}
 
@@ -312,7 +328,14 @@ class World:
         """How often kube-scheduler has filtered these pods."""
         return len(self.gate.calls_of("filter", *pods))
 
-    def quiet(self, *, seconds: float = 1.0) -> int:
+    def story(self) -> str:
+        """All pods, calls and events, for assertions that fail."""
+        pods = [f"{pod['metadata']['name']} on {pod['spec'].get('nodeName')}" for pod in self.list("Pod")]
+        calls = [f"{call.at:.3f} {call.verb} {call.pod} {call.nodes} -> {call.answer}" for call in self.gate.calls]
+        events = [f"{e['involvedObject']['name']}: {e['reason']} {e.get('message')}" for e in self.list("Event")]
+        return "\n".join([*pods, *calls, *events])
+
+    def quiet(self, *, seconds: float = 0.6) -> int:
         """Waits until kube-scheduler has called nobody for so long; the number of calls until then."""
 
         def rested() -> bool:
@@ -329,7 +352,8 @@ class World:
         room = {node["metadata"]["name"]: node["status"]["allocatable"] for node in self.list("Node")}
         used: Counter[tuple[str, str]] = Counter()
         for pod in self.list("Pod"):
-            if (node := pod["spec"].get("nodeName")) in room:
+            ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+            if (node := pod["spec"].get("nodeName")) in room and not ended:
                 used[node, "pods"] += 1
                 for container in pod["spec"]["containers"]:
                     requests = container.get("resources", {}).get("requests", {})
