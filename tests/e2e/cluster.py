@@ -106,9 +106,7 @@ class ControlPlane:
         content = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": "e2e", "cluster": {"server": server or self.url, "certificate-authority": trusted}}
-            ],
+            "clusters": [{"name": "e2e", "cluster": {"server": server or self.url, "certificate-authority": trusted}}],
             "users": [{"name": user, "user": {"client-certificate": str(certificate), "client-key": str(key)}}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user, "namespace": "default"}}],
             "current-context": "e2e",

@@ -73,9 +73,7 @@ def entry(request: pytest.FixtureRequest) -> Entry:
 
 
 @pytest.fixture(scope="module")
-def shared(
-    request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path
-) -> Iterator[World]:
+def shared(request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path) -> Iterator[World]:
     """The world of a module, as the quick start configures it. A module may say otherwise in WORLD."""
     given = dict(getattr(request.module, "WORLD", {}))
     if entry.scheduler not in programs:

@@ -74,6 +74,8 @@ class Gate:
 
     def __init__(self, extender: str = "") -> None:
         self.extender = extender
+        #: Told the path of every request.
+        self.heard: Callable[[str], object] = len
         self._play: Play = _let_through
         self._lost: frozenset[str] = frozenset()
         self._calls: list[Call] = []
@@ -125,6 +127,7 @@ class Gate:
 
     def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
         """Status and body for one request; None drops the connection."""
+        self.heard(path)
         verb = path.strip("/").rpartition("/")[2]
         call = Call(verb, time.monotonic(), json.loads(body), body, headers)
         with self._lock:
@@ -190,6 +193,21 @@ def refuse(call: Call, text: str = "busy", *, only: Iterable[str] | None = None)
     return Reply({"NodeNames": passed, "FailedNodes": dict.fromkeys(refused, text)})
 
 
+def victims(**by_node: str | list[str] | None) -> Reply:
+    """A preempt answer: the UIDs of the victims on each node."""
+    uids = {node: [each] if isinstance(each, str) else each for node, each in by_node.items()}
+    told = {
+        node: None if each is None else {"Pods": [{"UID": uid} for uid in each], "NumPDBViolations": 0}
+        for node, each in uids.items()
+    }
+    return Reply({"NodeNameToMetaVictims": told})
+
+
+def on(verb: str, play: Play) -> Play:
+    """`play` for the calls of one verb; the others go through."""
+    return lambda call: play(call) if call.verb == verb else None
+
+
 def _handler(gate: Gate) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -199,7 +217,8 @@ def _handler(gate: Gate) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             try:
-                answer = gate.answer(self.path, dict(self.headers.items()), body)
+                # Not self.path, which has lost a doubled slash at its beginning.
+                answer = gate.answer(self.requestline.split()[1], dict(self.headers.items()), body)
             except OSError:  # the extender is down: so is this connection, as it would be without us
                 answer = None
             if answer is None:

@@ -68,8 +68,8 @@ class Process:
         if not self.alive:
             raise ProcessError(f"{self.name} ended with status {self._child.returncode}; {self.last_words()}")
 
-    def last_words(self) -> str:
-        said = self.log.read_text(errors="replace")[-3000:].strip()
+    def last_words(self, *, characters: int = 3000) -> str:
+        said = self.log.read_text(errors="replace")[-characters:].strip()
         return f"{self.log} ends with:\n{said}"
 
     def stop(self, *, patience: float = 10.0) -> None:

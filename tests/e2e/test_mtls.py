@@ -1,4 +1,8 @@
-"""Mutual TLS between kube-scheduler and Waggle: whose certificate is not good is not served, and is told why."""
+"""Mutual TLS between kube-scheduler and Waggle: whose certificate is not good is not served.
+
+Its user sees a SchedulerError on the pod. Waggle ends the connection within the handshake, so the text is mostly a
+bare "EOF"; kube-scheduler's own objections to Waggle's certificate are in full.
+"""
 
 from __future__ import annotations
 
@@ -65,30 +69,31 @@ def test_a_good_certificate_is_served(room: Room) -> None:
 
 def test_without_a_certificate_nobody_is_served(room: Room) -> None:
     with room.connect() as w:
-        refused_with(w, "certificate required")
+        not_served(w)
 
 
 def test_a_certificate_of_another_authority_is_refused(room: Room, folder: Path) -> None:
     stranger = Authority(folder / "certificates", "stranger-ca").client("stranger", "kube-scheduler")
     with room.connect(stranger) as w:
-        refused_with(w, "tls")
+        not_served(w)
 
 
 def test_an_expired_certificate_is_refused(room: Room) -> None:
     expired = room.authority.client("expired", "kube-scheduler", valid_for=timedelta(hours=-1))
     with room.connect(expired) as w:
-        refused_with(w, "tls")
+        not_served(w)
 
 
 def test_kube_scheduler_does_not_talk_to_an_impostor(room: Room, folder: Path) -> None:
     other = Authority(folder / "certificates", "other-ca")
     with room.connect(room.authority.client("good", "kube-scheduler"), caFile=str(other.certificate)) as w:
-        refused_with(w, "certificate signed by unknown authority")
+        not_served(w, "certificate signed by unknown authority")
 
 
-def refused_with(w: World, text: str) -> None:
+def not_served(w: World, text: str = "") -> None:
     w.nodes(1)
     w.pod("p", gpus=1)
     w.refused("p", text)
     assert w.condition("p")["reason"] == "SchedulerError"
     assert w.node_of("p") == ""
+    assert w.ask_waggle("/v1/explain/default/p")["reason"]["code"] == "NotAsked"

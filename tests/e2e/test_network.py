@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_a_slow_filter_holds_up_everybody_else(w: World) -> None:
         w.pod(name)
     w.all_placed(names)
     filters = w.gate.calls_of("filter")
-    assert all(b.at >= a.ended for a, b in zip(filters, filters[1:], strict=False)), "filters never overlap"
+    assert all(b.at >= a.ended for a, b in pairwise(filters)), "filters never overlap"
 
 
 def test_a_bind_whose_answer_is_lost_binds_once(w: World) -> None:
@@ -84,7 +85,9 @@ def test_a_filter_answer_that_is_lost_for_a_pod_that_is_deleted_frees_its_place(
     assert w.place("q") == "n0"
 
 
-@pytest.mark.parametrize("lie", [b"<html>502 Bad Gateway</html>", b"", b'{"NodeNames": 7}'], ids=["html", "empty", "type"])
+@pytest.mark.parametrize(
+    "lie", [b"<html>502 Bad Gateway</html>", b"", b'{"NodeNames": 7}'], ids=["html", "empty", "type"]
+)
 def test_a_middleman_that_answers_rubbish(w: World, lie: bytes) -> None:
     w.nodes(1)
     w.gate.play(lambda call: Reply(lie) if call.verb == "filter" and w.filters() <= 2 else None)
@@ -119,9 +122,7 @@ def line(w: World) -> Iterator[Proxy]:
     assert w.waggle is not None
     w.waggle.stop()
     with Proxy(w.cluster.url) as proxy:
-        w.start_waggle(
-            api_server=proxy.url.replace("http://", "https://"), cluster={"request_timeout_seconds": 1}
-        )
+        w.start_waggle(api_server=proxy.url.replace("http://", "https://"), cluster={"request_timeout_seconds": 1})
         yield proxy
         proxy.resume()
         w.waggle.stop()

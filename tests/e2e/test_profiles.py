@@ -12,7 +12,7 @@ from tests.e2e.scheduler_config import write
 from tests.e2e.world import GPU, World, eventually, free_port, world
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def two_profiles(plane: ControlPlane, programs: Mapping[str, Path]) -> Iterator[World]:
     profiles = ("default-scheduler", "gpu-scheduler")
     settings = {"pods": {"scheduler_names": ["gpu-scheduler"]}}
@@ -28,8 +28,6 @@ def test_pods_of_both_profiles_are_sent_and_only_ours_are_judged(two_profiles: W
     w.all_placed(["ours", "others"])
     assert len(w.gate.calls_of("filter", "ours")[0].answer["NodeNames"]) == 1
     assert len(w.gate.calls_of("filter", "others")[0].answer["NodeNames"]) == 2
-    assert [pod["name"] for pod in w.ask_waggle("/v1/inspect/pods")["items"]] == ["ours"]
-    w.clear()
 
 
 def test_what_others_take_is_counted(two_profiles: World) -> None:
@@ -41,7 +39,6 @@ def test_what_others_take_is_counted(two_profiles: World) -> None:
     w.refused("ours")
     w.delete("others", grace=0)
     assert w.place("ours") == "n0"
-    w.clear()
 
 
 def test_a_second_kube_scheduler_beside_the_clusters_own(plane: ControlPlane, programs: Mapping[str, Path]) -> None:

@@ -49,7 +49,7 @@ _KINDS = {
 
 
 def eventually(condition: Callable[[], Any], what: object = "", *, seconds: float = PATIENCE) -> Any:
-    """Wait until `condition` gives something true, and return it; `what` is shown, or called and shown, if it never does."""
+    """Wait until `condition` gives something true, and return it. `what` is shown if it never does, or is called."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := condition():
@@ -70,11 +70,15 @@ class World:
         extender: Mapping[str, Any] | None = None,
         profiles: Sequence[str] = (DEFAULT_PROFILE,),
         scheduler_flags: Sequence[str] = (),
+        configuration: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         identity: tuple[Path, Pair] | None = None,
         folder: str = "world",
     ) -> None:
-        """`identity`: whom to trust as Waggle, and what to show it, where it serves mutual TLS."""
+        """`extender` and `configuration` change fields of the extender and of the KubeSchedulerConfiguration.
+
+        `identity`: whom to trust as Waggle, and what to show it, where it serves mutual TLS.
+        """
         self.cluster = cluster
         self.folder = cluster.folder / folder
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +91,7 @@ class World:
         self._scheduler_program = scheduler
         self._scheduler_flags = scheduler_flags
         self._extender, self._profiles = dict(extender or {}), profiles
+        self._configuration = dict(configuration or {})
         self._settings = dict(settings or {})
         self._trust: ssl.SSLContext | bool = trusting(*identity) if identity else False
         self.waggle_port = free_port()
@@ -126,6 +131,7 @@ class World:
             extenders=[extender(url or self.gate.url, **self._extender)],
             profiles=self._profiles,
             json_only=self.cluster.name == "embedded",
+            **self._configuration,
         )
         command = [
             self._programs[self._scheduler_program],
@@ -372,7 +378,7 @@ class World:
         eventually(lambda: not self.list("Pod"), "all pods are gone")
         eventually(lambda: not self.list("Node"), "all nodes are gone")
         if self.waggle is not None and self.waggle.alive:
-            eventually(lambda: self._waggle_knows_nothing(), "Waggle has forgotten all")
+            eventually(self._waggle_knows_nothing, "Waggle has forgotten all")
         self.gate.forget()
 
     def _clear(self, kind: str) -> None:
