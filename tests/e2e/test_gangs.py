@@ -23,7 +23,7 @@ def test_nobody_starts_until_the_last_member_exists(w: World, entry: Entry) -> N
     for name in names[:3]:
         w.pod(name, gpus=8, gang=("g", 4))
     for name in names[:3]:
-        w.refused(name, "gang default/g waits")
+        w.refused(name, f"gang {w.namespace}/g waits")
     assert w.places(names) == [""] * 4
 
     w.pod(names[3], gpus=8, gang=("g", 4))

@@ -96,4 +96,4 @@ def not_served(w: World, text: str = "") -> None:
     w.refused("p", text)
     assert w.condition("p")["reason"] == "SchedulerError"
     assert w.node_of("p") == ""
-    assert w.ask_waggle("/v1/explain/default/p")["reason"]["code"] == "NotAsked"
+    assert w.explain("p")["reason"]["code"] == "NotAsked"

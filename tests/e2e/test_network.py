@@ -151,3 +151,21 @@ def test_connections_cut_while_many_pods_are_bound(w: World, line: Proxy) -> Non
         line.cut()
         line.resume()
     w.all_placed(names)
+
+
+@pytest.mark.xfail(reason="Waggle changes its plan while the victims of the first one are on their way out")
+def test_an_informer_that_is_behind_costs_no_second_victim(w: World, line: Proxy) -> None:
+    """kube-scheduler sees the victim go before Waggle does, asks at once, and asks again whom to evict."""
+    w.nodes(3)
+    names = [f"low{i}" for i in range(3)]
+    for name in names:
+        w.pod(name, gpus=8)
+    w.all_placed(names)
+    w.gate.play(lambda call: line.hold() if call.verb == "preempt" and not w.gate.calls_of("preempt")[1:] else None)
+    w.pod("high", gpus=8, priority=1000)
+    eventually(lambda: len(w.list("Pod")) < 4, "the victim is gone, and Waggle does not know")
+    w.quiet()
+    line.resume()
+    w.place("high")
+    w.quiet()
+    assert len(w.list("Pod")) == 3, w.story()

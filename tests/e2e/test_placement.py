@@ -24,7 +24,7 @@ def test_its_event_says_so(w: World) -> None:
     w.pod("p")
     w.place("p")
     event = eventually(lambda: w.events("p", "Scheduled"), "the event is written")[0]
-    assert "Successfully assigned default/p to n0" in (event.get("message") or event.get("note"))
+    assert f"Successfully assigned {w.namespace}/p to n0" in (event.get("message") or event.get("note"))
 
 
 def test_kubelets_see_it_run(w: World) -> None:

@@ -32,7 +32,7 @@ def test_condition_event_and_explanation_say_the_same(w: World) -> None:
     assert "0/2 nodes are available: 2 " in message
     event = eventually(lambda: w.events("p", "FailedScheduling"), "the event is written")[0]
     assert FULL in (event.get("message") or event.get("note"))
-    assert w.ask_waggle("/v1/explain/default/p")["reason"]["text"] in message
+    assert w.explain("p")["reason"]["text"] in message
 
 
 def test_a_refused_pod_is_filtered_at_most_twice(w: World) -> None:
@@ -101,4 +101,4 @@ def test_what_never_fits_says_what_is_short(w: World) -> None:
     w.nodes(2)
     w.pod("p", gpus=9)
     w.refused("p", f"node never has enough {GPU}")
-    assert w.ask_waggle("/v1/explain/default/p")["reason"]["code"] == "NodeLacksResource"
+    assert w.explain("p")["reason"]["code"] == "NodeLacksResource"

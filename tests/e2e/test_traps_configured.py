@@ -41,7 +41,7 @@ def bind(w: World, call: Call, node: str = "") -> None:
     """Writes the binding that the call asks for."""
     target = {"apiVersion": "v1", "kind": "Node", "name": node or call.request["Node"]}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": call.pod}, "target": target}
-    describe(w.http.post(f"/api/v1/namespaces/default/pods/{call.pod}/binding", json=body))
+    describe(w.http.post(f"/api/v1/namespaces/{w.namespace}/pods/{call.pod}/binding", json=body))
 
 
 def test_trap_1_the_next_filter_comes_before_the_bind(scripted: Start) -> None:

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,18 @@ Object = dict[str, Any]
 GPU = "example.com/gpu"
 #: Seconds after which something that should happen counts as not happening.
 PATIENCE = 20.0
-_PODS = "/api/v1/namespaces/default/pods"
-_KINDS = {
+_PATHS = {
     "Node": "/api/v1/nodes",
-    "Pod": _PODS,
+    "Namespace": "/api/v1/namespaces",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Event": "/api/v1/namespaces/{}/events",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-    "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
-    "StatefulSet": "/apis/apps/v1/namespaces/default/statefulsets",
-    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
-    "Event": "/api/v1/namespaces/default/events",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups",
 }
+_namespaces = count(1)
 
 
 def eventually(condition: Callable[[], Any], what: object = "", *, seconds: float = PATIENCE) -> Any:
@@ -83,6 +85,7 @@ class World:
         self.folder = cluster.folder / folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.http = cluster.client()
+        self._enter_namespace()
         self.gate = Gate()
         self.waggle: Process | None = None
         self.waggle_url = ""
@@ -189,18 +192,28 @@ class World:
     # -- what users do ----------------------------------------------------------------------------------------------
 
     def create(self, item: Object) -> Object:
-        made: Object = describe(self.http.post(_KINDS[item["kind"]], json=item))
+        made: Object = describe(self.http.post(self._path(item["kind"]), json=item))
         return made
+
+    def _enter_namespace(self) -> None:
+        """A new one for each test: KWOK ends pods by their name, and may mean one of the test before."""
+        self.namespace = f"t{next(_namespaces)}"
+        self.create({"kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    def _path(self, kind: str) -> str:
+        return _PATHS[kind].format(self.namespace)
 
     def node(self, name: str, *, gpus: int = 8, cpu: str = "64", pods: str = "110", **metadata: Any) -> None:
         amounts = {"cpu": cpu, "memory": "512Gi", "pods": pods, GPU: str(gpus)}
         status = {"capacity": amounts, "allocatable": amounts}
         self.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}, "status": status})
 
-    def nodes(self, count: int, **each: Any) -> list[str]:
-        names = [f"n{i}" for i in range(count)]
+    def nodes(self, number: int, **each: Any) -> list[str]:
+        """Nodes n0, n1 ..., and waits until they are Ready: becoming so is a reason to try refused pods again."""
+        names = [f"n{i}" for i in range(number)]
         for name in names:
             self.node(name, **each)
+        eventually(lambda: all(map(_is_ready, self.list("Node"))), "all nodes are Ready")
         return names
 
     def pod(self, name: str, *, gang: tuple[str, int] | None = None, annotations: Any = None, **more: Any) -> str:
@@ -230,7 +243,7 @@ class World:
         name = f"p{value}{'' if preempts else '-polite'}"
         policy = "PreemptLowerPriority" if preempts else "Never"
         answer = self.http.post(
-            _KINDS["PriorityClass"],
+            self._path("PriorityClass"),
             json={"metadata": {"name": name}, "value": value, "preemptionPolicy": policy},
         )
         assert answer.is_success or answer.status_code == 409, answer.text
@@ -245,11 +258,11 @@ class World:
 
     def delete(self, name: str, kind: str = "Pod", *, grace: int | None = None) -> None:
         query = {} if grace is None else {"gracePeriodSeconds": str(grace)}
-        describe(self.http.delete(f"{_KINDS[kind]}/{name}", params=query))
+        describe(self.http.delete(f"{self._path(kind)}/{name}", params=query))
 
     def patch(self, name: str, body: Any, kind: str = "Pod", *, part: str = "") -> Object:
         """A merge patch; `part` may be status."""
-        path = f"{_KINDS[kind]}/{name}{f'/{part}' if part else ''}"
+        path = f"{self._path(kind)}/{name}{f'/{part}' if part else ''}"
         patched: Object = describe(
             self.http.patch(path, json=body, headers={"content-type": "application/merge-patch+json"})
         )
@@ -258,11 +271,11 @@ class World:
     # -- what is to be seen -----------------------------------------------------------------------------------------
 
     def get(self, name: str, kind: str = "Pod") -> Object | None:
-        answer = self.http.get(f"{_KINDS[kind]}/{name}")
+        answer = self.http.get(f"{self._path(kind)}/{name}")
         return None if answer.status_code == 404 else describe(answer)
 
     def list(self, kind: str) -> list[Object]:
-        items: list[Object] = describe(self.http.get(_KINDS[kind]))["items"]
+        items: list[Object] = describe(self.http.get(self._path(kind)))["items"]
         return items
 
     def node_of(self, name: str) -> str:
@@ -275,7 +288,7 @@ class World:
 
     def place(self, name: str) -> str:
         """Waits until the pod is bound; its node."""
-        node: str = eventually(lambda: self.node_of(name), lambda: f"{name} is bound; {self.message(name)}")
+        node: str = eventually(lambda: self.node_of(name), lambda: f"{name} is bound\n{self.story()}")
         return node
 
     def all_placed(self, names: Sequence[str]) -> list[str]:
@@ -285,7 +298,7 @@ class World:
             places = self.places(names)
             return places if all(places) else []
 
-        found: list[str] = eventually(placed, lambda: f"all bound: {dict(zip(names, self.places(names), strict=True))}")
+        found: list[str] = eventually(placed, lambda: f"{list(names)} are bound\n{self.story()}")
         return found
 
     def condition(self, name: str) -> Object:
@@ -324,6 +337,10 @@ class World:
             return None
         return describe(answer) if strict else (answer.json() if answer.is_success else None)
 
+    def explain(self, name: str) -> Any:
+        """Waggle's page about one pod."""
+        return self.ask_waggle(f"/v1/explain/{self.namespace}/{name}")
+
     def counted(self, metric: str) -> dict[str, float]:
         """One of Waggle's metrics: value by labels, as Prometheus writes them."""
         lines = httpx.get(f"{self.waggle_url}/metrics", timeout=30, verify=self._trust).text.splitlines()
@@ -338,7 +355,10 @@ class World:
         """All pods, calls and events, for assertions that fail."""
         pods = [f"{pod['metadata']['name']} on {pod['spec'].get('nodeName')}" for pod in self.list("Pod")]
         calls = [f"{call.at:.3f} {call.verb} {call.pod} {call.nodes} -> {call.answer}" for call in self.gate.calls]
-        events = [f"{e['involvedObject']['name']}: {e['reason']} {e.get('message')}" for e in self.list("Event")]
+        events = [
+            f"{e['involvedObject']['name']}: {e['reason']} {e.get('message') or e.get('note')}"
+            for e in self.list("Event")
+        ]
         return "\n".join([*pods, *calls, *events])
 
     def quiet(self, *, seconds: float = 0.6) -> int:
@@ -379,6 +399,7 @@ class World:
         eventually(lambda: not self.list("Node"), "all nodes are gone")
         if self.waggle is not None and self.waggle.alive:
             eventually(self._waggle_knows_nothing, "Waggle has forgotten all")
+        self._enter_namespace()
         self.gate.forget()
 
     def _clear(self, kind: str) -> None:
@@ -386,12 +407,17 @@ class World:
             if item["metadata"].get("finalizers"):
                 self.patch(item["metadata"]["name"], {"metadata": {"finalizers": None}}, kind)
         query = {"gracePeriodSeconds": "0"} if kind == "Pod" else {}
-        describe(self.http.delete(_KINDS[kind], params=query))
+        describe(self.http.delete(self._path(kind), params=query))
 
     def _waggle_knows_nothing(self) -> bool:
         pods = self.ask_waggle("/v1/inspect/pods", strict=False)
         nodes = self.ask_waggle("/v1/inspect/nodes", strict=False)
         return pods is not None and not pods["items"] and nodes is not None and not nodes["items"]
+
+
+def _is_ready(node: Object) -> bool:
+    conditions = node["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 @contextmanager
