@@ -153,19 +153,30 @@ def test_connections_cut_while_many_pods_are_bound(w: World, line: Proxy) -> Non
     w.all_placed(names)
 
 
-@pytest.mark.xfail(reason="Waggle changes its plan while the victims of the first one are on their way out")
-def test_an_informer_that_is_behind_costs_no_second_victim(w: World, line: Proxy) -> None:
-    """kube-scheduler sees the victim go before Waggle does, asks at once, and asks again whom to evict."""
-    w.nodes(3)
-    names = [f"low{i}" for i in range(3)]
+def preempt_unseen(w: World, line: Proxy, nodes: int) -> None:
+    """A full cluster, and a pod for which one has to go; Waggle does not see that it went until `line.resume()`."""
+    w.nodes(nodes)
+    names = [f"low{i}" for i in range(nodes)]
     for name in names:
         w.pod(name, gpus=8)
     w.all_placed(names)
     w.gate.play(lambda call: line.hold() if call.verb == "preempt" and not w.gate.calls_of("preempt")[1:] else None)
     w.pod("high", gpus=8, priority=1000)
-    eventually(lambda: len(w.list("Pod")) < 4, "the victim is gone, and Waggle does not know")
+    eventually(lambda: len(w.list("Pod")) <= nodes, "the victim is gone")
+    eventually(lambda: w.filters("high"), "kube-scheduler asks whether the pod fits now")
     w.quiet()
-    line.resume()
-    w.place("high")
-    w.quiet()
+
+
+@pytest.mark.xfail(
+    strict=True, reason="asked again whom to evict while a victim goes, Waggle names another one, until none is left"
+)
+def test_an_informer_that_is_behind_costs_no_second_victim(w: World, line: Proxy) -> None:
+    preempt_unseen(w, line, 3)
     assert len(w.list("Pod")) == 3, w.story()
+
+
+@pytest.mark.xfail(strict=True, reason="a pod that preempts is not nudged, and kube-scheduler has nothing more to see")
+def test_a_preemptor_that_asked_too_early_is_tried_again(w: World, line: Proxy) -> None:
+    preempt_unseen(w, line, 1)
+    line.resume()
+    assert w.place("high") == "n0"
