@@ -17,11 +17,15 @@ class Entry(NamedTuple):
 
 
 NEWEST = Entry("newest")
-MATRIX = (
-    NEWEST,
-    Entry("whole-nodes", names=False),
-    Entry("old-scheduler", scheduler="kube-scheduler-old"),
-    Entry("embedded", cluster="embedded"),
-)
-#: The mark of modules that run once for each entry. Others run with the newest versions only.
-every_entry = pytest.mark.parametrize("entry", MATRIX, ids=lambda entry: entry.name, indirect=True, scope="module")
+WHOLE_NODES = Entry("whole-nodes", names=False)
+OLD_SCHEDULER = Entry("old-scheduler", scheduler="kube-scheduler-old")
+EMBEDDED = Entry("embedded", cluster="embedded")
+
+
+def _on(*entries: Entry) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry.name, indirect=True, scope="module")
+
+
+#: Marks of modules that run once for each entry. Others run with the newest versions only.
+every_entry = _on(NEWEST, WHOLE_NODES, OLD_SCHEDULER, EMBEDDED)
+both_schedulers = _on(NEWEST, OLD_SCHEDULER)

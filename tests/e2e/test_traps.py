@@ -7,17 +7,15 @@ verbs.
 
 from __future__ import annotations
 
-import re
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.gate import Reply, on, refuse, victims
+from tests.e2e.matrix import NEWEST, Entry, both_schedulers
 from tests.e2e.world import World, eventually
 
-HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "protocol.md"
+pytestmark = both_schedulers
 WORLD = {
     "waggle": False,
     "extender": {"bindVerb": None, "prioritizeVerb": "prioritize", "httpTimeout": "1s"},
@@ -32,20 +30,25 @@ def test_trap_3_a_name_that_was_not_offered_fails_the_whole_answer(w: World) -> 
     assert w.condition("p")["reason"] == "SchedulerError"
 
 
-def test_trap_4_a_reason_that_changes_makes_it_loop(w: World) -> None:
+def test_trap_4_a_reason_that_changes_makes_it_loop(w: World, entry: Entry) -> None:
     w.nodes(2)
     w.gate.play(on("filter", lambda call: refuse(call, f"busy for the {w.filters()}th time")))
     w.pod("p")
-    eventually(lambda: w.filters("p") > 20, lambda: f"it loops: {w.filters('p')}")
+    if entry == NEWEST:
+        eventually(lambda: w.filters("p") > 20, lambda: f"it loops: {w.filters('p')}")
+    else:  # its own condition was no reason to try a pod again
+        w.refused("p", "busy")
+        w.quiet(seconds=1.5)
+        assert w.filters("p") == 1
 
 
-def test_trap_4_a_reason_that_stays_is_asked_for_twice(w: World) -> None:
+def test_trap_4_a_reason_that_stays_is_asked_for_twice(w: World, entry: Entry) -> None:
     w.nodes(2)
     w.gate.play(on("filter", lambda call: refuse(call, "busy")))
     w.pod("p")
     w.refused("p", "0/2 nodes are available: 2 busy.")
     w.quiet(seconds=1.5)
-    assert w.filters("p") == 2
+    assert w.filters("p") == (2 if entry == NEWEST else 1)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_trap_12_of_all_victims_named_only_one_nodes_go(w: World) -> None:
     assert len(w.list("Pod")) == 3
 
 
-def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: World) -> None:
+def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: World, entry: Entry) -> None:
     w.nodes(3)
     w.gate.play(on("filter", lambda call: refuse(call, "busy")))
     w.pod("p")
@@ -147,6 +150,8 @@ def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: World) -> None:
     w.gate.forget()
     w.gate.play(on("filter", lambda call: refuse(call, "busy")))
     w.patch("p", {"status": {"nominatedNodeName": "n1"}}, part="status")
+    if entry != NEWEST:  # nor was this
+        w.patch("n0", {"metadata": {"labels": {"touched": "yes"}}}, "Node")
     eventually(lambda: w.filters("p") >= 2, "it is tried again")
     first, second = w.gate.calls_of("filter", "p")[:2]
     assert first.nodes == ["n1"]
@@ -173,9 +178,3 @@ def test_trap_17_who_is_not_sent(w: World) -> None:
     w.place("sent")
     w.quiet()
     assert {call.pod for call in w.gate.calls} == {"sent"}
-
-
-def test_every_trap_of_the_page_is_sprung() -> None:
-    told = set(re.findall(r"^### (\d+)\. ", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in HERE.glob("test_traps*.py"))
-    assert told == set(re.findall(r"^def test_trap_(\d+)_", tests, re.MULTILINE))
