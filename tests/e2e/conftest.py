@@ -37,6 +37,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     folder = next((str(note).removeprefix("logs: ") for note in _notes if note.startswith("logs: ")), "")
     if report.failed and folder:
         report.sections.append(("logs of all components", folder))
+    if report.when == "call":
+        _notes.extend(f"measured: {text}" for name, text in item.user_properties if name == "measured")
     return report
 
 
