@@ -28,11 +28,14 @@ from tests.e2e.processes import Process, ProcessError, free_port
 HERE = Path(__file__).parent
 #: Seconds until a component counts as failed; on a busy machine they take a few.
 PATIENCE = 90.0
+#: What an operator applies: the tests run under exactly these rights.
+WAGGLES_RIGHTS = HERE.parents[1] / "manifests" / "base" / "rbac.yaml"
+WAGGLES_NAMESPACE = "waggle-system"
 #: Who is who: common name and groups of each client certificate.
 USERS = {
     "admin": ("admin", ("system:masters",)),
     "kube-scheduler": ("system:kube-scheduler", ()),
-    "waggle": ("system:serviceaccount:waggle-system:waggle", ("system:serviceaccounts",)),
+    "waggle": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle", ("system:serviceaccounts",)),
 }
 
 
@@ -70,7 +73,9 @@ class ControlPlane:
         api_server = self._start_api_server()
         with self.client() as admin:
             self._wait(api_server, admin, "/readyz")
-            self._apply(admin, HERE / "rbac.yaml")
+            self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
+            for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")):
+                self._apply(admin, item)
         self._start_controller_manager()
         self._start_kwok()
 
@@ -202,16 +207,18 @@ class ControlPlane:
             time.sleep(0.05)
         raise ProcessError(f"{process.name} not ready within {PATIENCE:g} s: {said}\n{process.last_words()}")
 
-    def _apply(self, admin: httpx.Client, file: Path) -> None:
-        for item in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-            path = f"/apis/{item['apiVersion']}/{item['kind'].lower()}s/{item['metadata']['name']}"
-            answer = admin.patch(
-                path,
-                params={"fieldManager": "e2e", "force": "true"},
-                content=json.dumps(item),
-                headers={"content-type": "application/apply-patch+yaml"},
-            )
-            answer.raise_for_status()
+    def _apply(self, admin: httpx.Client, item: dict[str, Any]) -> None:
+        """Server-side apply; what has a namespace goes to Waggle's."""
+        kind, version = item["kind"], item["apiVersion"]
+        group = "/api/v1" if version == "v1" else f"/apis/{version}"
+        place = "" if kind in ("Namespace", "ClusterRole", "ClusterRoleBinding") else f"/namespaces/{WAGGLES_NAMESPACE}"
+        answer = admin.patch(
+            f"{group}{place}/{kind.lower()}s/{item['metadata']['name']}",
+            params={"fieldManager": "e2e", "force": "true"},
+            content=json.dumps(item),
+            headers={"content-type": "application/apply-patch+yaml"},
+        )
+        describe(answer)
 
 
 class Embedded:

@@ -23,7 +23,7 @@ from tests.e2e.build import BuildError, build
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.processes import ProcessError
 from tests.e2e.runs import run_folder
-from tests.e2e.scheduler_config import extender, write
+from tests.e2e.scheduler_config import write
 
 
 class RealCast(Cast):
@@ -51,7 +51,7 @@ class RealCast(Cast):
         config = write(
             self.folder / "kube-scheduler.yaml",
             kubeconfig=self._plane.kubeconfig("kube-scheduler"),
-            extenders=[extender(self.url)],
+            url=self.url,
         )
         command = [str(self._programs["kube-scheduler"]), f"--config={config}", *real_scheduler_flags(self.folder)]
         self._scheduler = Process("kube-scheduler", command, self.folder, verbose=self._verbose)

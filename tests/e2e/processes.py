@@ -69,7 +69,9 @@ class Process:
             raise ProcessError(f"{self.name} ended with status {self._child.returncode}; {self.last_words()}")
 
     def last_words(self, *, characters: int = 3000) -> str:
-        said = self.log.read_text(errors="replace")[-characters:].strip()
+        lines = self.log.read_text(errors="replace").splitlines()
+        # With a line for each of its flags, kube-scheduler would have said nothing else yet.
+        said = "\n".join(line for line in lines if "] FLAG: " not in line)[-characters:].strip()
         return f"{self.log} ends with:\n{said}"
 
     def stop(self, *, patience: float = 10.0) -> None:

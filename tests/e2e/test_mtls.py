@@ -26,12 +26,11 @@ class Room:
         self.w, self.authority, self.url = w, authority, url
 
     @contextmanager
-    def connect(self, client: Pair | None = None, **tls: Any) -> Iterator[World]:
-        config: dict[str, Any] = {"caFile": str(self.authority.certificate), **tls}
+    def connect(self, client: Pair | None = None, *, trusted: Authority | None = None) -> Iterator[World]:
+        flags = ["--ca-file", str((trusted or self.authority).certificate)]
         if client is not None:
-            config |= {"certFile": str(client.certificate), "keyFile": str(client.key)}
-        self.w.configure_extender(enableHTTPS=True, tlsConfig=config)
-        self.w.start_scheduler(url=self.url)
+            flags += ["--cert", str(client.certificate), "--key", str(client.key)]
+        self.w.start_scheduler(url=self.url, flags=flags)
         try:
             yield self.w
         finally:
@@ -86,7 +85,7 @@ def test_an_expired_certificate_is_refused(room: Room) -> None:
 
 def test_kube_scheduler_does_not_talk_to_an_impostor(room: Room, folder: Path) -> None:
     other = Authority(folder / "certificates", "other-ca")
-    with room.connect(room.authority.client("good", "kube-scheduler"), caFile=str(other.certificate)) as w:
+    with room.connect(room.authority.client("good", "kube-scheduler"), trusted=other) as w:
         not_served(w, "certificate signed by unknown authority")
 
 

@@ -45,7 +45,7 @@ def test_a_second_kube_scheduler_beside_the_clusters_own(plane: ControlPlane, pr
     """As on a managed cluster: the first one knows nothing of Waggle, both see the same nodes."""
     managed = {"managedResources": [{"name": GPU, "ignoredByScheduler": False}]}
     with world(plane, programs, profiles=("gpu-scheduler",), extender=managed, folder="second-scheduler") as w:
-        config = write(w.folder / "first.yaml", kubeconfig=plane.kubeconfig("kube-scheduler"))
+        config = write(w.folder / "first.yaml", kubeconfig=plane.kubeconfig("kube-scheduler"), url="")
         flags = ["--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={w.folder}"]
         w.run("first-scheduler", [programs["kube-scheduler"], f"--config={config}", *flags])
         w.nodes(2, gpus=4)

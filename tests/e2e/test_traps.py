@@ -18,7 +18,7 @@ from tests.e2e.world import World, eventually
 pytestmark = both_schedulers
 WORLD = {
     "waggle": False,
-    "extender": {"bindVerb": None, "prioritizeVerb": "prioritize", "httpTimeout": "1s"},
+    "extender": {"bindVerb": None, "prioritizeVerb": "prioritize", "weight": 1, "httpTimeout": "1s"},
 }
 
 

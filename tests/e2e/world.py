@@ -30,7 +30,7 @@ from tests.e2e.certificates import Pair
 from tests.e2e.cluster import Cluster, describe, trusting
 from tests.e2e.gate import Gate
 from tests.e2e.processes import Process, ProcessError, free_port
-from tests.e2e.scheduler_config import DEFAULT_PROFILE, extender, write
+from tests.e2e.scheduler_config import DEFAULT_PROFILE, write
 
 Object = dict[str, Any]
 GPU = "example.com/gpu"
@@ -125,13 +125,18 @@ class World:
         assert self.waggle is not None
         self._until(lambda: self.ask_waggle("/readyz", strict=False), self.waggle, "Waggle is not ready")
 
-    def start_scheduler(self, *, url: str = "", wait: bool = True) -> None:
-        """Starts kube-scheduler with the gate as its extender, or whoever serves at `url`."""
+    def start_scheduler(self, *, url: str = "", flags: Sequence[str] = (), wait: bool = True) -> None:
+        """Starts kube-scheduler with the gate as its extender, or whoever serves at `url`.
+
+        `flags` are further ones of `waggle kube-scheduler-config`.
+        """
         port = free_port()
         config = write(
             self.folder / f"{self._scheduler_program}.yaml",
             kubeconfig=self.cluster.kubeconfig("kube-scheduler"),
-            extenders=[extender(url or self.gate.url, **self._extender)],
+            url=url or self.gate.url,
+            flags=flags,
+            extender=self._extender,
             profiles=self._profiles,
             json_only=self.cluster.name == "embedded",
             **self._configuration,
@@ -149,10 +154,6 @@ class World:
         self.scheduler = Process("kube-scheduler", command, self.folder / f"{self._scheduler_program}.log")
         if wait:
             self._until(lambda: self._is_healthy(port), self.scheduler, "kube-scheduler is not ready")
-
-    def configure_extender(self, **changed: Any) -> None:
-        """For the next start of kube-scheduler."""
-        self._extender |= changed
 
     def run(self, name: str, command: Sequence[str | Path]) -> Process:
         """Another process, which ends with this world."""
