@@ -58,7 +58,9 @@ def test_trap_1_the_next_filter_comes_before_the_bind(scripted: Start) -> None:
         for name in names:
             w.pod(name)
         w.all_placed(names)
-        assert min(call.ended for call in w.gate.calls_of("bind")) > w.gate.calls_of("filter", "c")[0].at
+        binds = w.gate.calls_of("bind")
+        eventually(lambda: all(call.ended for call in binds), "all are answered")
+        assert min(call.ended for call in binds) > w.gate.calls_of("filter", "c")[0].at
 
 
 @pytest.mark.parametrize(("percentage", "offered"), [(0, 100), (100, 130)])
