@@ -15,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench soak demo e2e lock clean
+.PHONY: help install test lint bench soak demo demo-real e2e lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,8 +40,16 @@ soak: $(INSTALLED) ## every fault on every call, simulated and on sockets, for M
 demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs being placed (ARGS=--stay keeps it up)
 	@$(BIN)/waggle demo $(ARGS)
 
-e2e:
-	@echo "make e2e: tests against a real kube-scheduler are not there yet" >&2; exit 1
+# What is tested elsewhere against stand-ins, and needs only a binary to be tested against the real thing.
+E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integration/embedded/test_kubectl.py
+
+e2e: $(INSTALLED) ## test against a real control plane, built first if need be (needs Go; the first time a quarter of an hour)
+	@$(BIN)/python -m tests.e2e.build
+	@$(BIN)/python -m pytest tests/e2e $(E2E_TOO) $(ARGS)
+
+demo-real: $(INSTALLED) ## the demo on a real control plane, built first if need be (ARGS=--stay keeps it up)
+	@$(BIN)/python -m tests.e2e.build >/dev/null
+	@$(BIN)/python -m tests.e2e.demo $(ARGS)
 
 lock: ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \

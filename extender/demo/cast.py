@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import yaml
@@ -95,6 +96,8 @@ class Cast:
         #: Where Waggle serves; known once it does.
         self.url = ""
         self.cluster_url = ""
+        #: The kubectl to advise, if there is one.
+        self.kubectl = "kubectl" if which("kubectl") else ""
         self._api: ApiServer | None = None
         self._face: ApiServer | None = None
 
@@ -132,7 +135,7 @@ class Cast:
             yaml.safe_dump(
                 {
                     "server": {"port": port},
-                    "cluster": {"server": self.cluster_url, "request_timeout_seconds": 5},
+                    "cluster": {**self.waggle_cluster(), "request_timeout_seconds": 5},
                     "holds": {"lease_seconds": 20, "verify_seconds": 1},
                 }
             )
@@ -146,6 +149,10 @@ class Cast:
                 raise CastError(f"Waggle did not serve within {_PATIENCE:g} s: {self._waggle.last_words()}")
             time.sleep(0.02)
         self.url = told.read_text(encoding="utf-8")
+
+    def waggle_cluster(self) -> Object:
+        """How Waggle reaches the API server: fields of its configuration's `cluster`."""
+        return {"server": self.cluster_url}
 
     def kill_waggle(self) -> None:
         assert self._waggle is not None

@@ -6,7 +6,6 @@ The claims are checked against the API server, not against what Waggle says of i
 from __future__ import annotations
 
 from collections import Counter
-from shutil import which
 from typing import Any
 
 from rich.console import Console
@@ -152,7 +151,7 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
         ("the nodes as Waggle counts them", f"curl {cast.url}/v1/inspect/nodes"),
         ("what the algorithm holds", f"curl {cast.url}/v1/inspect/algorithm"),
         ("metrics", f"curl {cast.url}/metrics"),
-        *(_kubectl_lines(cast, outlook, waiting) if which("kubectl") else _curl_lines(cast, outlook)),
+        *(_kubectl_lines(cast, outlook, waiting) if cast.kubectl else _curl_lines(cast, outlook)),
     )
     console.print("\nEverything stays up until Ctrl-C. Try in another terminal:\n")
     for what, line in lines:
@@ -161,7 +160,7 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
 
 
 def _kubectl_lines(cast: Cast, outlook: Outlook, waiting: str) -> tuple[tuple[str, str], ...]:
-    kubectl = f"kubectl --kubeconfig {cast.kubeconfig}"
+    kubectl = f"{cast.kubectl} --kubeconfig {cast.kubeconfig}"
     return (
         ("the cluster itself, as any other", f"{kubectl} get pods -o wide"),
         ("what kube-scheduler and Waggle said about a pod", f"{kubectl} describe pod {waiting}"),

@@ -45,12 +45,18 @@ class Demo:
     def run(self, *, stay: bool = False) -> bool:
         """Plays all acts. With `stay` it then keeps everything running until Ctrl-C. Raises DemoError."""
         try:
-            play = acts(self._workloads)
-            cast = Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler)
+            play = self._acts()
+            cast = self._cast()
             with sigterm_interrupts(), closing(cast):
                 return self._play(cast, play, stay=stay)
         except (CastError, WorkloadError) as error:
             raise DemoError(str(error)) from error
+
+    def _acts(self) -> list[Act]:
+        return acts(self._workloads)
+
+    def _cast(self) -> Cast:
+        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler)
 
     def _play(self, cast: Cast, play: list[Act], *, stay: bool) -> bool:
         begun = time.monotonic()

@@ -1,6 +1,7 @@
 """kubectl against the embedded API server: what people type, and what they read.
 
-Uses the kubectl on the PATH, or the one that WAGGLE_KUBECTL names. Without one the tests are skipped, but not in CI.
+Uses the kubectl that WAGGLE_KUBECTL names, the one on the PATH, or the one that `make e2e` has built. Without one the
+tests are skipped, but not in CI.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import pytest
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
+from tests.e2e.build import find
 from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
 
-_KUBECTL = os.environ.get("WAGGLE_KUBECTL") or which("kubectl")
+_KUBECTL = os.environ.get("WAGGLE_KUBECTL") or which("kubectl") or find("kubectl")
 _ABSENT = "kubectl is not installed (Debian package kubernetes-client; elsewhere kubectl)"
 
 WEB = """

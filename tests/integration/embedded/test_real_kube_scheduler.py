@@ -1,6 +1,7 @@
 """A real kube-scheduler on the embedded API server, with Waggle as its extender: all three as processes of their own.
 
-Runs only where WAGGLE_KUBE_SCHEDULER names a kube-scheduler binary (1.34 or newer).
+Takes the kube-scheduler that WAGGLE_KUBE_SCHEDULER names (1.34 or newer), else the one that `make e2e` has built.
+Skipped where there is neither.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import pytest
 
 from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, nodes
+from tests.e2e.build import find
 from tests.support.api import Api, eventually
 
-_BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER", "")
+_BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER") or find("kube-scheduler")
 pytestmark = [
-    pytest.mark.skipif(not _BINARY, reason="WAGGLE_KUBE_SCHEDULER does not name a kube-scheduler binary"),
+    pytest.mark.skipif(not _BINARY, reason="no kube-scheduler: make e2e builds one"),
     pytest.mark.xdist_group("real-kube-scheduler"),
 ]
 #: What it says on every start against any API server, when it is given no flags for authentication.
@@ -62,7 +64,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[World]:
-    with closing(Cast(port=0, verbose=False, kube_scheduler=Path(_BINARY))) as cast:
+    with closing(Cast(port=0, verbose=False, kube_scheduler=Path(str(_BINARY)))) as cast:
         cast.start_cluster(nodes(4))
         for name, value in (("low", 1), ("high", 1000)):
             cast.create({"kind": "PriorityClass", "metadata": {"name": name}, "value": value})

@@ -1,0 +1,103 @@
+"""The control plane of a test run, and worlds on it. See docs/testing.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.build import BuildError, build
+from tests.e2e.cluster import ControlPlane, Embedded
+from tests.e2e.matrix import NEWEST, Entry
+from tests.e2e.runs import run_folder
+from tests.e2e.world import World, world
+
+_HERE = Path(__file__).parent
+_notes: list[str] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int) -> None:
+    for note in _notes:
+        terminalreporter.write_line(note)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    folder = next((str(note).removeprefix("logs: ") for note in _notes if note.startswith("logs: ")), "")
+    if report.failed and folder:
+        report.sections.append(("logs of all components", folder))
+    if report.when == "call":
+        _notes.extend(f"measured: {text}" for name, text in item.user_properties if name == "measured")
+    return report
+
+
+@pytest.fixture(scope="session")
+def programs() -> Mapping[str, Path]:
+    """The control plane's executables, built if they are not there yet."""
+    try:
+        return build()
+    except BuildError as error:
+        pytest.exit(f"e2e: {error}", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[Path]:
+    with run_folder() as path:
+        _notes.append(f"logs: {path}")
+        yield path
+
+
+@pytest.fixture(scope="session")
+def plane(programs: Mapping[str, Path], folder: Path) -> Iterator[ControlPlane]:
+    """The real control plane, one for the whole run."""
+    begun = time.monotonic()
+    with ControlPlane(programs, folder) as running:
+        _notes.append(f"the control plane was ready after {time.monotonic() - begun:.1f} s")
+        yield running
+        running.check()
+
+
+@pytest.fixture(scope="module")
+def entry(request: pytest.FixtureRequest) -> Entry:
+    """The entry of the matrix that the module runs on now; see `matrix.every_entry`."""
+    return getattr(request, "param", NEWEST)
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path) -> Iterator[World]:
+    """The world of a module, as the quick start configures it. A module may say otherwise in WORLD."""
+    given = dict(getattr(request.module, "WORLD", {}))
+    if entry.scheduler not in programs:
+        pytest.skip(f"WAGGLE_CONTROLPLANE_BIN has no {entry.scheduler}")
+    name = f"{request.path.stem}-{entry.name}"
+    if not entry.names:
+        given["extender"] = {**given.get("extender", {}), "nodeCacheCapable": False}
+    with ExitStack() as stack:
+        if entry.cluster == "real":
+            cluster = request.getfixturevalue("plane")
+        else:
+            (folder / name).mkdir()
+            cluster = stack.enter_context(Embedded(folder / name))
+        yield stack.enter_context(world(cluster, programs, scheduler=entry.scheduler, folder=name, **given))
+
+
+@pytest.fixture
+def w(shared: World) -> Iterator[World]:
+    """The module's world, empty."""
+    try:
+        yield shared
+        shared.check()
+        assert not shared.overcommitted()
+    finally:
+        shared.clear()
