@@ -145,11 +145,13 @@ class Preempt(msgspec.Struct, frozen=True, tag=True):
     """Room can be made by evicting `victims`, which may run on several nodes (a gang's victims do).
 
     kube-scheduler evicts on *one* node per pod; name all the same what the whole plan needs for this pod. Empty means:
-    nothing more to evict for this pod, wait until others are gone.
+    nothing more to evict for this pod, wait until others are gone. `node` is where the pod is to go then, "" if that
+    is open.
     """
 
     victims: tuple[Victim, ...]
     reason: Reason
+    node: str = ""
 
 
 class Wait(msgspec.Struct, frozen=True, tag=True):
@@ -229,8 +231,8 @@ class SchedulerAlgorithm(ABC):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:  # noqa: B027
         """An allocated pod changed where it is (labels, resources resized in place). Never its node or UID."""
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:  # noqa: B027
-        """Your `Preempt` was taken: keep what its victims free for this pod. Called again when the plan changes.
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:  # noqa: B027
+        """Your `Preempt` was taken: keep room for this pod on `node`. Called again when the plan changes.
 
         Ends with `delete_preempting_pod`, or with `add_allocated_pod` for the pod, whichever comes first.
         """

@@ -91,8 +91,8 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
         self._state.update(old, new)
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
-        self._state.preempt(pod, victims)
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
+        self._state.preempt(pod, victims, node)
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._state.stop_preempting(pod.uid)
@@ -232,15 +232,19 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def _make_room(
         self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
-    ) -> Preempt | None:
+    ) -> Preempt | Wait | None:
         if not pod.may_preempt:
             return None
         if phase is Phase.PREEMPTING:
             return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        if self._waits_for_victims(pod) is not None or not self._state.cluster.has_lower_pods(pod.priority):
+        claims = pod.uid in self._state.preemptions
+        if self._waits_for_victims(pod) is not None or not (claims or self._state.cluster.has_lower_pods(pod.priority)):
             return None
         room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        return room if room is not None and room.victims else None
+        if room is None or room.victims:
+            return room
+        # Its own victims are gone already, those of its mates are not: its seat is kept for it.
+        return Wait(reason(Code.WAITING_FOR_VICTIMS, **dict(room.reason.params))) if claims else None
 
     def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)

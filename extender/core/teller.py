@@ -44,7 +44,7 @@ class Teller:
         self.nodes: dict[str, Node] = {}
         self.unallocated: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
-        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...]]] = {}
+        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
         #: What the algorithm should know of a node or a pod (None: nothing) and could not be told.
         self._owed_nodes: dict[str, Node | None] = {}
         self._owed_pods: dict[str, Pod | None] = {}
@@ -107,9 +107,9 @@ class Teller:
         """The pod is gone: whatever the algorithm knows of it ends."""
         self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
 
-    def preempts(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+    def preempts(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         """Raises AlgorithmFault if the algorithm does."""
-        if not self._claim(pod, victims):
+        if not self._claim(pod, victims, node):
             raise AlgorithmFault(self.last_fault)
 
     def gives_up(self, pod: Pod) -> None:
@@ -122,10 +122,10 @@ class Teller:
             del self.preempting[uid]
         return uid not in self.preempting
 
-    def _claim(self, pod: Pod, victims: tuple[Victim, ...]) -> bool:
-        told = self._told(self.algorithm.add_preempting_pod, pod, victims)
+    def _claim(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> bool:
+        told = self._told(self.algorithm.add_preempting_pod, pod, victims, node)
         if told:
-            self.preempting[pod.uid] = (pod, victims)
+            self.preempting[pod.uid] = (pod, victims, node)
         return told
 
     def _reach_unallocated(self, pod: Pod) -> bool:
@@ -142,7 +142,7 @@ class Teller:
         claim = self.preempting.get(pod.uid)
         if not self._reach_nothing(pod.uid) or not self._reach_unallocated(pod):
             return False
-        return claim is None or self._claim(pod, claim[1])
+        return claim is None or self._claim(pod, *claim[1:])
 
     def _reach_allocated(self, placed: Pod) -> bool:
         old = self.allocated.get(placed.uid)
@@ -258,8 +258,9 @@ def _wrong_with(result: object) -> str:
     match result:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
-        case Preempt(victims=victims, reason=why):
-            well = all(isinstance(each, Victim) for each in victims) and isinstance(why, Reason) and bool(why.text)
+        case Preempt(victims=victims, reason=why, node=node):
+            well = all(isinstance(each, Victim) for each in victims) and isinstance(node, str)
+            well = well and isinstance(why, Reason) and bool(why.text)
         case Wait(reason=why, nodes=nodes):
             well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
         case _:

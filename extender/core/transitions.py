@@ -62,7 +62,9 @@ class Facts:
 
     why: str
     placed: Pod | None = None
+    #: Entering Preempting: who has to go, and where the pod goes then ("" if that is open).
     victims: tuple[Victim, ...] = ()
+    seat: str = ""
     reason: Reason | None = None
     #: Leaving Binding: the hold's time was up and the pod was verified not to be bound.
     expired: bool = False
@@ -126,14 +128,14 @@ class Transitions:
     # -- into Preempting ------------------------------------------------------------------------------------------
 
     def preempt(self, entry: Entry, now: float, facts: Facts) -> None:
-        self.teller.preempts(entry.pod, facts.victims)
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
         self.release_hold(entry)
         self._acquire(entry, now)
         entry.victims = facts.victims
         self.wake.drop(entry.uid)
 
     def replan(self, entry: Entry, now: float, facts: Facts) -> None:
-        self.teller.preempts(entry.pod, facts.victims)
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
         self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         entry.victims = facts.victims
 

@@ -275,7 +275,8 @@ class Verbs:
         victims = self._checked_victims(entry.pod, result.victims)
         changed = entry.state is State.PREEMPTING and set(victims) != set(entry.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
-        self.t.move(entry, State.PREEMPTING, now, Facts(f"victims on {names}", victims=victims, reason=result.reason))
+        facts = Facts(f"victims on {names}", victims=victims, seat=result.node, reason=result.reason)
+        self.t.move(entry, State.PREEMPTING, now, facts)
         by_node: dict[str, list[str]] = {}
         for victim in victims:
             if victim.node in offered:

@@ -97,7 +97,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self._maybe_fail("delete_allocated_pod")
         del self.allocated[pod.uid]
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         self._expect(pod.uid in self.unallocated, f"{pod.key} preempts, but does not wait")
         self._maybe_fail("add_preempting_pod")
         self.preempting[pod.uid] = pod
@@ -127,7 +127,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         for name in known:
             victims = self._victims(pod, name, wanted - self.free(name))
             if victims:
-                return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[victim.uid for victim in victims]))
+                return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[victim.uid for victim in victims]), name)
         return Wait(reason(Code.NO_NODE_FITS), {name: reason(Code.INSUFFICIENT, resources=[CPU]) for name in known})
 
     def _victims(self, pod: Pod, name: str, missing: int) -> tuple[Victim, ...]:

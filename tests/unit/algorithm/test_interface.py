@@ -101,7 +101,7 @@ def test_no_other_method_is_required() -> None:
     assert mine.prioritize(pod, SuggestedNodes(["n1"])) == {}
     assert mine.inspect() == {}
     mine.update_allocated_pod(pod, pod)
-    mine.add_preempting_pod(pod, ())
+    mine.add_preempting_pod(pod, (), "")
     mine.delete_preempting_pod(pod)
 
 
