@@ -135,7 +135,6 @@ class Commits:
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
-        entry.doubtful = True
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
@@ -173,7 +172,7 @@ class Commits:
         """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
         shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
-        if entry.doubtful:
+        if entry.doubt_until is not None:
             return [*self._hold_again(entry, why, now), shown]
         answers = self.informed.answer_binds(entry, why)
         self.informed.let_go(entry, why, now)
@@ -211,7 +210,7 @@ class Commits:
                 self.waking.line_up(entry, now)
             self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
             return self.waking.room_freed(now)
-        if now < entry.doubt_until:
+        if entry.doubt_until is not None and now < entry.doubt_until:
             self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
             return []
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from algorithm.interface import Victim
+from algorithm.interface import Preempt, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
 from extender.core.events import RecordEvent
@@ -82,10 +82,9 @@ class Entry:
     #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
     reading: Why | None = None
     read_token: int = 0
-    #: A write of its binding was not answered and has not arrived so far: it still may, until the hold is verified.
-    doubtful: bool = False
-    #: ... and that is not before this time, seconds: when the API server has surely given that write up.
-    doubt_until: float = float("-inf")
+    #: A write of its binding was not answered. It may yet arrive, at least until this time, seconds, when the API
+    #: server has surely given it up, and is counted with until the hold is verified after that. None: no such write.
+    doubt_until: float | None = None
     #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
     insisted: bool = False
     #: An older pod of this name that the informer showed while this one, which it never showed, is being bound.
@@ -121,6 +120,13 @@ class Entry:
             return []
         self.announced = why.code
         return [RecordEvent(self.key.namespace, self.key.name, self.uid, why, warning)]
+
+    def refuse(self, result: Preempt | Wait, now: float) -> None:
+        """Remembers why it has no place now."""
+        if result.reason != self.reason:
+            self.tell(now, f"refused: {result.reason.text}")
+        self.reason = result.reason
+        self.nodes = result.nodes if isinstance(result, Wait) else {}
 
     def tell(self, now: float, text: str) -> None:
         self.story.append(Line(now, text))

@@ -2,8 +2,9 @@
 
     handle(event, now) -> [instruction, ...]
 
-`transitions.py` has the state machine and its diagram, `verbs.py` what kube-scheduler asks, `informed.py` what the
-informers say, `commits.py` what becomes of writes and of time. Here they are put together, in front of one algorithm.
+`transitions.py` has the state machine and its diagram; `filtering.py`, `preempting.py` and `binding.py` what
+kube-scheduler asks, `informed.py` what the informers say, `commits.py` what becomes of writes and of time. Here they
+are put together, in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
 give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
+from extender.core.binding import Binding
 from extender.core.cache import PodState
 from extender.core.commits import Commits
 from extender.core.entry import Entry, State
@@ -42,12 +44,13 @@ from extender.core.events import (
     TermEnded,
     Ticked,
 )
+from extender.core.filtering import Filtering
 from extender.core.informed import Informed
 from extender.core.policy import Policy
+from extender.core.preempting import Preempting
 from extender.core.teller import Teller
 from extender.core.terms import Known, Terms
 from extender.core.transitions import Transitions
-from extender.core.verbs import Verbs
 from extender.core.waking import Waking
 
 
@@ -62,9 +65,11 @@ class Lifecycle:
         self.synced = False
         self._waking = Waking(self.transitions, self.counts)
         self._informed = Informed(self.transitions, self._waking, self.counts)
-        self._verbs = Verbs(self.transitions, self._waking, self.counts)
+        self._binding = Binding(self.transitions, self.counts)
+        self._preempting = Preempting(self.transitions, self._waking, self.counts)
+        self._filtering = Filtering(self.transitions, self._waking, self._binding, self._preempting, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
-        self._terms = Terms(self.transitions, self._informed, self._verbs, self._waking)
+        self._terms = Terms(self.transitions, self._informed, self._binding, self._waking)
 
     @property
     def term(self) -> int | None:
@@ -88,11 +93,11 @@ class Lifecycle:
             case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
                 return [_not_ready(event, missing)]
             case FilterRequested():
-                return self._verbs.filter(event, now)
+                return self._filtering.filter(event, now)
             case PreemptRequested():
-                return self._verbs.preempt(event, now)
+                return self._preempting.preempt(event, now)
             case BindRequested():
-                return self._verbs.bind(event, now)
+                return self._binding.bind(event, now)
             case PodSeen():
                 return self._informed.pod_seen(event, now)
             case PodGone():

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from algorithm.reasons import Code, reason
+from extender.core.binding import Binding
 from extender.core.entry import Entry, State
 from extender.core.events import Evict, Instruction, Nudge, RecordEvent, TermBegan, TermEnded, WriteBinding
 from extender.core.informed import Informed
 from extender.core.ledger import HoldState
 from extender.core.transitions import Facts, Transitions
-from extender.core.verbs import Verbs
 from extender.core.version import latest
 from extender.core.waking import Waking
 
@@ -38,10 +38,10 @@ class Known:
 class Terms:
     """The present term is `Transitions.term`; here it changes."""
 
-    def __init__(self, transitions: Transitions, informed: Informed, verbs: Verbs, waking: Waking) -> None:
+    def __init__(self, transitions: Transitions, informed: Informed, binding: Binding, waking: Waking) -> None:
         self.t = transitions
         self._informed = informed
-        self._verbs = verbs
+        self._binding = binding
         self._waking = waking
         self._last = 0
 
@@ -65,7 +65,7 @@ class Terms:
                 self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why))
             elif entry.state is State.BINDING and self._is_only_held(entry):
                 self._informed.let_go(entry, why, now)
-        self._verbs.forget_passed()
+        self._binding.forget_passed()
         return []
 
     def _is_only_held(self, entry: Entry) -> bool:

@@ -236,7 +236,7 @@ class Transitions:
         self.roster.set_token(entry, 0)
         self.unresolved.pop(entry.uid, None)
         entry.reading = None
-        entry.lost, entry.doubtful, entry.doubt_until = "", False, float("-inf")
+        entry.lost, entry.doubt_until = "", None
 
     def is_writing(self, entry: Entry) -> bool:
         """Whether its binding is being written, or is written and not confirmed yet."""
@@ -245,7 +245,7 @@ class Transitions:
 
     def in_flight(self, entry: Entry) -> bool:
         """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
-        return self.is_writing(entry) or entry.doubtful
+        return self.is_writing(entry) or entry.doubt_until is not None
 
     def _leave_binding(self, entry: Entry) -> None:
         """Whatever becomes of the pod, its proposed place is free."""
