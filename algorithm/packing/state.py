@@ -44,6 +44,8 @@ class State:
         self.allocated: dict[str, Pod] = {}
         self.preemptions: dict[str, Preemption] = {}
         self.holds: dict[str, Hold] = {}
+        #: Who cannot be evicted now.
+        self.protected: frozenset[str] = frozenset()
         self._changes = 0
 
     @property
@@ -61,6 +63,7 @@ class State:
         twin.gangs = self.gangs.copy()
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
+        twin.protected = self.protected
         return twin
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -123,6 +126,10 @@ class State:
         if self.preemptions.pop(uid, None) is not None:
             self._changes += 1
             self._settle(self.gangs.of(uid), uid)
+
+    def protect(self, uids: frozenset[str]) -> None:
+        self._changes += uids != self.protected
+        self.protected = uids
 
     # -- looking ----------------------------------------------------------------------------------------------
 

@@ -134,4 +134,4 @@ def test_a_refused_pod_carries_its_reason() -> None:
 
 
 def test_phases_are_spelled_as_in_the_interface() -> None:
-    assert [phase.value for phase in Phase] == ["Filtering", "Preempting"]
+    assert [phase.value for phase in Phase] == ["Filtering", "Preempting", "Evicting"]
