@@ -23,7 +23,6 @@ from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State, Why
 from extender.core.events import (
     BindFinished,
-    EvictFinished,
     Instruction,
     OutcomeKind,
     PodRead,
@@ -33,6 +32,7 @@ from extender.core.events import (
 )
 from extender.core.informed import Informed
 from extender.core.ledger import HoldState
+from extender.core.policy import PreemptionMode
 from extender.core.transitions import Facts, Transitions
 
 
@@ -95,19 +95,6 @@ class Commits:
         if why is Why.UNSEEN:
             return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
-
-    def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
-        self.counts["evictions", event.outcome.kind.value] += 1
-        entry = self.t.roster.holding(event.token)
-        if entry is not None:
-            entry.tell(now, f"eviction of {event.uid}: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
-            victim = entry.evicting.get(event.uid)
-            if event.outcome.kind is OutcomeKind.DONE and victim is not None:
-                why = reason(Code.PREEMPTED, preemptor=str(entry.key))
-                return [RecordEvent(victim.namespace, victim.name, event.uid, why, warning=False)]
-            if event.outcome.kind is not OutcomeKind.GONE:
-                entry.evicting.pop(event.uid, None)  # the next filter tries it again
-        return []
 
     # -- what was found -------------------------------------------------------------------------------------------
 
@@ -202,11 +189,11 @@ class Commits:
 
     def _due(self, entry: Entry, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
-            if self._victims_are_going(entry):
+            if entry.preemption is not None or self._victims_are_going(entry):
                 self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
                 return []
             self.counts["holds", "preemption_expired"] += 1
-            if self.policy.evict_directly:  # kube-scheduler knows of no preemption that it could go on with
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # it may know of nothing to go on with
                 self.waking.line_up(entry, now)
             self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
             return self.waking.room_freed(now)

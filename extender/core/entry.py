@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from algorithm.interface import Preempt, Victim, Wait
+from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
 from extender.core.events import RecordEvent
+
+if TYPE_CHECKING:
+    from extender.core.preemption import Preemption
 
 
 class State(StrEnum):
@@ -74,6 +77,8 @@ class Entry:
     #: The dominant reason why it waits, and what was said of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
+    #: What the last filter call that was no trial offered.
+    asked: SuggestedNodes = field(default_factory=SuggestedNodes)
     #: Filter calls, ever; and those answered with a place that no bind has followed yet.
     attempts: int = 0
     unanswered: int = 0
@@ -91,8 +96,8 @@ class Entry:
     rival: Pod | None = None
     #: The node on which a trial was just refused.
     tried: str = ""
-    #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.
-    evicting: dict[str, PodKey] = field(default_factory=dict)
+    #: PREEMPTING: the preemption that the server carries out by itself; None if kube-scheduler evicts.
+    preemption: Preemption | None = None
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
     #: What people were last shown of it as a Kubernetes Event that could come again and again.

@@ -72,7 +72,8 @@ class Filtering:
                 return [self._fail_trial(entry, result)]
             if isinstance(result, Bind):
                 return self._place(entry, result, nodes, now)
-            more = self._wait_or_preempt(entry, result, now)
+            entry.tried = ""
+            result, more = self.preempting.refused(entry, result, nodes, now)
         except AlgorithmFault as fault:
             return [self._fault(entry, fault)]
         entry.refuse(result, now)
@@ -88,19 +89,14 @@ class Filtering:
             return _refused(reason(Code.PLACED_ELSEWHERE, node=result.node))
         return _refused(result.reason, result)
 
-    def _wait_or_preempt(self, entry: Entry, result: Preempt | Wait, now: float) -> list[Instruction]:
-        entry.tried = ""
-        if isinstance(result, Preempt):
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return self.preempting.evict(entry, result, now)
-        return self.preempting.reconsider(entry, result, now)
-
     def _place(self, entry: Entry, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         offered = bind.node in nodes
         if not offered and not self.policy.force_bind_unoffered:
             raise self.teller.misbehaved(f"it chose node {bind.node}, which was not offered")
         if not offered and self.t.cache.node(bind.node) is None:
             raise self.teller.misbehaved(f"it chose node {bind.node}, which does not exist")
+        if entry.state is State.PREEMPTING and entry.preemption is None:
+            self.counts["preemptions", "kube-scheduler placed"] += 1
         placed = entry.pod.placed(bind.node, bind.annotations)
         self.t.move(entry, State.BINDING, now, Facts("placed by the algorithm", placed=placed))
         entry.annotations = bind.annotations

@@ -1,34 +1,102 @@
-"""What kube-scheduler asks with preempt: whom to evict? Victims have lower priority, exist, and run on a candidate.
+"""What kube-scheduler asks with preempt: whom to evict? And what is done if filter finds no place: who evicts?
 
-Those that are gone already drop out. The plan is made anew at every call.
+    mode             filter finds no place          preempt is asked
+    kube-scheduler   nothing                        victims, of lower priority, on its candidates; it evicts them
+    direct           a plan for the whole gang is   likewise, on the candidates too; the answer is "nobody"
+                     carried out
+    auto             as direct                      gangs, and plans that need several nodes: as direct;
+                                                    others: as kube-scheduler
+
+In mode auto the two never act on one pod at the same time: while a preemption of ours is under way for a pod, preempt
+is answered with nobody; and while victims that kube-scheduler was told still run, filter begins none. What filter is
+offered kube-scheduler takes for free, so there it would evict nobody by itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
-from algorithm.model import Pod
-from algorithm.reasons import Code, reason
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Wait
+from algorithm.reasons import Code, Reason, reason
 from extender.core.callers import Callers
 from extender.core.entry import Entry, State
-from extender.core.events import Candidate, Evict, Instruction, PreemptAnswer, PreemptRequested
+from extender.core.events import Candidate, Instruction, PreemptAnswer, PreemptRequested
+from extender.core.evictions import Evictions
+from extender.core.plans import shares_of, union
+from extender.core.policy import PreemptionMode
 from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Facts, Transitions
 from extender.core.waking import Waking
 
 
 class Preempting:
-    """Answers preempt."""
+    """Answers preempt, and decides who evicts."""
 
-    def __init__(self, transitions: Transitions, waking: Waking, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(
+        self, transitions: Transitions, waking: Waking, evictions: Evictions, counts: Counter[tuple[str, str]]
+    ) -> None:
         self.t = transitions
         self.policy = transitions.policy
         self.teller = transitions.teller
         self.waking = waking
+        self.evictions = evictions
         self.callers = Callers(transitions)
         self.counts = counts
+
+    # -- filter found no place ------------------------------------------------------------------------------------
+
+    def refused(
+        self, entry: Entry, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+    ) -> tuple[Preempt | Wait, list[Instruction]]:
+        """What filter is to answer, and what else is to be done. Raises AlgorithmFault."""
+        entry.asked = nodes
+        if entry.preemption is not None:
+            return self._goes_on(entry, result, nodes, now)
+        out = self._keep(entry, result, now)
+        if not self._may_evict(entry) or not result.reason.preemptible:
+            return result, out
+        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
+            return Wait(rest, _nodes(result)), out
+        answer, more = self._carry_out(entry, self.evictions.plan(entry, nodes), nodes, now)
+        return answer or result, [*out, *more]
+
+    def _goes_on(
+        self, entry: Entry, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+    ) -> tuple[Preempt | Wait, list[Instruction]]:
+        out = self.evictions.asked(entry, nodes, now)
+        why = entry.preemption.reason if entry.preemption is not None else entry.reason
+        return Wait(why) if why is not None else result, out
+
+    def _keep(self, entry: Entry, result: Preempt | Wait, now: float) -> list[Instruction]:
+        """A preemption that kube-scheduler carries out."""
+        if isinstance(result, Wait):
+            return self._reconsider(entry, result, now)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
+    def _may_evict(self, entry: Entry) -> bool:
+        """Whether we may begin something: not for pods that only a caller has spoken of, nor beside kube-scheduler."""
+        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.informed or not entry.pod.may_preempt:
+            return False
+        return not any(self.evictions.plans.stands(victim.uid) for victim in entry.victims)
+
+    def _carry_out(
+        self, entry: Entry, plan: ScheduleResult, nodes: SuggestedNodes, now: float
+    ) -> tuple[Wait | None, list[Instruction]]:
+        """Begins a preemption of ours, if the plan is one. What that says to the pod, None if nothing of its own."""
+        if isinstance(plan, Wait):
+            return plan if plan.reason.code is Code.VICTIM_PROTECTED else None, []
+        if isinstance(plan, Bind):
+            return None, []
+        if self.evictions.may_begin(entry, plan):
+            out = self.evictions.begin(entry, plan, nodes, now)
+            why = entry.preemption.reason if entry.preemption is not None else entry.reason
+            return Wait(why or plan.reason), out
+        rival = self.evictions.rival(entry, plan)
+        return Wait(rival.reason) if rival is not None and rival.reason is not None else None, []
+
+    # -- preempt --------------------------------------------------------------------------------------------------
 
     def preempt(self, event: PreemptRequested, now: float) -> list[Instruction]:
         pod = event.pod
@@ -46,30 +114,57 @@ class Preempting:
         return self._answer_preempt(entry, event.candidates, now)
 
     def _answer_preempt(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
-        offered = {candidate.node: candidate for candidate in candidates}
         self.teller.wants_place(entry.pod)
         try:
-            result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
-            if isinstance(result, Preempt):
-                return self._start_preempting(entry, result, offered, now)
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:
+                answer = self._by_ourselves(entry, candidates, now)
+                if answer is not None:
+                    return answer
+            return self._by_kube_scheduler(entry, candidates, now)
         except AlgorithmFault as fault:
             entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
             # The wire has no room for this text, so it is shown as an Event.
             return [PreemptAnswer(reason=entry.reason, error=True), *entry.announce(entry.reason, warning=True)]
+
+    def _by_ourselves(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
+        """Nobody for kube-scheduler to evict; None if this is for kube-scheduler to do."""
+        if entry.preemption is not None:
+            return [PreemptAnswer(reason=entry.preemption.reason)]
+        ours = self.policy.preemption is PreemptionMode.DIRECT or self.teller.in_gang(entry.pod)
+        if not self._may_evict(entry):
+            return [PreemptAnswer(reason=entry.reason)] if ours else None
+        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
+            return [PreemptAnswer(reason=rest)] if ours else None
+        nodes = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
+        plan = self.evictions.plan(entry, nodes)
+        if not ours and not _needs_us(entry, plan):
+            return None
+        answer, out = self._carry_out(entry, plan, nodes, now)
+        if answer is not None:
+            entry.refuse(answer, now)
+        return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
+
+    def _by_kube_scheduler(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
+        offered = {candidate.node: candidate for candidate in candidates}
+        result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
+        if isinstance(result, Preempt):
+            return self._start_preempting(entry, result, offered, now)
         if isinstance(result, Bind):
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
-        more = self.reconsider(entry, result, now)
+        more = self._reconsider(entry, result, now)
         entry.refuse(result, now)
         return [PreemptAnswer(reason=result.reason), *more]
 
     def _start_preempting(
         self, entry: Entry, result: Preempt, offered: dict[str, Candidate], now: float
     ) -> list[Instruction]:
-        victims = self._checked_victims(entry.pod, result.victims)
-        changed = entry.state is State.PREEMPTING and set(victims) != set(entry.victims)
+        victims = self.evictions.plans.victims(entry.pod, result.victims)
+        preempts = entry.state is State.PREEMPTING
+        changed = preempts and set(victims) != set(entry.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
         facts = Facts(f"victims on {names}", victims=victims, seat=result.node, reason=result.reason)
         self.t.move(entry, State.PREEMPTING, now, facts)
+        self.counts["preemptions", "kube-scheduler started"] += not preempts
         by_node: dict[str, list[str]] = {}
         for victim in victims:
             if victim.node in offered:
@@ -82,44 +177,30 @@ class Preempting:
         freed = self.waking.room_freed(now, by=entry) if changed else []
         return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
 
-    def reconsider(self, entry: Entry, result: Wait, now: float) -> list[Instruction]:
+    def _reconsider(self, entry: Entry, result: Wait, now: float) -> list[Instruction]:
         """If it preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
         if entry.state is not State.PREEMPTING:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return []
+        self.counts["preemptions", "kube-scheduler given_up"] += 1
         self.t.move(entry, State.WAITING, now, Facts("no preemption would help now"))
         return self.waking.room_freed(now, by=entry)
 
-    def _checked_victims(self, pod: Pod, victims: Sequence[Victim]) -> tuple[Victim, ...]:
-        """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
-        if not pod.may_preempt:
-            raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
-        alive = []
-        for victim in sorted(set(victims)):
-            found = self.t.cache.pod(victim.uid)
-            if found is None:
-                continue
-            if found.priority >= pod.priority:
-                raise self.teller.misbehaved(
-                    f"it names victim {found.key} of priority {found.priority}, the pod has {pod.priority}"
-                )
-            if found.node_name != victim.node:
-                where = f"on {victim.node}, which runs on {found.node_name}"
-                raise self.teller.misbehaved(f"it names victim {found.key} {where}")
-            alive.append(victim)
-        return tuple(alive)
 
-    def evict(self, entry: Entry, result: Preempt, now: float) -> list[Instruction]:
-        """Filter found victims. kube-scheduler will call preempt for them, unless the operator lets us evict."""
-        if not self.policy.evict_directly or not entry.pod.may_preempt or not entry.informed:
-            return []  # what only a caller has spoken of may not exist, and must not cost anybody his pod
-        victims = self._checked_victims(entry.pod, result.victims)
-        self.t.move(entry, State.PREEMPTING, now, Facts("evicting by ourselves", victims=victims, reason=result.reason))
-        found = [pod for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
-        new = [pod for pod in found if pod.uid not in entry.evicting]
-        entry.evicting = {pod.uid: pod.key for pod in found}
-        self.counts["victims", "evicted"] += len(new)
-        valid = self.policy.write_validity
-        return [Evict(entry.token, pod.namespace, pod.name, pod.uid, entry.key, valid_for=valid) for pod in new]
+def _needs_us(entry: Entry, plan: ScheduleResult) -> bool:
+    """Whether kube-scheduler, which evicts on one node for one pod, could not carry this out."""
+    if isinstance(plan, Wait):
+        return plan.reason.code is Code.VICTIM_PROTECTED
+    if isinstance(plan, Bind):
+        return False
+    return bool(plan.mates) or len({victim.node for share in shares_of(entry, plan) for victim in share.victims}) > 1
+
+
+def _why(plan: ScheduleResult) -> Reason | None:
+    return None if isinstance(plan, Bind) else plan.reason
+
+
+def _nodes(result: Preempt | Wait) -> Mapping[str, Reason]:
+    return result.nodes if isinstance(result, Wait) else {}

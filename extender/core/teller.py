@@ -20,6 +20,7 @@ from algorithm.interface import (
     Preempt,
     SchedulerAlgorithm,
     ScheduleResult,
+    Share,
     SuggestedNodes,
     Victim,
     Wait,
@@ -111,6 +112,10 @@ class Teller:
         """Raises AlgorithmFault if the algorithm does."""
         if not self._claim(pod, victims, node):
             raise AlgorithmFault(self.last_fault)
+
+    def protects(self, uids: frozenset[str]) -> None:
+        """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
+        self._told(self.algorithm.set_protected_pods, uids)
 
     def gives_up(self, pod: Pod) -> None:
         """The pod preempts no more, and waits."""
@@ -228,6 +233,14 @@ class Teller:
         self.last_fault = what
         return AlgorithmFault(what)
 
+    def in_gang(self, pod: Pod) -> bool:
+        """Whether the pod is of use only together with others; an algorithm that fails does not say so."""
+        try:
+            return bool(self.algorithm.in_gang(pod))
+        except Exception as error:
+            self._failed(error)
+            return False
+
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores by node name, 0..10; empty if the algorithm fails.
 
@@ -258,14 +271,19 @@ def _wrong_with(result: object) -> str:
     match result:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
-        case Preempt(victims=victims, reason=why, node=node):
-            well = all(isinstance(each, Victim) for each in victims) and isinstance(node, str)
+        case Preempt(victims=victims, reason=why, node=node, mates=mates):
+            shares = [Share("", node, victims), *mates]
+            well = all(isinstance(share, Share) and _is_sound(share) for share in shares)
             well = well and isinstance(why, Reason) and bool(why.text)
         case Wait(reason=why, nodes=nodes):
             well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
         case _:
             return f"{type(result).__name__}, not Bind, Preempt or Wait"
     return "" if well else f"a malformed {type(result).__name__}"
+
+
+def _is_sound(share: Share) -> bool:
+    return isinstance(share.node, str) and all(isinstance(each, Victim) for each in share.victims)
 
 
 def same_node(old: Node, new: Node) -> bool:

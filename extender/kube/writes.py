@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
+from extender.core.preemption import ANNOTATION
 from extender.kube.api import Request
 from extender.kube.correlator import Series
 
@@ -48,17 +49,30 @@ def evict(eviction: Evict) -> Request:
         "kind": "Eviction",
         "metadata": {"name": eviction.name, "namespace": eviction.namespace},
     }
-    if eviction.uid:
-        body["deleteOptions"] = {"preconditions": {"uid": eviction.uid}}
+    options: dict[str, Any] = {"preconditions": {"uid": eviction.uid}} if eviction.uid else {}
+    if eviction.dry_run:
+        options["dryRun"] = ["All"]
+    if options:
+        body["deleteOptions"] = options
     return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", body=_encode(body))
 
 
 def nudge(hint: Nudge, *, value: str) -> Request:
-    """A new value of an annotation; the UID in the patch is a precondition (409 if it is another pod's)."""
-    metadata: dict[str, Any] = {"annotations": {NUDGE_ANNOTATION: value}}
-    if hint.uid:
-        metadata["uid"] = hint.uid
-    path = _pod_path(hint.namespace, hint.name)
+    """A new value of the annotation that makes kube-scheduler try again."""
+    return _annotate(hint, NUDGE_ANNOTATION, value)
+
+
+def mark(intention: RecordPreemption) -> Request:
+    """The annotation of a preemption, or its removal."""
+    return _annotate(intention, ANNOTATION, intention.value or None)
+
+
+def _annotate(on: Nudge | RecordPreemption, name: str, value: str | None) -> Request:
+    """The UID in the patch is a precondition (409 if it is another pod's)."""
+    metadata: dict[str, Any] = {"annotations": {name: value}}
+    if on.uid:
+        metadata["uid"] = on.uid
+    path = _pod_path(on.namespace, on.name)
     return Request("PATCH", path, body=_encode({"metadata": metadata}), content_type=_MERGE_PATCH)
 
 

@@ -1,0 +1,109 @@
+"""Plans of preemption, as the algorithm makes them and the heart lets them pass.
+
+Only who exists may be a victim, runs where the plan says, and has a lower priority than the very pod that he goes for;
+kube-scheduler would check none of that. A plan is claimed as a whole: the algorithm holds the room for all whom it is
+for, or for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+from algorithm.interface import Phase, Preempt, ScheduleResult, Share, SuggestedNodes, Victim, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.core.cache import PodState
+from extender.core.entry import Entry, State
+from extender.core.teller import AlgorithmFault
+from extender.core.transitions import Facts, Transitions
+
+
+class Plans:
+    """Asks the algorithm, and checks what it says."""
+
+    def __init__(self, transitions: Transitions) -> None:
+        self.t = transitions
+        self.teller = transitions.teller
+
+    def make(self, entry: Entry, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
+        """Whom to evict for the pod and its gang on these nodes. Wait if protected pods would have to go.
+
+        Raises AlgorithmFault, also for a plan that must not be carried out.
+        """
+        result = self.teller.schedule(entry.pod, nodes, Phase.EVICTING)
+        if not isinstance(result, Preempt):
+            return result
+        shares = [self._checked(share, nodes) for share in shares_of(entry, result)]
+        spared = [victim.uid for share in shares for victim in share.victims if victim.uid in protected]
+        if spared:
+            names = [str(pod.key) for uid in spared if (pod := self.t.cache.pod(uid)) is not None]
+            return Wait(reason(Code.VICTIM_PROTECTED, victims=names))
+        return Preempt(shares[0].victims, result.reason, shares[0].node, tuple(shares[1:]))
+
+    def _checked(self, share: Share, nodes: SuggestedNodes) -> Share:
+        entry = self.t.roster.get(share.uid)
+        if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
+            raise self.teller.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
+        victims = self.victims(entry.pod, share.victims) if share.victims else ()
+        for victim in victims:
+            if victim.node not in nodes:
+                raise self.teller.misbehaved(f"it names a victim on node {victim.node}, which was not offered")
+        return Share(share.uid, share.node, victims)
+
+    def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:
+        """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
+        if not pod.may_preempt:
+            raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
+        alive = []
+        for victim in sorted(set(victims)):
+            found = self.t.cache.pod(victim.uid)
+            if found is None:
+                continue
+            if found.priority >= pod.priority:
+                raise self.teller.misbehaved(
+                    f"it names victim {found.key} of priority {found.priority}, the pod has {pod.priority}"
+                )
+            if found.node_name != victim.node:
+                where = f"on {victim.node}, which runs on {found.node_name}"
+                raise self.teller.misbehaved(f"it names victim {found.key} {where}")
+            alive.append(victim)
+        return tuple(alive)
+
+    def stands(self, uid: str) -> bool:
+        """Whether the pod takes room."""
+        return self.t.cache.state(uid) in (PodState.ADDED, PodState.ASSUMED)
+
+    def members(self, shares: Mapping[str, Share]) -> dict[str, Entry]:
+        """The pods that these shares are for."""
+        return {uid: entry for uid in shares if (entry := self.t.roster.get(uid)) is not None}
+
+    def same(self, shares: Mapping[str, Share], leader: Entry, plan: Preempt) -> bool:
+        """Whether the plan is what is left to do of these shares."""
+        left = {uid: (s.node, {v for v in s.victims if self.stands(v.uid)}) for uid, s in shares.items()}
+        return left == {share.uid: (share.node, set(share.victims)) for share in shares_of(leader, plan)}
+
+    def claim(self, members: Mapping[str, Entry], shares: Mapping[str, Share], why: Reason, now: float) -> None:
+        """They all preempt now. Raises AlgorithmFault; then nobody does who did not before."""
+        begun = []
+        try:
+            for uid, entry in members.items():
+                share, waited = shares[uid], entry.state is State.WAITING
+                text = f"{len(share.victims)} pods are to go for a place on {share.node or 'one of the nodes'}"
+                facts = Facts(text, victims=share.victims, seat=share.node, reason=why)
+                self.t.move(entry, State.PREEMPTING, now, facts)
+                if waited:
+                    begun.append(entry)
+        except AlgorithmFault as fault:
+            for entry in begun:
+                self.t.move(entry, State.WAITING, now, Facts(f"the plan could not be claimed: {fault}"))
+            raise
+
+
+def shares_of(entry: Entry, plan: Preempt) -> list[Share]:
+    """What the plan means for everybody, the pod that was asked about first."""
+    return [Share(entry.uid, plan.node, plan.victims), *plan.mates]
+
+
+def union(*offers: SuggestedNodes) -> SuggestedNodes:
+    """All these nodes, sorted."""
+    return SuggestedNodes(sorted(set().union(*(offer.as_set() for offer in offers))))
