@@ -307,14 +307,10 @@ class Evictions:
 
     def _take(self, preemption: Preemption, result: ScheduleResult, now: float) -> list[Instruction]:
         """What the algorithm says now goes, whatever was planned before."""
-        cleared = preemption.stage in (Stage.CLEARED, Stage.RESUMED)
         if isinstance(result, Wait):
             return self.endings.give_up(preemption, result.reason, now)
         if isinstance(result, Bind) or not _victims(result):
-            if not cleared:
-                return self.endings.unneeded(preemption, now)
-            preemption.stage = Stage.CLEARED  # the room is there, only not offered yet: it is kept
-            return self._advance(preemption, now)
+            return self._has_room(preemption, now)
         preemption.revisions += 1
         if preemption.revisions > MOST_REVISIONS:
             return self.endings.give_up(
@@ -324,6 +320,16 @@ class Evictions:
             return self._adopt(preemption, preemption.leader, result, now)
         except AlgorithmFault as fault:
             return self.endings.give_up(preemption, reason(Code.ALGORITHM_FAILED, detail=str(fault)), now)
+
+    def _has_room(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """Nobody has to go (any more). The room that was cleared is kept; but not where pods are spared."""
+        if preemption.stage in (Stage.CLEARED, Stage.RESUMED):  # it is there, only kube-scheduler did not offer it yet
+            preemption.stage = Stage.CLEARED
+            return []
+        if any(self.plans.stands(uid) for uid in preemption.victims):
+            return self.endings.unneeded(preemption, now)
+        out = self._clear(preemption, now)
+        return [*out, *self._advance(preemption, now)]
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -79,6 +79,9 @@ class Cluster:
     queue: list[Event] = field(default_factory=list)
     #: Names that a disruption budget protects, and every eviction that was carried out.
     protected: set[str] = field(default_factory=set)
+    #: An evicted pod needs its time, and some never go.
+    graceful: bool = False
+    stuck: set[str] = field(default_factory=set)
     evicted: list[Evict] = field(default_factory=list)
 
     def put(self, pod: Pod) -> Pod:
@@ -117,8 +120,19 @@ class Cluster:
             return Outcome(OutcomeKind.REJECTED, "a disruption budget needs it")
         if not eviction.dry_run:
             self.evicted.append(eviction)
-            self.delete(eviction.name)
+            self._end(pod)
         return Outcome(OutcomeKind.DONE)
+
+    def _end(self, pod: Pod) -> None:
+        if not self.graceful:
+            self.delete(pod.name)
+        elif not pod.terminating:
+            self.put(msgspec.structs.replace(pod, terminating=True))
+
+    def kubelets_stop(self) -> None:
+        """Who is being deleted is gone, unless a finalizer keeps it."""
+        for pod in [pod for pod in self.pods.values() if pod.terminating and pod.name not in self.stuck]:
+            self.delete(pod.name)
 
     def mark(self, intention: RecordPreemption) -> Outcome:
         pod = self.pods.get(intention.name)
