@@ -164,6 +164,8 @@ class Evictions:
                 out = orders.mark(preemption, self.policy, now)
             case Stage.EVICTING if late := [victim for victim in standing if victim.stays_until <= now]:
                 return self._refused(preemption, late, Code.VICTIM_STAYS, now)
+            case Stage.EVICTING if any(v.sent and not v.evicted and v.retry_at <= now for v in standing):
+                return self._evict_again(preemption, standing, now)
             case Stage.EVICTING if standing:
                 out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
             case Stage.EVICTING:
@@ -218,6 +220,15 @@ class Evictions:
         for victim in preemption.victims.values():
             victim.tries, victim.retry_at = 0, now
         return self._advance(preemption, now)
+
+    def _evict_again(self, preemption: Preemption, standing: list[Condemned], now: float) -> list[Instruction]:
+        """Much may have happened since the first try: only who is still in the way, for a plan that still holds."""
+        result = self._verdict(preemption, once_more=True)
+        if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
+            return self._take(preemption, result, now)
+        out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
+        preemption.due = self._next_look(preemption, standing)
+        return out
 
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
         """The last victim is gone: kube-scheduler is to try the preemptors at once."""
@@ -296,9 +307,12 @@ class Evictions:
 
     # -- planning anew --------------------------------------------------------------------------------------------
 
-    def _verdict(self, preemption: Preemption) -> ScheduleResult:
+    def _verdict(self, preemption: Preemption, *, once_more: bool = False) -> ScheduleResult:
+        """What the algorithm says now. `once_more`: as if its own victims that could not go were not protected."""
+        protected = self.protection.uids - (preemption.victims.keys() if once_more else frozenset())
         try:
-            return self.plan(preemption.leader, preemption.nodes)
+            with self.protection.reduced_to(protected):
+                return self.plans.make(preemption.leader, preemption.nodes, protected)
         except AlgorithmFault as fault:
             return Wait(reason(Code.ALGORITHM_FAILED, detail=str(fault)))
 

@@ -20,6 +20,7 @@ def evict(
         if done or victim.retry_at > now:
             continue
         victim.retry_at = now + policy.write_timeout
+        victim.sent |= not dry_run
         out.append(
             Evict(
                 preemption.number,

@@ -78,9 +78,12 @@ class Plans:
         return {uid: entry for uid in shares if (entry := self.t.roster.get(uid)) is not None}
 
     def same(self, shares: Mapping[str, Share], leader: Entry, plan: Preempt) -> bool:
-        """Whether the plan is what is left to do of these shares."""
-        left = {uid: (s.node, {v for v in s.victims if self.stands(v.uid)}) for uid, s in shares.items()}
-        return left == {share.uid: (share.node, set(share.victims)) for share in shares_of(leader, plan)}
+        """Whether the plan is what is left to do of these shares; who goes for whom of the gang is all the same."""
+        new = shares_of(leader, plan)
+        left = {victim for share in shares.values() for victim in share.victims if self.stands(victim.uid)}
+        return left == {victim for share in new for victim in share.victims} and {
+            uid: share.node for uid, share in shares.items()
+        } == {share.uid: share.node for share in new}
 
     def claim(self, members: Mapping[str, Entry], shares: Mapping[str, Share], why: Reason, now: float) -> None:
         """They all preempt now. Raises AlgorithmFault; then nobody does who did not before."""

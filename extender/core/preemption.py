@@ -61,6 +61,8 @@ class Condemned:
     allowed: bool = False
     #: The API server has accepted its eviction, or it was being deleted anyway.
     evicted: bool = False
+    #: Its eviction was sent before, and did not succeed so far.
+    sent: bool = False
     tries: int = 0
     #: Not to be asked for (again) before.
     retry_at: float = float("-inf")

@@ -6,6 +6,9 @@ When the pause is over, whoever waited because of it is nudged: nobody tells us 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from algorithm.reasons import Code, Reason
 from extender.core.entry import State
 from extender.core.transitions import Transitions
@@ -31,6 +34,17 @@ class Protection:
         """The pod could not be evicted: plan around it."""
         self._protected[uid] = now + self._pause
         self.t.teller.protects(self.uids)
+
+    @contextmanager
+    def reduced_to(self, uids: frozenset[str]) -> Iterator[None]:
+        """The algorithm is told that only these are protected, for one question."""
+        if uids != self.uids:
+            self.t.teller.protects(uids)
+        try:
+            yield
+        finally:
+            if uids != self.uids:
+                self.t.teller.protects(self.uids)
 
     def rest(self, uid: str, why: Reason, now: float) -> None:
         """The pod's preemption was given up for this reason, which it goes on telling."""

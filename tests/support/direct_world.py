@@ -115,6 +115,7 @@ class DirectWorld(HeartWorld):
 
     def rest(self) -> None:
         """Until the committer and the kubelets have nothing more to do."""
+        self.deliver_all()
         while self.work or any(p.terminating and p.name not in self.cluster.stuck for p in self.cluster.pods.values()):
             self.do_all()
             self.cluster.kubelets_stop()
@@ -158,22 +159,20 @@ class DirectWorld(HeartWorld):
         for pod in members:
             seats[shares[pod.uid].node] += dict(pod.requests)[CPU]
         for where, wanted in seats.items():
-            free = self._free(where, victims, leader)
+            free = self._free(where, victims, members)
             assert wanted <= free, f"{wanted} do not fit on {where}, where {free} will be free"
-        where = self.store[eviction.name].node_name
-        spared = self._free(where, victims - {eviction.uid}, leader)
+        where = self.heart.teller.allocated[eviction.uid].node_name
+        spared = self._free(where, victims - {eviction.uid}, members)
         assert seats[where] > spared, f"{eviction.name} goes for nothing"
 
-    def _free(self, where: str, gone: set[str], preemptor: Pod) -> int:
-        """So much is free there when these are gone, beside what others of the same priority have been promised."""
-        taken = {uid: pod for uid, pod in self.heart.teller.allocated.items() if pod.node_name == where}
-        promised = [
-            entry.pod
-            for entry in self.heart.entries()
-            if entry.uid in self.heart.teller.preempting
-            and self.heart.teller.preempting[entry.uid][2] == where
-            and entry.pod.priority >= preemptor.priority
-            and entry.preemption is not self.heart.find("default", preemptor.name).preemption  # type: ignore[union-attr]
+    def _free(self, where: str, gone: set[str], members: list[Pod]) -> int:
+        """So much is free there when these are gone, beside what is held for others of the same or higher priority."""
+        ours, priority = {pod.uid for pod in members}, max(pod.priority for pod in members)
+        placed = [pod for uid, pod in self.heart.teller.allocated.items() if pod.node_name == where and uid not in gone]
+        holds = [
+            hold
+            for uid, hold in self.algorithm._state.holds.items()
+            if hold.node == where and uid not in ours and hold.priority >= priority
         ]
-        used = sum(dict(pod.requests)[CPU] for uid, pod in taken.items() if uid not in gone)
-        return self.nodes[where] - used - sum(dict(pod.requests)[CPU] for pod in promised)
+        taken = sum(dict(pod.requests)[CPU] for pod in placed) + sum(dict(hold.demand)[CPU] for hold in holds)
+        return self.nodes[where] - taken
