@@ -100,7 +100,7 @@ class Evictions:
         """This is the plan from now on, whatever it was before. Raises AlgorithmFault."""
         shares = {share.uid: share for share in shares_of(leader, plan)}
         members = self.plans.members(shares)
-        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v.uid, v.node) for v in _victims(plan)}
+        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in _victims(plan)}
         self.plans.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
         for uid in preemption.members.keys() - members.keys():
             self.endings.let_go(preemption.members[uid], None, now)
@@ -111,9 +111,9 @@ class Evictions:
         preemption.stage, preemption.since = Stage.CHECKING, now
         return [*freed, *self._advance(preemption, now)]
 
-    def condemn(self, uid: str, node: str) -> Condemned:
-        pod = self.t.cache.pod(uid)
-        return Condemned(pod.key if pod is not None else PodKey("", ""), node, uid)
+    def condemn(self, victim: Victim) -> Condemned:
+        pod = self.t.cache.pod(victim.uid)
+        return Condemned(pod.key if pod is not None else PodKey("", ""), victim)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Evictions:
 
     def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Goes on as far as it can, and notes when to look at it again."""
-        standing = [victim for victim in preemption.victims.values() if self.plans.stands(victim.uid)]
+        standing = [victim for victim in preemption.victims.values() if self.plans.stands(victim.victim)]
         for victim in standing:
             self._look(victim, now)
         match preemption.stage:
@@ -340,7 +340,7 @@ class Evictions:
         if preemption.stage in (Stage.CLEARED, Stage.RESUMED):  # it is there, only kube-scheduler did not offer it yet
             preemption.stage = Stage.CLEARED
             return []
-        if any(self.plans.stands(uid) for uid in preemption.victims):
+        if any(self.plans.stands(victim.victim) for victim in preemption.victims.values()):
             return self.endings.unneeded(preemption, now)
         out = self._clear(preemption, now)
         return [*out, *self._advance(preemption, now)]

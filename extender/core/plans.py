@@ -69,9 +69,11 @@ class Plans:
             alive.append(victim)
         return tuple(alive)
 
-    def stands(self, uid: str) -> bool:
-        """Whether the pod takes room."""
-        return self.t.cache.state(uid) in (PodState.ADDED, PodState.ASSUMED)
+    def stands(self, victim: Victim) -> bool:
+        """Whether the victim still takes room there; one that was only proposed may be elsewhere by now."""
+        pod = self.t.cache.pod(victim.uid)
+        takes = self.t.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
+        return takes and pod is not None and pod.node_name == victim.node
 
     def members(self, shares: Mapping[str, Share]) -> dict[str, Entry]:
         """The pods that these shares are for."""
@@ -80,7 +82,7 @@ class Plans:
     def same(self, shares: Mapping[str, Share], leader: Entry, plan: Preempt) -> bool:
         """Whether the plan is what is left to do of these shares; who goes for whom of the gang is all the same."""
         new = shares_of(leader, plan)
-        left = {victim for share in shares.values() for victim in share.victims if self.stands(victim.uid)}
+        left = {victim for share in shares.values() for victim in share.victims if self.stands(victim)}
         return left == {victim for share in new for victim in share.victims} and {
             uid: share.node for uid, share in shares.items()
         } == {share.uid: share.node for share in new}

@@ -79,7 +79,7 @@ class Preempting:
         """Whether we may begin something: not for pods that only a caller has spoken of, nor beside kube-scheduler."""
         if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.informed or not entry.pod.may_preempt:
             return False
-        return not any(self.evictions.plans.stands(victim.uid) for victim in entry.victims)
+        return not any(self.evictions.plans.stands(victim) for victim in entry.victims)
 
     def _carry_out(
         self, entry: Entry, plan: ScheduleResult, nodes: SuggestedNodes, now: float

@@ -55,8 +55,7 @@ class Condemned:
     """One victim on its way out. Times in seconds of the heart's clock."""
 
     key: PodKey
-    node: str
-    uid: str
+    victim: Victim
     #: Its dry run was accepted.
     allowed: bool = False
     #: The API server has accepted its eviction, or it was being deleted anyway.
@@ -68,6 +67,10 @@ class Condemned:
     retry_at: float = float("-inf")
     #: Evicted, it should be gone by then.
     stays_until: float = float("inf")
+
+    @property
+    def uid(self) -> str:
+        return self.victim.uid
 
 
 @dataclass(slots=True, eq=False)

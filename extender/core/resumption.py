@@ -44,11 +44,11 @@ class Resumption:
 
     def _leaves(self, victim: Victim) -> bool:
         pod = self.t.cache.pod(victim.uid)
-        return pod is None or pod.terminating or not self.evictions.plans.stands(victim.uid)
+        return pod is None or pod.terminating or not self.evictions.plans.stands(victim)
 
     def _keep_room(self, found: list[tuple[Entry, Intention]], leaving: list[Victim], now: float) -> None:
         preemption = self.evictions.open(Stage.RESUMED, SuggestedNodes(), now)
-        victims = {victim.uid: self.evictions.condemn(victim.uid, victim.node) for victim in leaving}
+        victims = {victim.uid: self.evictions.condemn(victim) for victim in leaving}
         members, shares = {}, {}
         why = waiting_for(victim.key for victim in victims.values() if victim.key.name)
         for entry, intention in found:

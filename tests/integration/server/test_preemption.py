@@ -6,6 +6,7 @@ from tests.support.world import World, world
 
 SLOW = {"stop_delay": 0.6}
 GPU = "example.com/gpu"
+BY_KUBE_SCHEDULER = {"mode": "kube-scheduler"}
 
 
 def fill(w: World, count: int, cpu: str = "2", **more: object) -> list[str]:
@@ -60,7 +61,7 @@ def test_a_gang_waits_for_victims_that_take_their_time():
 
 def test_what_a_gang_waits_for_is_not_taken_by_a_lesser_preemptor():
     """The test plays kube-scheduler: one member of the gang preempts, then somebody lesser, then the other members."""
-    with world(nodes=2, holds={"lease_seconds": 5}, apiserver={"stop_delay": 30.0}) as w:
+    with world(nodes=2, holds={"lease_seconds": 5}, apiserver={"stop_delay": 30.0}, preemption=BY_KUBE_SCHEDULER) as w:
         low = [f"low{i}" for i in range(4)]
         for name in low:
             w.pod(name, cpu="2", terminationGracePeriodSeconds=30)
@@ -86,7 +87,7 @@ def test_what_a_gang_waits_for_is_not_taken_by_a_lesser_preemptor():
 
 def test_a_gang_goes_on_although_its_first_members_victims_are_gone_before_the_next_one_asks():
     """The test plays kube-scheduler, which asks about every member after every event."""
-    with world(nodes=2) as w:
+    with world(nodes=2, preemption=BY_KUBE_SCHEDULER) as w:
         low = [f"low{i}" for i in range(4)]
         for name in low:
             w.pod(name, cpu="2")
