@@ -77,7 +77,9 @@ class Entry:
     #: The dominant reason why it waits, and what was said of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
-    #: What the last filter call that was no trial offered.
+    #: A preemption of ours could not begin before the informer shows this pod.
+    balked: bool = False
+    #: The nodes that kube-scheduler last spoke of, other than in a trial.
     asked: SuggestedNodes = field(default_factory=SuggestedNodes)
     #: Filter calls, ever; and those answered with a place that no bind has followed yet.
     attempts: int = 0

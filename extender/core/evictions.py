@@ -20,7 +20,7 @@ from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
 from extender.core import orders
 from extender.core.endings import Ending, Endings
-from extender.core.entry import ALLOCATED, Entry
+from extender.core.entry import ALLOCATED, Entry, State
 from extender.core.events import (
     Event,
     EvictFinished,
@@ -55,7 +55,7 @@ class Evictions:
         self.plans = Plans(transitions)
         self.waking = waking
         self.counts = counts
-        self.protection = Protection(transitions, waking)
+        self.protection = Protection(transitions)
         self.endings = Endings(transitions, waking, self.protection, counts)
         self._active = self.endings.active
         self._last = 0
@@ -75,8 +75,12 @@ class Evictions:
     def may_begin(self, entry: Entry, plan: Preempt) -> bool:
         """Whether somebody has to go, and all for whom are known for certain: a caller's word costs nobody his pod."""
         shares = {share.uid: share for share in shares_of(entry, plan)}
+        members = self.plans.members(shares).values()
+        for member in members:
+            if not member.informed:
+                member.balked, member.asked = True, entry.asked
         return any(share.victims for share in shares.values()) and all(
-            member.informed and member.preemption is None for member in self.plans.members(shares).values()
+            member.informed and member.preemption is None for member in members
         )
 
     def begin(self, entry: Entry, plan: Preempt, nodes: SuggestedNodes, now: float) -> list[Instruction]:
@@ -115,16 +119,29 @@ class Evictions:
         pod = self.t.cache.pod(victim.uid)
         return Condemned(pod.key if pod is not None else PodKey("", ""), victim)
 
+    def try_again(self, entry: Entry, now: float) -> list[Instruction]:
+        """What kept its preemption from beginning is over. kube-scheduler may have no reason to ask again."""
+        if entry.state is not State.WAITING or not entry.pod.may_preempt:
+            return []
+        try:
+            plan = self.plan(entry, entry.asked)
+            if isinstance(plan, Preempt) and self.may_begin(entry, plan):
+                return self.begin(entry, plan, entry.asked, now)
+        except AlgorithmFault as fault:
+            entry.tell(now, f"its preemption could not be planned: {fault}")
+        self.waking.line_up(entry, now)
+        return []
+
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def asked(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Filter found no place for one of the preemptors: needs to be looked into only if there should be one."""
         preemption = entry.preemption
-        if preemption is None or preemption.stage not in (Stage.CLEARED, Stage.RESUMED):
+        if preemption is None or preemption.stage is not Stage.CLEARED:
             return []
         preemption.nodes = union(preemption.nodes, nodes)
         preemption.members = {entry.uid: entry, **preemption.members}
-        return self._replan(preemption, now)
+        return self.replan(preemption, now)
 
     def after(self, event: Event, now: float) -> list[Instruction]:
         """Looks after the preemptions that an event, which everybody else has heard by now, concerns."""
@@ -132,6 +149,10 @@ class Evictions:
         out: list[Instruction] = []
         for preemption in [*disturbed, *(each for each in self._active.values() if _concerns(event, each))]:
             out += self._review(preemption, now)
+        entry = self.t.roster.get(event.pod.uid) if isinstance(event, PodSeen) else None
+        if entry is not None and entry.balked and entry.informed:
+            entry.balked = False
+            out += self.try_again(entry, now)
         return out
 
     def _review(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -144,8 +165,8 @@ class Evictions:
             del preemption.members[entry.uid]
         if not preemption.members:
             return self.endings.close(preemption, Ending.CANCELLED)
-        if (lost or preemption.stale) and preemption.stage is not Stage.RESUMED:
-            return self._replan(preemption, now)
+        if lost or preemption.stale:
+            return self.replan(preemption, now)
         return self._advance(preemption, now)
 
     def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -316,7 +337,7 @@ class Evictions:
         except AlgorithmFault as fault:
             return Wait(reason(Code.ALGORITHM_FAILED, detail=str(fault)))
 
-    def _replan(self, preemption: Preemption, now: float) -> list[Instruction]:
+    def replan(self, preemption: Preemption, now: float) -> list[Instruction]:
         return self._take(preemption, self._verdict(preemption), now)
 
     def _take(self, preemption: Preemption, result: ScheduleResult, now: float) -> list[Instruction]:
@@ -337,8 +358,7 @@ class Evictions:
 
     def _has_room(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Nobody has to go (any more). The room that was cleared is kept; but not where pods are spared."""
-        if preemption.stage in (Stage.CLEARED, Stage.RESUMED):  # it is there, only kube-scheduler did not offer it yet
-            preemption.stage = Stage.CLEARED
+        if preemption.stage is Stage.CLEARED:  # it is there, only kube-scheduler did not offer it yet
             return []
         if any(self.plans.stands(victim.victim) for victim in preemption.victims.values()):
             return self.endings.unneeded(preemption, now)
@@ -348,15 +368,16 @@ class Evictions:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Instruction]:
-        self.protection.tick(now)
         out: list[Instruction] = []
+        for entry in self.protection.tick(now):
+            out += self.try_again(entry, now)
         for preemption in [each for each in self._active.values() if each.due <= now]:
             out += self._overdue(preemption, now)
         return out
 
     def _overdue(self, preemption: Preemption, now: float) -> list[Instruction]:
         match preemption.stage:
-            case Stage.CLEARED | Stage.RESUMED:
+            case Stage.CLEARED:
                 return self.endings.expire(preemption, now)
             case Stage.CHECKING | Stage.RECORDING if now >= preemption.since + self.policy.patience:
                 why = reason(Code.PREEMPTION_FAILED, detail="the API server did not let it begin in time")

@@ -19,7 +19,6 @@ from extender.core.events import (
     PodGone,
     PodSeen,
 )
-from extender.core.policy import PreemptionMode
 from extender.core.teller import same_node
 from extender.core.transitions import Facts, Transitions
 from extender.core.version import older
@@ -87,17 +86,14 @@ class Informed:
             return self._unbound(entry, pod, now)
         if entry is None:
             return self._bound(Entry(pod, informed=True, shown=pod.resource_version), pod, now)
-        self._inform(entry, pod, now)
+        self._inform(entry, pod)
         return self._bound(entry, pod, now)
 
     def _finished(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
         return self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
 
-    def _inform(self, entry: Entry, pod: Pod, now: float) -> None:
+    def _inform(self, entry: Entry, pod: Pod) -> None:
         """The informer shows it: it will also tell its end, so nothing needs to be verified for that."""
-        by_us = self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER
-        if by_us and not entry.informed and entry.attempts and entry.state is State.WAITING:
-            self.waking.line_up(entry, now)  # for one that only a caller has spoken of nobody was evicted
         entry.informed, entry.shown = True, pod.resource_version
         if entry.state in (State.WAITING, State.BOUND):
             self.t.release_hold(entry)
@@ -125,7 +121,7 @@ class Informed:
             return []
         if entry.state is State.BOUND:
             return self._late()
-        self._inform(entry, pod, now)
+        self._inform(entry, pod)
         entry.pod = pod
         if entry.state is State.BINDING:
             return [] if wanted else self._unwanted_while_binding(entry, pod, now)

@@ -54,7 +54,7 @@ class Preempting:
         if entry.preemption is not None:
             return self._goes_on(entry, result, nodes, now)
         out = self._keep(entry, result, now)
-        if not self._may_evict(entry) or not result.reason.preemptible:
+        if not result.reason.preemptible or not self._may_evict(entry):
             return result, out
         if (rest := self.evictions.protection.resting(entry.uid)) is not None:
             return Wait(rest, _nodes(result)), out
@@ -77,7 +77,10 @@ class Preempting:
 
     def _may_evict(self, entry: Entry) -> bool:
         """Whether we may begin something: not for pods that only a caller has spoken of, nor beside kube-scheduler."""
-        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.informed or not entry.pod.may_preempt:
+        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.pod.may_preempt:
+            return False
+        if not entry.informed:
+            entry.balked = True
             return False
         return not any(self.evictions.plans.stands(victim) for victim in entry.victims)
 
@@ -128,18 +131,19 @@ class Preempting:
 
     def _by_ourselves(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
         """Nobody for kube-scheduler to evict; None if this is for kube-scheduler to do."""
+        entry.asked = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
         if entry.preemption is not None:
-            return [PreemptAnswer(reason=entry.preemption.reason)]
+            out = self.evictions.asked(entry, entry.asked, now)
+            return [PreemptAnswer(reason=entry.reason), *out]
         ours = self.policy.preemption is PreemptionMode.DIRECT or self.teller.in_gang(entry.pod)
         if not self._may_evict(entry):
             return [PreemptAnswer(reason=entry.reason)] if ours else None
         if (rest := self.evictions.protection.resting(entry.uid)) is not None:
             return [PreemptAnswer(reason=rest)] if ours else None
-        nodes = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
-        plan = self.evictions.plan(entry, nodes)
+        plan = self.evictions.plan(entry, entry.asked)
         if not ours and not _needs_us(entry, plan):
             return None
-        answer, out = self._carry_out(entry, plan, nodes, now)
+        answer, out = self._carry_out(entry, plan, entry.asked, now)
         if answer is not None:
             entry.refuse(answer, now)
         return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]

@@ -7,7 +7,7 @@
        |  +------------------------+--------------------------------+---------------------+
        |    planned anew: a victim may not go, does not go, the cluster changed, the room was lost
        |
-    RESUMED  after a restart: room is kept where victims have gone; planned anew when kube-scheduler names nodes
+     (after a restart: what stands on the preemptors, planned anew)
 
     any --> over: given up with a reason; not needed any more; the preemptors are gone
 
@@ -17,7 +17,7 @@ shown everything that happened before the write, so that one look at the plan te
 
 What stands on the pods is read again when a term begins. Anybody may write annotations on a pod that waits, so it is
 believed for one thing only: to keep room for that very pod where recorded victims are gone or going. Whoever still runs
-is evicted only if the algorithm names him again.
+is evicted only if the algorithm names him again, on the nodes that were recorded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class Stage(StrEnum):
     RECORDING = "recording"
     EVICTING = "evicting"
     CLEARED = "cleared"
-    RESUMED = "resumed"
 
 
 @dataclass(slots=True, eq=False)

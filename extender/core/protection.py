@@ -1,7 +1,7 @@
 """What is left alone for a while: pods that cannot be evicted, and preemptors whose preemption was just given up.
 
 Both only after the API server, or time, has said no; without a pause the same would be tried again at every filter.
-When the pause is over, whoever waited because of it is nudged: nobody tells us that a budget allows it again.
+When the pause is over, whoever waited because of it is tried again: nobody tells us that a budget allows it now.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from algorithm.reasons import Code, Reason
-from extender.core.entry import State
+from extender.core.entry import Entry
 from extender.core.transitions import Transitions
-from extender.core.waking import Waking
 
 
 class Protection:
     """Pods by UID, each until its time, seconds of the heart's clock."""
 
-    def __init__(self, transitions: Transitions, waking: Waking) -> None:
+    def __init__(self, transitions: Transitions) -> None:
         self.t = transitions
-        self.waking = waking
         self._pause = transitions.policy.protection
         self._protected: dict[str, float] = {}
         self._resting: dict[str, tuple[float, Reason]] = {}
@@ -55,8 +53,8 @@ class Protection:
         rest = self._resting.get(uid)
         return rest[1] if rest is not None else None
 
-    def tick(self, now: float) -> None:
-        """Ends what is due, and lines up for a nudge who waited for that."""
+    def tick(self, now: float) -> list[Entry]:
+        """Ends what is due. Returns who waited for that, the highest priority first."""
         rested = [uid for uid, (until, _) in self._resting.items() if until <= now]
         for uid in rested:
             del self._resting[uid]
@@ -65,17 +63,15 @@ class Protection:
             del self._protected[uid]
         if free:
             self.t.teller.protects(self.uids)
-        for entry in self.t.roster if free or rested else ():
-            blocked = bool(free) and entry.reason is not None and entry.reason.code is Code.VICTIM_PROTECTED
-            if entry.state is State.WAITING and (blocked or entry.uid in rested):
-                self.waking.line_up(entry, now)
-
-    def forget(self) -> None:
-        """Another leader may have learnt better since."""
-        self._protected.clear()
-        self._resting.clear()
-        self.t.teller.protects(frozenset())
+        if not free and not rested:
+            return []
+        waited = [entry for entry in self.t.roster if entry.uid in rested or (free and _is_blocked(entry))]
+        return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
 
     def next_due(self) -> float | None:
         times = [*self._protected.values(), *(until for until, _ in self._resting.values())]
         return min(times, default=None)
+
+
+def _is_blocked(entry: Entry) -> bool:
+    return entry.reason is not None and entry.reason.code is Code.VICTIM_PROTECTED
