@@ -119,8 +119,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_preempting_pod(
         self,
         pod: Pod,
-        victims: tuple[Victim, ...],
-        node: str,  # noqa: ARG002 - the plan has them
+        victims: tuple[Victim, ...],  # noqa: ARG002 - the plan has them
+        node: str,  # noqa: ARG002
     ) -> None:
         spec = _spec(pod)
         plan = self._plan(pod, spec)

@@ -19,6 +19,7 @@ from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes, V
 from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
 from extender.core import orders
+from extender.core.cache import PodState
 from extender.core.endings import Ending, Endings
 from extender.core.entry import ALLOCATED, Entry, State
 from extender.core.events import (
@@ -149,10 +150,21 @@ class Evictions:
         out: list[Instruction] = []
         for preemption in [*disturbed, *(each for each in self._active.values() if _concerns(event, each))]:
             out += self._review(preemption, now)
-        entry = self.t.roster.get(event.pod.uid) if isinstance(event, PodSeen) else None
+        return out + self._unblocked(event, now)
+
+    def _unblocked(self, event: Event, now: float) -> list[Instruction]:
+        """Tries again who waited for this very event: for being shown, or for another pod's being bound or gone."""
+        if not isinstance(event, PodSeen | PodGone):
+            return []
+        uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
+        out: list[Instruction] = []
+        entry = self.t.roster.get(uid)
         if entry is not None and entry.balked and entry.informed:
             entry.balked = False
             out += self.try_again(entry, now)
+        if uid in self.plans.unbound and self.t.cache.state(uid) is not PodState.ASSUMED:
+            waiting = self.t.roster.get(self.plans.unbound.pop(uid))
+            out += self.try_again(waiting, now) if waiting is not None else []
         return out
 
     def _review(self, preemption: Preemption, now: float) -> list[Instruction]:

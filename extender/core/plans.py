@@ -1,8 +1,10 @@
 """Plans of preemption, as the algorithm makes them and the heart lets them pass.
 
 Only who exists may be a victim, runs where the plan says, and has a lower priority than the very pod that he goes for;
-kube-scheduler would check none of that. A plan is claimed as a whole: the algorithm holds the room for all whom it is
-for, or for nobody.
+kube-scheduler would check none of that. Who is only proposed for a node does not run there: kube-scheduler abandons
+many proposals, and nobody is evicted for the room of a trial. What becomes of it is waited for.
+
+A plan is claimed as a whole: the algorithm holds the room for all whom it is for, or for nobody.
 """
 
 from __future__ import annotations
@@ -24,30 +26,36 @@ class Plans:
     def __init__(self, transitions: Transitions) -> None:
         self.t = transitions
         self.teller = transitions.teller
+        #: Who waits, by UID, for what becomes of a proposal: the proposed pod's UID is the key.
+        self.unbound: dict[str, str] = {}
 
     def make(self, entry: Entry, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
-        """Whom to evict for the pod and its gang on these nodes. Wait if protected pods would have to go.
+        """Whom to evict for the pod and its gang on these nodes. Wait if protected or unbound pods would have to go.
 
         Raises AlgorithmFault, also for a plan that must not be carried out.
         """
         result = self.teller.schedule(entry.pod, nodes, Phase.EVICTING)
         if not isinstance(result, Preempt):
             return result
-        shares = [self._checked(share, nodes) for share in shares_of(entry, result)]
-        spared = [victim.uid for share in shares for victim in share.victims if victim.uid in protected]
+        shares = [self._checked(share) for share in shares_of(entry, result)]
+        if any(victim.node not in nodes for share in shares for victim in share.victims):
+            return Wait(result.reason)  # kube-scheduler may never let the pod run there
+        victims = [victim.uid for share in shares for victim in share.victims]
+        proposed = [uid for uid in victims if self.t.cache.state(uid) is PodState.ASSUMED]
+        if proposed:
+            self.unbound[proposed[0]] = entry.uid
+            return Wait(result.reason)
+        spared = [uid for uid in victims if uid in protected]
         if spared:
             names = [str(pod.key) for uid in spared if (pod := self.t.cache.pod(uid)) is not None]
             return Wait(reason(Code.VICTIM_PROTECTED, victims=names))
         return Preempt(shares[0].victims, result.reason, shares[0].node, tuple(shares[1:]))
 
-    def _checked(self, share: Share, nodes: SuggestedNodes) -> Share:
+    def _checked(self, share: Share) -> Share:
         entry = self.t.roster.get(share.uid)
         if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
             raise self.teller.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
         victims = self.victims(entry.pod, share.victims) if share.victims else ()
-        for victim in victims:
-            if victim.node not in nodes:
-                raise self.teller.misbehaved(f"it names a victim on node {victim.node}, which was not offered")
         return Share(share.uid, share.node, victims)
 
     def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:

@@ -162,6 +162,16 @@ class TestWhoMay:
         w.time_passes(0)
         assert len(w.orders(Evict)) == 1, "now it is known"
 
+    def test_nobody_goes_who_is_only_proposed_for_the_node(self) -> None:
+        w = DirectWorld(nodes=1)
+        w.waits("trial", cpu=4000, priority=0)
+        w.ask(w.cluster.pods["trial"], ["n0"])
+        w.waits("high", cpu=4000)
+        assert w.filter("high").reason.code is Code.PREEMPTIBLE
+        assert not w.work
+        w.filter("trial")
+        assert [x.name for x in w.orders(Evict)] == ["trial"], "now it is bound"
+
     def test_a_trial_begins_nothing(self) -> None:
         w = DirectWorld(nodes=1)
         w.fill()
