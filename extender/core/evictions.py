@@ -26,15 +26,14 @@ from extender.core.events import (
     Event,
     EvictFinished,
     Instruction,
-    NodeGone,
     OutcomeKind,
     PodGone,
     PodSeen,
     PreemptionRecorded,
     RecordEvent,
 )
-from extender.core.plans import Plans, shares_of, union
-from extender.core.preemption import Condemned, Preemption, Stage, generation, read, waiting_for
+from extender.core.plans import Plans, shares_of, union, victims_of
+from extender.core.preemption import Condemned, Preemption, Stage, generation, hears, waiting_for
 from extender.core.protection import Protection
 from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Transitions
@@ -105,7 +104,7 @@ class Evictions:
         """This is the plan from now on, whatever it was before. Raises AlgorithmFault."""
         shares = {share.uid: share for share in shares_of(leader, plan)}
         members = self.plans.members(shares)
-        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in _victims(plan)}
+        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in victims_of(plan)}
         self.plans.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
         for uid in preemption.members.keys() - members.keys():
             self.endings.let_go(preemption.members[uid], None, now)
@@ -148,7 +147,7 @@ class Evictions:
         """Looks after the preemptions that an event, which everybody else has heard by now, concerns."""
         disturbed, self.t.disturbed = self.t.disturbed, []
         out: list[Instruction] = []
-        for preemption in [*disturbed, *(each for each in self._active.values() if _concerns(event, each))]:
+        for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
             out += self._review(preemption, now)
         return out + self._unblocked(event, now)
 
@@ -356,7 +355,7 @@ class Evictions:
         """What the algorithm says now goes, whatever was planned before."""
         if isinstance(result, Wait):
             return self.endings.give_up(preemption, result.reason, now)
-        if isinstance(result, Bind) or not _victims(result):
+        if isinstance(result, Bind) or not victims_of(result):
             return self._has_room(preemption, now)
         preemption.revisions += 1
         if preemption.revisions > MOST_REVISIONS:
@@ -403,24 +402,3 @@ class Evictions:
         if (protection := self.protection.next_due()) is not None:
             times.append(protection)
         return min((at for at in times if at != _FOREVER), default=None)
-
-
-def _concerns(event: Event, preemption: Preemption) -> bool:
-    """Whether the event may matter to it; notes what the event shows."""
-    match event:
-        case PodSeen(pod=pod):
-            intention = read(pod) if pod.uid in preemption.members else None
-            if intention is not None and intention.plan == preemption.plan:
-                preemption.shown.add(pod.uid)
-            return pod.key in preemption.keys
-        case PodGone():
-            return event.key in preemption.keys
-        case NodeGone(name=name):
-            preemption.stale |= any(share.node == name for share in preemption.shares.values())
-            return preemption.stale
-        case _:
-            return False
-
-
-def _victims(plan: Preempt) -> list[Victim]:
-    return [*plan.victims, *(victim for share in plan.mates for victim in share.victims)]

@@ -117,6 +117,11 @@ def shares_of(entry: Entry, plan: Preempt) -> list[Share]:
     return [Share(entry.uid, plan.node, plan.victims), *plan.mates]
 
 
+def victims_of(plan: Preempt) -> list[Victim]:
+    """Everybody who has to go for it."""
+    return [*plan.victims, *(victim for share in plan.mates for victim in share.victims)]
+
+
 def union(*offers: SuggestedNodes) -> SuggestedNodes:
     """All these nodes, sorted."""
     return SuggestedNodes(sorted(set().union(*(offer.as_set() for offer in offers))))

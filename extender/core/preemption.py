@@ -32,6 +32,7 @@ from algorithm.interface import Share, SuggestedNodes, Victim
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry
+from extender.core.events import Event, NodeGone, PodGone, PodSeen
 
 #: On every preemptor, from before the first eviction until it is over.
 ANNOTATION = "waggle.dev/preemption"
@@ -122,6 +123,23 @@ class Preemption:
 def waiting_for(victims: Iterable[PodKey]) -> Reason:
     """What preemptors are told. All names, also of those that are gone already: a text must not change by itself."""
     return reason(Code.WAITING_FOR_VICTIMS, victims=[str(key) for key in victims] or "none is left")
+
+
+def hears(preemption: Preemption, event: Event) -> bool:
+    """Whether the event may matter to it; notes what the event shows."""
+    match event:
+        case PodSeen(pod=pod):
+            intention = read(pod) if pod.uid in preemption.members else None
+            if intention is not None and intention.plan == preemption.plan:
+                preemption.shown.add(pod.uid)
+            return pod.key in preemption.keys
+        case PodGone():
+            return event.key in preemption.keys
+        case NodeGone(name=name):
+            preemption.stale |= any(share.node == name for share in preemption.shares.values())
+            return preemption.stale
+        case _:
+            return False
 
 
 # -- on the pods --------------------------------------------------------------------------------------------------

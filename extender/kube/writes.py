@@ -59,21 +59,22 @@ def evict(eviction: Evict) -> Request:
 
 def nudge(hint: Nudge, *, value: str) -> Request:
     """A new value of the annotation that makes kube-scheduler try again."""
-    return _annotate(hint, NUDGE_ANNOTATION, value)
+    body = _annotation(hint.uid, NUDGE_ANNOTATION, value)
+    return Request("PATCH", _pod_path(hint.namespace, hint.name), body=body, content_type=_MERGE_PATCH)
 
 
 def mark(intention: RecordPreemption) -> Request:
     """The annotation of a preemption, or its removal."""
-    return _annotate(intention, ANNOTATION, intention.value or None)
+    body = _annotation(intention.uid, ANNOTATION, intention.value or None)
+    return Request("PATCH", _pod_path(intention.namespace, intention.name), body=body, content_type=_MERGE_PATCH)
 
 
-def _annotate(on: Nudge | RecordPreemption, name: str, value: str | None) -> Request:
+def _annotation(uid: str, name: str, value: str | None) -> bytes:
     """The UID in the patch is a precondition (409 if it is another pod's)."""
     metadata: dict[str, Any] = {"annotations": {name: value}}
-    if on.uid:
-        metadata["uid"] = on.uid
-    path = _pod_path(on.namespace, on.name)
-    return Request("PATCH", path, body=_encode({"metadata": metadata}), content_type=_MERGE_PATCH)
+    if uid:
+        metadata["uid"] = uid
+    return _encode({"metadata": metadata})
 
 
 def new_event(series: Series, *, instance: str) -> Request:

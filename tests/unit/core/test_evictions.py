@@ -10,7 +10,17 @@ import pytest
 from algorithm.interface import Share, Victim
 from algorithm.reasons import Code
 from extender.core.entry import State
-from extender.core.events import Evict, EvictFinished, Nudge, Outcome, OutcomeKind, RecordEvent, RecordPreemption
+from extender.core.events import (
+    Evict,
+    EvictFinished,
+    Nudge,
+    Outcome,
+    OutcomeKind,
+    RecordEvent,
+    RecordPreemption,
+    TermBegan,
+    TermEnded,
+)
 from extender.core.policy import Policy, PreemptionMode
 from extender.core.preemption import ANNOTATION, read, written
 from tests.support.direct_world import DIRECT, DirectWorld
@@ -497,6 +507,25 @@ class TestAfterACrash:
         self.crash(w)
         assert w.state("p") is State.WAITING
         assert w.filter("p").node == "n0"
+
+    def test_the_next_leader_goes_on(self) -> None:
+        w = DirectWorld(dataclasses.replace(DIRECT, elected=True))
+        w.handle(TermBegan(1))
+        low, gang = w.fill(), w.gang("g", 4)
+        w.begin(gang[0])
+        w.do(w.orders()[0])
+        w.handle(TermEnded(1))
+        assert {w.state(name) for name in gang} == {State.WAITING}
+        assert w.heart._terms.unreported == 3, "so many evictions of this term may yet arrive"
+        for order in w.orders():
+            w.do(order, "429")  # the committer sends nothing for a term that is over
+        w.deliver_all()
+        assert w.heart._terms.unreported == 0
+        w.handle(TermBegan(2))
+        assert {order.term for order in w.orders()} == {2}
+        w.rest()
+        assert w.gone() == low
+        assert all(w.filter(name).node for name in gang)
 
     def test_kube_scheduler_need_not_ask_again(self) -> None:
         w, low, gang = gang_before_full_nodes()
