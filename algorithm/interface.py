@@ -70,6 +70,10 @@ class Phase(StrEnum):
     FILTERING = "Filtering"
     #: Nothing was free: whom to evict? `suggested_nodes` are those where evicting pods could make room in-tree.
     PREEMPTING = "Preempting"
+    #: Nothing was free, and the extender evicts by itself: plan at once for the pod and for so many of its gang as have
+    #: to have a place together. `suggested_nodes` are those that kube-scheduler's own plug-ins accept, now or once
+    #: others have gone. `Bind` if there is room after all. An algorithm without gangs answers as in PREEMPTING.
+    EVICTING = "Evicting"
 
 
 #: So many questions cost less than a set of 5,000 names.
@@ -141,15 +145,30 @@ class Victim(msgspec.Struct, frozen=True, order=True):
     uid: str
 
 
+class Share(msgspec.Struct, frozen=True):
+    """What a plan means for one waiting pod: it goes to `node` ("": open) when its `victims` have gone."""
+
+    uid: str
+    node: str
+    victims: tuple[Victim, ...] = ()
+
+
 class Preempt(msgspec.Struct, frozen=True, tag=True):
     """Room can be made by evicting `victims`, which may run on several nodes (a gang's victims do).
 
     kube-scheduler evicts on *one* node per pod; name all the same what the whole plan needs for this pod. Empty means:
-    nothing more to evict for this pod, wait until others are gone.
+    nothing more to evict for this pod, wait until others are gone. `node` is where the pod is to go then, "" if that
+    is open.
+
+    In EVICTING, `mates` are the other waiting pods that the plan makes room for. The extender evicts for all of them or
+    for nobody, so name no victim that the whole does not need. A pod that is being deleted already may be a victim: it
+    is waited for.
     """
 
     victims: tuple[Victim, ...]
     reason: Reason
+    node: str = ""
+    mates: tuple[Share, ...] = ()
 
 
 class Wait(msgspec.Struct, frozen=True, tag=True):
@@ -229,14 +248,25 @@ class SchedulerAlgorithm(ABC):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:  # noqa: B027
         """An allocated pod changed where it is (labels, resources resized in place). Never its node or UID."""
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:  # noqa: B027
-        """Your `Preempt` was taken: keep what its victims free for this pod. Called again when the plan changes.
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:  # noqa: B027
+        """Your `Preempt` was taken: keep room for this pod on `node`. Called again when the plan changes.
 
         Ends with `delete_preempting_pod`, or with `add_allocated_pod` for the pod, whichever comes first.
         """
 
     def delete_preempting_pod(self, pod: Pod) -> None:  # noqa: B027
         """The pod no longer preempts: it went away, has to wait again, or nobody asked for too long."""
+
+    def set_protected_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
+        """These pods cannot be evicted now (a PodDisruptionBudget forbids it, they do not go): name none in EVICTING.
+
+        Always the whole set, which replaces the one before. If no plan does without them, say VICTIM_PROTECTED.
+        """
+
+    def in_gang(self, pod: Pod) -> bool:  # noqa: ARG002
+        """Whether the pod is now of use only together with others that wait: kube-scheduler, which evicts one pod's
+        victims at a time, is then not let do it in mode `auto`."""
+        return False
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:  # noqa: ARG002
         """Scores 0..10 by node name; more is better, missing is 0. Only asked if the operator configured the verb."""

@@ -75,7 +75,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod. `requests` is what the whole pod takes on a node; `limits` names every limit, summed over containers.
 
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
-    `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was asked for.
+    `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was asked for, and `grace_period` is how
+    long that may take then, in seconds.
     """
 
     namespace: str
@@ -94,6 +95,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduler_name: str = "default-scheduler"
     group: str = ""
     gated: bool = False
+    grace_period: int = 30
     requests: Resources = ()
     limits: Resources = ()
 
@@ -150,6 +152,7 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     annotations: dict[str, str | None] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
 
 
 class _Requirements(msgspec.Struct, gc=False):
@@ -173,6 +176,7 @@ class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
     preemption_policy: str | None = None
     scheduling_group: _SchedulingGroup | None = None
     scheduling_gates: list[msgspec.Raw] | None = None
+    termination_grace_period_seconds: int | None = None
     containers: list[_Container | None] | None = None
     init_containers: list[_Container | None] | None = None
     resources: _Requirements | None = None
@@ -269,9 +273,18 @@ def pod_from_wire(wire: PodWire) -> Pod:
         scheduler_name=spec.scheduler_name or "default-scheduler",
         group=(group.pod_group_name or "") if group else "",
         gated=bool(spec.scheduling_gates),
+        grace_period=_grace_period(meta, spec),
         requests=_pod_requests(spec),
         limits=_pod_limits(spec),
     )
+
+
+def _grace_period(meta: _Meta, spec: _PodSpec) -> int:
+    """What the deletion said, if there is one, else what the pod says; the API server's default is 30 s."""
+    for seconds in (meta.deletion_grace_period_seconds, spec.termination_grace_period_seconds):
+        if seconds is not None:
+            return max(0, seconds)
+    return 30
 
 
 def node_from_wire(wire: NodeWire) -> Node:

@@ -50,6 +50,7 @@ class Code(StrEnum):
     GANG_ELSEWHERE = "GangElsewhere", "gang {gang} holds a place for this pod on {node}"
     GANG_INVALID = "GangInvalid", "gang {gang} is declared wrongly: {detail}"
     WAITING_FOR_VICTIMS = "WaitingForVictims", "waits until preempted pods are gone: {victims}"
+    VICTIM_PROTECTED = "VictimProtected", "pods that would have to go cannot be evicted now: {victims}"
     PRIORITY_TOO_LOW = "PriorityTooLow", "only pods of the same or higher priority are in the way", True
     CELLS_EXHAUSTED = "CellsExhausted", "no cells for affinity group {group}: {detail}"
     CELLS_BAD = "CellsBad", "affinity group {group} would need bad hardware: {detail}"
@@ -73,6 +74,9 @@ class Code(StrEnum):
     ALGORITHM_FAILED = "AlgorithmFailed", "scheduling algorithm failed: {detail}"
     ALGORITHM_MISBEHAVED = "AlgorithmMisbehaved", "scheduling algorithm broke its contract: {detail}"
     HOLD_EXPIRED = "HoldExpired", "proposed for {node}, but no bind followed in time"
+    VICTIM_STAYS = "VictimStays", "evicted pods are not going: {victims}"
+    PREEMPTION_NOT_RECORDED = "PreemptionNotRecorded", "preemption could not be recorded on the pods: {detail}"
+    PREEMPTION_FAILED = "PreemptionFailed", "preemption was given up: {detail}"
     PREEMPTED = "Preempted", "evicted to make room for {preemptor}"
     NODE_DELETED = "NodeDeleted", "proposed node {node} was deleted"
     BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"

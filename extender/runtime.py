@@ -47,6 +47,7 @@ from extender.core.events import (
     PreemptRequested,
     ReadPod,
     RecordEvent,
+    RecordPreemption,
     TermEnded,
     Ticked,
     WriteBinding,
@@ -59,7 +60,7 @@ from extender.views import Explanation, Metric, NodeView, PodView, Readiness, ne
 log = structlog.get_logger(__name__)
 
 #: What the rim has to carry out.
-Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+Command = WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
 #: Events of a batch that are handled before the lock is offered to others.
 SLICE = 25
 #: What is refused outside of a term.
@@ -363,7 +364,7 @@ class Runtime:
             cache = self._heart.transitions.cache.counts()
             faults = self._heart.teller.faults
             entries = list(self._heart.transitions.roster)
-        metrics = [_counter(name, counts) for name in _COUNTERS]
+        metrics = [*(_counter(name, counts) for name in _COUNTERS), _preemptions(counts)]
         metrics += [
             Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
             Metric(
@@ -409,6 +410,7 @@ _COUNTERS = {
     "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself.", ()),
     "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted.", ()),
     "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome.", ()),
+    "eviction_checks": ("waggle_eviction_checks_total", "outcome", "Dry runs of evictions, by outcome.", ()),
     "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again.", ()),
     "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed.", ("failed",)),
     "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known.", ()),
@@ -438,6 +440,12 @@ def _pods_by_state_and_reason(entries: Sequence[Entry]) -> list[Metric]:
             [({"reason": code}, number) for code, number in sorted(codes.items())],
         ),
     ]
+
+
+def _preemptions(counts: Mapping[tuple[str, str], int]) -> Metric:
+    found = [(value.split(), float(n)) for (kind, value), n in sorted(counts.items()) if kind == "preemptions"]
+    samples = [({"mode": mode, "outcome": outcome}, n) for (mode, outcome), n in found]
+    return Metric("waggle_preemptions_total", "counter", "Preemptions, by who evicts and what became of them.", samples)
 
 
 def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:

@@ -25,7 +25,7 @@ from algorithm.registry import create
 from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
+from extender.core.policy import Policy, PreemptionMode
 from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
@@ -53,7 +53,9 @@ def policy_of(settings: Settings) -> Policy:
         write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
         force_bind_after=settings.force_bind.after_filters,
         force_bind_unoffered=settings.force_bind.when_not_offered,
-        evict_directly=settings.preemption.mode == "direct",
+        preemption=PreemptionMode(settings.preemption.mode),
+        patience=settings.preemption.patience_seconds,
+        protection=settings.preemption.retry_seconds,
         elected=settings.leader_election.enabled,
     )
 

@@ -126,8 +126,14 @@ class ForceBindSettings(_Section):
 
 
 class PreemptionSettings(_Section):
-    #: kube-scheduler: answer /preempt and let it evict. direct: evict by ourselves as soon as filter finds victims.
-    mode: Literal["kube-scheduler", "direct"] = "kube-scheduler"
+    """Who evicts the victims of a preemption."""
+
+    #: kube-scheduler: answer /preempt and let it evict. direct: evict by ourselves. auto: by ourselves what it cannot.
+    mode: Literal["auto", "kube-scheduler", "direct"] = "auto"
+    #: Seconds that a preemption of ours may take to begin, and its victims to go beyond their own grace periods.
+    patience_seconds: float = Field(120, gt=0)
+    #: Seconds until a pod that could not be evicted is tried again.
+    retry_seconds: float = Field(60, gt=0)
 
 
 class LeaderElectionSettings(_Section):

@@ -116,7 +116,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
             self.hive.delete_pod(_member(pod), _spec(pod))
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:  # noqa: ARG002 - the plan has them
+    def add_preempting_pod(
+        self,
+        pod: Pod,
+        victims: tuple[Victim, ...],  # noqa: ARG002 - the plan has them
+        node: str,  # noqa: ARG002
+    ) -> None:
         spec = _spec(pod)
         plan = self._plan(pod, spec)
         self._generation += 1
@@ -136,7 +141,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
         try:
             spec = _spec(pod)
-            decision = decide(self.hive, spec, suggested_nodes, preempting=phase is Phase.PREEMPTING)
+            decision = decide(self.hive, spec, suggested_nodes, preempting=phase is not Phase.FILTERING)
         except UserError as error:
             raise PodRefused(reason(Code.POD_INVALID, detail=str(error))) from error
         if isinstance(decision, Refusal):

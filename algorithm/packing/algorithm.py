@@ -29,6 +29,7 @@ from algorithm.interface import (
     Wait,
 )
 from algorithm.model import Node, Pairs, Pod
+from algorithm.packing.clearing import Clearing
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
 from algorithm.packing.gangs import Gang, GangKey, face_of, membership
@@ -91,8 +92,11 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
         self._state.update(old, new)
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
-        self._state.preempt(pod, victims)
+    def set_protected_pods(self, uids: frozenset[str]) -> None:
+        self._state.protect(uids)
+
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
+        self._state.preempt(pod, victims, node)
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._state.stop_preempting(pod.uid)
@@ -118,7 +122,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return self._schedule_gang(pod, gang, offer, phase)
 
     def _question(self, pod: Pod, gang: Gang | None, phase: Phase) -> Question:
-        own = pod.uid in self._state.holds or pod.uid in self._state.preemptions
+        own = phase is Phase.EVICTING or pod.uid in self._state.holds or pod.uid in self._state.preemptions
         key = None if gang is None else gang.key
         return Question(phase, demand_of(pod.requests), pod.priority, pod.may_preempt, key, pod.uid if own else "")
 
@@ -167,7 +171,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
     ) -> Reason | None:
         """What says more than which resources are short."""
-        waits_for = self._waits_for_victims(pod)
+        waits_for = None if phase is Phase.EVICTING else self._waits_for_victims(pod)
         if waits_for is not None:
             return waits_for
         if phase is not Phase.PREEMPTING or not pod.may_preempt:
@@ -232,15 +236,25 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def _make_room(
         self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
-    ) -> Preempt | None:
+    ) -> Preempt | Wait | None:
         if not pod.may_preempt:
             return None
         if phase is Phase.PREEMPTING:
             return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        if self._waits_for_victims(pod) is not None or not self._state.cluster.has_lower_pods(pod.priority):
+        if phase is Phase.EVICTING:
+            return self._clearing(pod, offer, mates, needed).plan()
+        claims = pod.uid in self._state.preemptions
+        if self._waits_for_victims(pod) is not None or not (claims or self._state.cluster.has_lower_pods(pod.priority)):
             return None
         room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
-        return room if room is not None and room.victims else None
+        if room is None or room.victims:
+            return room
+        # Its own victims are gone already, those of its mates are not: its seat is kept for it.
+        return Wait(reason(Code.WAITING_FOR_VICTIMS, **dict(room.reason.params))) if claims else None
+
+    def _clearing(self, pod: Pod, offer: Offer, mates: list[Member], needed: int) -> Clearing:
+        looks = self.settings.preemption_candidates
+        return Clearing(self._state, self._member(pod), mates, needed, offered=offer, looks=looks)
 
     def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)
@@ -256,6 +270,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def _member(self, pod: Pod) -> Member:
         return Member(pod, self._state.holds.get(pod.uid))
+
+    def in_gang(self, pod: Pod) -> bool:
+        gang = self._state.gangs.of(pod.uid)
+        return gang is not None and gang.minimum > 1 and not gang.allocated
 
     # -- optional ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ already is taken for gone, and their seats for taken. So the members of a gang c
 
     member 1 asks   the gang can be made to fit: victims on seat 1     -> add_preempting_pod holds seat 1
     member 2 asks   seat 1 is held for member 1: victims on seat 2     -> ...
-    member 3 asks   what is free elsewhere is enough for the rest      -> no victims: wait for those of the others
+    member 3 asks   what is free elsewhere is enough for the rest      -> no victims: it holds a seat, and waits
 
 Member 3's free seat need not be among its suggested nodes (kube-scheduler suggests only where eviction helps), and
 perhaps its in-tree plug-ins refuse that node. That does no harm: once a member of the gang has its place, the others
@@ -74,11 +74,16 @@ class Preemptor:
             return self._one_more(trial, mates, needed, ANY_PRIORITY, 1) is not None
 
     def _prepare(self, trial: Trial, below: int) -> None:
-        """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted."""
+        """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted.
+
+        Of a lesser preemptor's victims only those go for certain that are being deleted: it may give up, or be deleted.
+        """
         for uid, preemption in sorted(self._state.preemptions.items()):
             if uid != self._pod.uid:
+                lesser = preemption.pod.priority < below and uid not in self._mates
                 for victim in self._state.pending_victims(preemption):
-                    trial.evict(victim)
+                    if victim.terminating or not lesser:
+                        trial.evict(victim)
         trial.release(self._state.holds.get(self._pod.uid))
         release_lower(trial, self._state, below, self._mates)
 
@@ -112,7 +117,7 @@ class Preemptor:
             trial.take(node, demand_of(self._pod.requests))
             if self._others_seated(trial, mates, needed - 1, None):
                 pending = [victim for one in evicting for victim in self._state.pending_victims(one)]
-                return Preempt((), reason(Code.WAITING_FOR_VICTIMS, victims=_names(pending) or "none is left"))
+                return Preempt((), reason(Code.WAITING_FOR_VICTIMS, victims=_names(pending) or "none is left"), node)
         trial.back_to(start)
         return None
 
@@ -210,7 +215,7 @@ class Preemptor:
         """The seat's victims; the text names all that have to go if it has none."""
         going = seat.victims or [self._state.allocated[uid] for uid in sorted(trial.gone)]
         victims = tuple(sorted(Victim(pod.node_name, pod.uid) for pod in seat.victims))
-        return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"))
+        return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"), seat.node)
 
 
 def _names(pods: Iterable[Pod]) -> str:

@@ -18,8 +18,7 @@ from algorithm.interface import Victim
 from algorithm.model import Node, Pod
 from algorithm.packing.demand import demand_of
 from algorithm.packing.gangs import Gang, GangBook
-from algorithm.packing.nodes import Cluster, Hold, Schedulable
-from algorithm.packing.trial import Trial
+from algorithm.packing.nodes import Cluster, Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class State:
         self.allocated: dict[str, Pod] = {}
         self.preemptions: dict[str, Preemption] = {}
         self.holds: dict[str, Hold] = {}
+        #: Who cannot be evicted now.
+        self.protected: frozenset[str] = frozenset()
         self._changes = 0
 
     @property
@@ -62,6 +63,7 @@ class State:
         twin.gangs = self.gangs.copy()
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
+        twin.protected = self.protected
         return twin
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -106,13 +108,14 @@ class State:
         if gang is not None:
             gang.allocated[new.uid] = new
 
-    def preempt(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+    def preempt(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
+        """The pod waits for the victims to go, and then goes to `node`; if that is "", to where the first one runs."""
         before = self.preemptions.get(pod.uid)
         gang = self.gangs.of(pod.uid)
         self._changes += 1
         self.preemptions[pod.uid] = Preemption(
             pod=pod,
-            node=self._preemptors_seat(pod, victims, before),
+            node=node or (victims[0].node if victims else ""),
             victims=victims,
             evicts=bool(victims) or (before is not None and before.evicts),
             overrides_plan=gang is not None and bool(gang.allocated),
@@ -123,6 +126,10 @@ class State:
         if self.preemptions.pop(uid, None) is not None:
             self._changes += 1
             self._settle(self.gangs.of(uid), uid)
+
+    def protect(self, uids: frozenset[str]) -> None:
+        self._changes += uids != self.protected
+        self.protected = uids
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -153,24 +160,6 @@ class State:
             self._changes += gang.minimums[uid] > others
 
     # -- holds ------------------------------------------------------------------------------------------------
-
-    def _preemptors_seat(self, pod: Pod, victims: tuple[Victim, ...], before: Preemption | None) -> str:
-        """Where the victims run. Without victims: where it was, or else the best place that is free now."""
-        nodes = sorted({victim.node for victim in victims})
-        if before is not None and self.cluster.known(before.node) and (before.node in nodes or not nodes):
-            return before.node
-        demand = demand_of(pod.requests)
-        with Trial(self.cluster) as trial:
-            trial.release(self.holds.get(pod.uid))
-            for victim in victims:
-                if victim.uid in self.allocated:
-                    trial.evict(self.allocated[victim.uid])
-            for node in nodes:
-                if trial.room_on(node, demand):
-                    return node
-            if nodes:
-                return nodes[0]
-            return trial.best(demand, Schedulable(self.cluster.rooms)) or ""
 
     def _settle(self, gang: Gang | None, uid: str) -> None:
         """Makes the holds of this pod and of its gang's waiting members what they have to be."""

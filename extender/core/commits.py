@@ -23,7 +23,6 @@ from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State, Why
 from extender.core.events import (
     BindFinished,
-    EvictFinished,
     Instruction,
     OutcomeKind,
     PodRead,
@@ -33,6 +32,7 @@ from extender.core.events import (
 )
 from extender.core.informed import Informed
 from extender.core.ledger import HoldState
+from extender.core.policy import PreemptionMode
 from extender.core.transitions import Facts, Transitions
 
 
@@ -96,19 +96,6 @@ class Commits:
             return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
 
-    def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
-        self.counts["evictions", event.outcome.kind.value] += 1
-        entry = self.t.roster.holding(event.token)
-        if entry is not None:
-            entry.tell(now, f"eviction of {event.uid}: {event.outcome.kind.value} {event.outcome.detail}".rstrip())
-            victim = entry.evicting.get(event.uid)
-            if event.outcome.kind is OutcomeKind.DONE and victim is not None:
-                why = reason(Code.PREEMPTED, preemptor=str(entry.key))
-                return [RecordEvent(victim.namespace, victim.name, event.uid, why, warning=False)]
-            if event.outcome.kind is not OutcomeKind.GONE:
-                entry.evicting.pop(event.uid, None)  # the next filter tries it again
-        return []
-
     # -- what was found -------------------------------------------------------------------------------------------
 
     def _exists(self, entry: Entry, pod: Pod, now: float) -> list[Instruction]:
@@ -135,7 +122,6 @@ class Commits:
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
-        entry.doubtful = True
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: Entry, why: Reason, now: float) -> list[Instruction]:
@@ -173,7 +159,7 @@ class Commits:
         """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
         shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
-        if entry.doubtful:
+        if entry.doubt_until is not None:
             return [*self._hold_again(entry, why, now), shown]
         answers = self.informed.answer_binds(entry, why)
         self.informed.let_go(entry, why, now)
@@ -203,15 +189,15 @@ class Commits:
 
     def _due(self, entry: Entry, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
-            if self._victims_are_going(entry):
+            if entry.preemption is not None or self._victims_are_going(entry):
                 self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
                 return []
             self.counts["holds", "preemption_expired"] += 1
-            if self.policy.evict_directly:  # kube-scheduler knows of no preemption that it could go on with
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # it may know of nothing to go on with
                 self.waking.line_up(entry, now)
             self.t.move(entry, State.WAITING, now, Facts("nobody asked for its preemption any more"))
             return self.waking.room_freed(now)
-        if now < entry.doubt_until:
+        if entry.doubt_until is not None and now < entry.doubt_until:
             self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
             return []
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)

@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from algorithm.interface import Victim
+from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
 from extender.core.events import RecordEvent
+
+if TYPE_CHECKING:
+    from extender.core.preemption import Preemption
 
 
 class State(StrEnum):
@@ -74,6 +77,10 @@ class Entry:
     #: The dominant reason why it waits, and what was said of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
+    #: A preemption of ours could not begin before the informer shows this pod.
+    balked: bool = False
+    #: The nodes that kube-scheduler last spoke of, other than in a trial.
+    asked: SuggestedNodes = field(default_factory=SuggestedNodes)
     #: Filter calls, ever; and those answered with a place that no bind has followed yet.
     attempts: int = 0
     unanswered: int = 0
@@ -82,18 +89,17 @@ class Entry:
     #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
     reading: Why | None = None
     read_token: int = 0
-    #: A write of its binding was not answered and has not arrived so far: it still may, until the hold is verified.
-    doubtful: bool = False
-    #: ... and that is not before this time, seconds: when the API server has surely given that write up.
-    doubt_until: float = float("-inf")
+    #: A write of its binding was not answered. It may yet arrive, at least until this time, seconds, when the API
+    #: server has surely given it up, and is counted with until the hold is verified after that. None: no such write.
+    doubt_until: float | None = None
     #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
     insisted: bool = False
     #: An older pod of this name that the informer showed while this one, which it never showed, is being bound.
     rival: Pod | None = None
     #: The node on which a trial was just refused.
     tried: str = ""
-    #: PREEMPTING: victims whose eviction was asked for here, by UID, and has not failed.
-    evicting: dict[str, PodKey] = field(default_factory=dict)
+    #: PREEMPTING: the preemption that the server carries out by itself; None if kube-scheduler evicts.
+    preemption: Preemption | None = None
     #: Its bind was refused because somebody else was first, with this text; read back to see who.
     lost: str = ""
     #: What people were last shown of it as a Kubernetes Event that could come again and again.
@@ -121,6 +127,13 @@ class Entry:
             return []
         self.announced = why.code
         return [RecordEvent(self.key.namespace, self.key.name, self.uid, why, warning)]
+
+    def refuse(self, result: Preempt | Wait, now: float) -> None:
+        """Remembers why it has no place now."""
+        if result.reason != self.reason:
+            self.tell(now, f"refused: {result.reason.text}")
+        self.reason = result.reason
+        self.nodes = result.nodes if isinstance(result, Wait) else {}
 
     def tell(self, now: float, text: str) -> None:
         self.story.append(Line(now, text))

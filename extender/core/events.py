@@ -4,7 +4,8 @@
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
     election -------- TermBegan, TermEnded ------------------------------>  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
-    timer ----------- Ticked -------------------------------------------->  +-----------+     Evict, Nudge, RecordEvent
+                      PreemptionRecorded -------------------------------->  |           |     Evict, RecordPreemption,
+    timer ----------- Ticked -------------------------------------------->  +-----------+     Nudge, RecordEvent
 
 The rim carries out every instruction exactly once and reports back with the event that the instruction names, with
 the same token. An instruction whose report never comes (a crash) is repaired by verifying, never by guessing.
@@ -166,7 +167,17 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class EvictFinished:
-    """The report of an Evict of the pod `uid`. REJECTED or THROTTLED: a PodDisruptionBudget does not allow it now."""
+    """The report of an Evict of the pod `uid`. REJECTED: it may not be evicted (PodDisruptionBudget, RBAC)."""
+
+    token: int
+    outcome: Outcome
+    uid: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionRecorded:
+    """The report of a RecordPreemption on the pod `uid`."""
 
     token: int
     outcome: Outcome
@@ -192,6 +203,7 @@ Event = (
     | BindFinished
     | PodRead
     | EvictFinished
+    | PreemptionRecorded
     | Ticked
 )
 
@@ -271,7 +283,7 @@ class ReadPod:
 class Evict:
     """POST an Eviction with UID precondition, if the `term` still lasts; not after `valid_for` seconds.
 
-    Reported by EvictFinished.
+    `dry_run`: only ask the API server whether it would do it. Reported by EvictFinished.
     """
 
     token: int
@@ -279,6 +291,23 @@ class Evict:
     name: str
     uid: str
     preemptor: PodKey
+    dry_run: bool = False
+    term: int = 0
+    valid_for: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPreemption:
+    """PATCH the annotation of a preemption on a waiting pod, if the `term` still lasts; "" takes it off.
+
+    Not after `valid_for` seconds. Reported by PreemptionRecorded.
+    """
+
+    token: int
+    namespace: str
+    name: str
+    uid: str
+    value: str
     term: int = 0
     valid_for: float = 20.0
 
@@ -305,4 +334,6 @@ class RecordEvent:
     term: int = 0
 
 
-Instruction = FilterAnswer | PreemptAnswer | BindAnswer | WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+Instruction = (
+    FilterAnswer | PreemptAnswer | BindAnswer | WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
+)

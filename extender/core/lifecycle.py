@@ -2,8 +2,9 @@
 
     handle(event, now) -> [instruction, ...]
 
-`transitions.py` has the state machine and its diagram, `verbs.py` what kube-scheduler asks, `informed.py` what the
-informers say, `commits.py` what becomes of writes and of time. Here they are put together, in front of one algorithm.
+`transitions.py` has the state machine and its diagram; `filtering.py`, `preempting.py` and `binding.py` what
+kube-scheduler asks, `informed.py` what the informers say, `commits.py` what becomes of writes and of time,
+`evictions.py` how preemptions of our own are carried out. Here they are put together, in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
 give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
+from extender.core.binding import Binding
 from extender.core.cache import PodState
 from extender.core.commits import Commits
 from extender.core.entry import Entry, State
@@ -36,18 +38,22 @@ from extender.core.events import (
     PodRead,
     PodSeen,
     PreemptAnswer,
+    PreemptionRecorded,
     PreemptRequested,
     Synced,
     TermBegan,
     TermEnded,
     Ticked,
 )
+from extender.core.evictions import Evictions
+from extender.core.filtering import Filtering
 from extender.core.informed import Informed
 from extender.core.policy import Policy
+from extender.core.preempting import Preempting
+from extender.core.resumption import Resumption
 from extender.core.teller import Teller
 from extender.core.terms import Known, Terms
 from extender.core.transitions import Transitions
-from extender.core.verbs import Verbs
 from extender.core.waking import Waking
 
 
@@ -62,9 +68,13 @@ class Lifecycle:
         self.synced = False
         self._waking = Waking(self.transitions, self.counts)
         self._informed = Informed(self.transitions, self._waking, self.counts)
-        self._verbs = Verbs(self.transitions, self._waking, self.counts)
+        self._binding = Binding(self.transitions, self.counts)
+        self.evictions = Evictions(self.transitions, self._waking, self.counts)
+        self._resumption = Resumption(self.evictions)
+        self._preempting = Preempting(self.transitions, self._waking, self.evictions, self.counts)
+        self._filtering = Filtering(self.transitions, self._waking, self._binding, self._preempting, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
-        self._terms = Terms(self.transitions, self._informed, self._verbs, self._waking)
+        self._terms = Terms(self.transitions, self._informed, self._binding, self._waking)
 
     @property
     def term(self) -> int | None:
@@ -81,18 +91,20 @@ class Lifecycle:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What this event causes. `now` is in seconds of a clock that never goes back."""
-        return self._terms.stamp(self._handle(event, now))
+        out = self._handle(event, now)
+        out += self.evictions.after(event, now)
+        return self._terms.stamp(out)
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:
             case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
                 return [_not_ready(event, missing)]
             case FilterRequested():
-                return self._verbs.filter(event, now)
+                return self._filtering.filter(event, now)
             case PreemptRequested():
-                return self._verbs.preempt(event, now)
+                return self._preempting.preempt(event, now)
             case BindRequested():
-                return self._verbs.bind(event, now)
+                return self._binding.bind(event, now)
             case PodSeen():
                 return self._informed.pod_seen(event, now)
             case PodGone():
@@ -106,16 +118,22 @@ class Lifecycle:
             case PodRead():
                 return self._commits.pod_read(event, now)
             case EvictFinished():
-                return self._commits.evict_finished(event, now)
+                self._terms.reported()
+                return self.evictions.evict_finished(event, now)
+            case PreemptionRecorded():
+                self._terms.reported()
+                return self.evictions.recorded(event, now)
             case Synced():
                 self.synced = True
-                return []
+                return self._resumption.resume(now) if self.term is not None else []
             case TermBegan():
-                return self._terms.began(event, now)
+                began = self.term
+                out = self._terms.began(event, now)
+                return out if self.term == began else out + self._resumption.resume(now)
             case TermEnded():
                 return self._terms.ended(event, now)
             case Ticked():
-                return self._commits.tick(now) + self._waking.nudge(now)
+                return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores 0..10; the place that a pod already has is the best."""
@@ -130,7 +148,7 @@ class Lifecycle:
         """When Ticked has something to do next, seconds; None if nothing waits for time."""
         due = self._commits.next_due()
         nudge = self._waking.next_due()
-        return min((at for at in (due, nudge) if at is not None), default=None)
+        return min((at for at in (due, nudge, self.evictions.next_due()) if at is not None), default=None)
 
     # -- for people -----------------------------------------------------------------------------------------------
 

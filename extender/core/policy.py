@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from algorithm.model import Pod, lookup
+
+
+class PreemptionMode(StrEnum):
+    """Who evicts the victims of a preemption."""
+
+    #: kube-scheduler, in answer to its preempt call.
+    KUBE_SCHEDULER = "kube-scheduler"
+    #: This server, through the Eviction API; preempt is always answered with nobody.
+    DIRECT = "direct"
+    #: This server where kube-scheduler cannot: for gangs, on several nodes, and where it sees no shortage.
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +42,12 @@ class Policy:
     force_bind_after: int = 0
     #: Write the binding at once where the decided node is not among those offered.
     force_bind_unoffered: bool = False
-    #: Evict victims by ourselves as soon as filter finds them, instead of answering kube-scheduler's preempt call.
-    evict_directly: bool = False
+    #: Who evicts.
+    preemption: PreemptionMode = PreemptionMode.KUBE_SCHEDULER
+    #: How long a preemption of ours may take to begin, and its victims to go beyond their own grace periods.
+    patience: float = 120.0
+    #: How long a pod that could not be evicted is not tried again, nor a preemption that was given up.
+    protection: float = 60.0
     #: Replicas elect a leader: outside a term nothing is decided and nothing written.
     elected: bool = False
     #: How many waiting pods are nudged at once, and how often the same one.

@@ -20,6 +20,7 @@ from algorithm.interface import (
     Preempt,
     SchedulerAlgorithm,
     ScheduleResult,
+    Share,
     SuggestedNodes,
     Victim,
     Wait,
@@ -44,7 +45,7 @@ class Teller:
         self.nodes: dict[str, Node] = {}
         self.unallocated: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
-        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...]]] = {}
+        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
         #: What the algorithm should know of a node or a pod (None: nothing) and could not be told.
         self._owed_nodes: dict[str, Node | None] = {}
         self._owed_pods: dict[str, Pod | None] = {}
@@ -107,10 +108,14 @@ class Teller:
         """The pod is gone: whatever the algorithm knows of it ends."""
         self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
 
-    def preempts(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+    def preempts(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         """Raises AlgorithmFault if the algorithm does."""
-        if not self._claim(pod, victims):
+        if not self._claim(pod, victims, node):
             raise AlgorithmFault(self.last_fault)
+
+    def protects(self, uids: frozenset[str]) -> None:
+        """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
+        self._told(self.algorithm.set_protected_pods, uids)
 
     def gives_up(self, pod: Pod) -> None:
         """The pod preempts no more, and waits."""
@@ -122,10 +127,10 @@ class Teller:
             del self.preempting[uid]
         return uid not in self.preempting
 
-    def _claim(self, pod: Pod, victims: tuple[Victim, ...]) -> bool:
-        told = self._told(self.algorithm.add_preempting_pod, pod, victims)
+    def _claim(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> bool:
+        told = self._told(self.algorithm.add_preempting_pod, pod, victims, node)
         if told:
-            self.preempting[pod.uid] = (pod, victims)
+            self.preempting[pod.uid] = (pod, victims, node)
         return told
 
     def _reach_unallocated(self, pod: Pod) -> bool:
@@ -142,7 +147,7 @@ class Teller:
         claim = self.preempting.get(pod.uid)
         if not self._reach_nothing(pod.uid) or not self._reach_unallocated(pod):
             return False
-        return claim is None or self._claim(pod, claim[1])
+        return claim is None or self._claim(pod, *claim[1:])
 
     def _reach_allocated(self, placed: Pod) -> bool:
         old = self.allocated.get(placed.uid)
@@ -228,6 +233,14 @@ class Teller:
         self.last_fault = what
         return AlgorithmFault(what)
 
+    def in_gang(self, pod: Pod) -> bool:
+        """Whether the pod is of use only together with others; an algorithm that fails does not say so."""
+        try:
+            return bool(self.algorithm.in_gang(pod))
+        except Exception as error:
+            self._failed(error)
+            return False
+
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores by node name, 0..10; empty if the algorithm fails.
 
@@ -258,13 +271,19 @@ def _wrong_with(result: object) -> str:
     match result:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
-        case Preempt(victims=victims, reason=why):
-            well = all(isinstance(each, Victim) for each in victims) and isinstance(why, Reason) and bool(why.text)
+        case Preempt(victims=victims, reason=why, node=node, mates=mates):
+            shares = [Share("", node, victims), *mates]
+            well = all(isinstance(share, Share) and _is_sound(share) for share in shares)
+            well = well and isinstance(why, Reason) and bool(why.text)
         case Wait(reason=why, nodes=nodes):
             well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
         case _:
             return f"{type(result).__name__}, not Bind, Preempt or Wait"
     return "" if well else f"a malformed {type(result).__name__}"
+
+
+def _is_sound(share: Share) -> bool:
+    return isinstance(share.node, str) and all(isinstance(each, Victim) for each in share.victims)
 
 
 def same_node(old: Node, new: Node) -> bool:

@@ -12,12 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from algorithm.reasons import Code, reason
+from extender.core.binding import Binding
 from extender.core.entry import Entry, State
-from extender.core.events import Evict, Instruction, Nudge, RecordEvent, TermBegan, TermEnded, WriteBinding
+from extender.core.events import (
+    Evict,
+    Instruction,
+    Nudge,
+    RecordEvent,
+    RecordPreemption,
+    TermBegan,
+    TermEnded,
+    WriteBinding,
+)
 from extender.core.informed import Informed
 from extender.core.ledger import HoldState
 from extender.core.transitions import Facts, Transitions
-from extender.core.verbs import Verbs
 from extender.core.version import latest
 from extender.core.waking import Waking
 
@@ -38,12 +47,14 @@ class Known:
 class Terms:
     """The present term is `Transitions.term`; here it changes."""
 
-    def __init__(self, transitions: Transitions, informed: Informed, verbs: Verbs, waking: Waking) -> None:
+    def __init__(self, transitions: Transitions, informed: Informed, binding: Binding, waking: Waking) -> None:
         self.t = transitions
         self._informed = informed
-        self._verbs = verbs
+        self._binding = binding
         self._waking = waking
         self._last = 0
+        #: Writes of preemptions that were sent and not reported: they may change pods yet.
+        self.unreported = 0
 
     def began(self, event: TermBegan, now: float) -> list[Instruction]:
         if event.term <= self._last:
@@ -65,7 +76,7 @@ class Terms:
                 self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why))
             elif entry.state is State.BINDING and self._is_only_held(entry):
                 self._informed.let_go(entry, why, now)
-        self._verbs.forget_passed()
+        self._binding.forget_passed()
         return []
 
     def _is_only_held(self, entry: Entry) -> bool:
@@ -79,9 +90,11 @@ class Terms:
 
         Of pods all that was shown here, of nodes too. Ask when the term is over.
         """
+        if self.unreported:
+            return None
         for entry in self.t.roster:
             unseen = entry.state is State.BOUND and not entry.pod.node_name
-            if unseen or entry.evicting or entry.state is State.BINDING:
+            if unseen or entry.state is State.BINDING:
                 return None
         nodes = latest(node.resource_version for node in self.t.cache.nodes())
         pods = latest(entry.pod.resource_version for entry in self.t.roster)
@@ -95,9 +108,15 @@ class Terms:
         """The instructions as of this term; outside of any nothing is written."""
         if self.t.term == 0 or not instructions:
             return instructions
-        return [stamped for item in instructions if (stamped := self._stamped(item)) is not None]
+        stamped = [item for each in instructions if (item := self._stamped(each)) is not None]
+        self.unreported += sum(isinstance(item, Evict | RecordPreemption) for item in stamped)
+        return stamped
+
+    def reported(self) -> None:
+        """A write of a preemption was."""
+        self.unreported -= self.t.term != 0
 
     def _stamped(self, item: Instruction) -> Instruction | None:
-        if not isinstance(item, WriteBinding | Evict | Nudge | RecordEvent):
+        if not isinstance(item, WriteBinding | Evict | RecordPreemption | Nudge | RecordEvent):
             return item
         return None if self.t.term is None else replace(item, term=self.t.term)

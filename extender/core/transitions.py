@@ -48,6 +48,7 @@ from extender.core.cache import Cache, PodState
 from extender.core.entry import Entry, Roster, State
 from extender.core.ledger import HoldState, Ledger
 from extender.core.policy import Policy
+from extender.core.preemption import Preemption
 from extender.core.teller import Teller
 from extender.core.wake import Wake
 
@@ -62,7 +63,9 @@ class Facts:
 
     why: str
     placed: Pod | None = None
+    #: Entering Preempting: who has to go, and where the pod goes then ("" if that is open).
     victims: tuple[Victim, ...] = ()
+    seat: str = ""
     reason: Reason | None = None
     #: Leaving Binding: the hold's time was up and the pod was verified not to be bound.
     expired: bool = False
@@ -85,6 +88,8 @@ class Transitions:
         self.term: int | None = None if policy.elected else 0
         #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
         self.unresolved: dict[str, float] = {}
+        #: Preemptions of ours that a preemptor has left just now: `evictions.py` looks after them.
+        self.disturbed: list[Preemption] = []
 
     def move(self, entry: Entry, to: State, now: float, facts: Facts) -> None:
         start = entry.state
@@ -109,7 +114,7 @@ class Transitions:
 
     def give_up_preemption(self, entry: Entry, now: float, _facts: Facts) -> None:
         self.teller.gives_up(entry.pod)
-        entry.victims, entry.evicting = (), {}
+        self._leave_preemption(entry)
         self._wait(entry, now)
 
     def let_go(self, entry: Entry, now: float, facts: Facts) -> None:
@@ -126,14 +131,14 @@ class Transitions:
     # -- into Preempting ------------------------------------------------------------------------------------------
 
     def preempt(self, entry: Entry, now: float, facts: Facts) -> None:
-        self.teller.preempts(entry.pod, facts.victims)
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
         self.release_hold(entry)
         self._acquire(entry, now)
         entry.victims = facts.victims
         self.wake.drop(entry.uid)
 
     def replan(self, entry: Entry, now: float, facts: Facts) -> None:
-        self.teller.preempts(entry.pod, facts.victims)
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
         self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         entry.victims = facts.victims
 
@@ -147,7 +152,7 @@ class Transitions:
         self.cache.assume(facts.placed)
         entry.placed = facts.placed
         entry.term = self.term or 0
-        entry.victims, entry.evicting = (), {}
+        self._leave_preemption(entry)
         entry.reason, entry.nodes = None, {}
         self.wake.drop(entry.uid)
 
@@ -199,7 +204,7 @@ class Transitions:
 
     def _settle(self, entry: Entry) -> None:
         entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
-        entry.victims, entry.evicting = (), {}
+        self._leave_preemption(entry)
 
     # -- out ------------------------------------------------------------------------------------------------------
 
@@ -211,6 +216,7 @@ class Transitions:
         if self.cache.state(entry.uid) is not None:
             self.cache.forget(entry.uid)
         entry.placed = None
+        self._leave_preemption(entry)
         self.roster.remove(entry)
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -218,6 +224,13 @@ class Transitions:
     def _acquire(self, entry: Entry, now: float) -> None:
         hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
         self.roster.set_token(entry, hold.token)
+
+    def _leave_preemption(self, entry: Entry) -> None:
+        """Whatever becomes of the pod, its victims are no longer its concern."""
+        entry.victims = ()
+        if entry.preemption is not None:
+            self.disturbed.append(entry.preemption)
+            entry.preemption = None
 
     def _hold_until_informed(self, entry: Entry, now: float) -> None:
         """Whom the informer has never shown it will not tell the end of: that is verified, again and again."""
@@ -234,7 +247,7 @@ class Transitions:
         self.roster.set_token(entry, 0)
         self.unresolved.pop(entry.uid, None)
         entry.reading = None
-        entry.lost, entry.doubtful, entry.doubt_until = "", False, float("-inf")
+        entry.lost, entry.doubt_until = "", None
 
     def is_writing(self, entry: Entry) -> bool:
         """Whether its binding is being written, or is written and not confirmed yet."""
@@ -243,7 +256,7 @@ class Transitions:
 
     def in_flight(self, entry: Entry) -> bool:
         """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
-        return self.is_writing(entry) or entry.doubtful
+        return self.is_writing(entry) or entry.doubt_until is not None
 
     def _leave_binding(self, entry: Entry) -> None:
         """Whatever becomes of the pod, its proposed place is free."""

@@ -62,7 +62,8 @@ class Waking:
 
     def park(self, entry: Entry, ticket: Ticket, now: float) -> None:
         """It was refused, and waits."""
-        self.t.wake.park(entry.uid, ticket)
+        if not self.t.wake.park(entry.uid, ticket):  # what was freed in the course of its own refusal is no news
+            self.t.wake.park(entry.uid, self.t.wake.look([ROOM]))
         self._refused[entry.uid] = now
         horizon = now - LAG if self._shown is None else self._shown[0] - LAG
         while self._refused and next(iter(self._refused.values())) < horizon:
@@ -85,11 +86,11 @@ class Waking:
         if self._refused:
             self._shown = (self._shown[0] if self._shown else now, now)
 
-    def line_up(self, entry: Entry, now: float) -> None:
-        """The pod is nudged as soon as that is decent."""
-        if entry.uid in self._line:
+    def line_up(self, entry: Entry, now: float, *, at_once: bool = False) -> None:
+        """The pod is nudged as soon as that is decent; or at once."""
+        due = now if at_once else max(now, entry.nudged_at + self.policy.nudge_again)
+        if self._line.get(entry.uid, due + 1) <= due:
             return
-        due = max(now, entry.nudged_at + self.policy.nudge_again)
         self._entered += 1
         self._line[entry.uid] = due
         heapq.heappush(self._heap, (due, self._entered, entry.uid))
@@ -118,7 +119,7 @@ class Waking:
             uid = heapq.heappop(self._heap)[2]
             del self._line[uid]
             entry = self.t.roster.get(uid)
-            if entry is not None and (entry.state is State.WAITING or entry.insisted):
+            if entry is not None and (entry.state is State.WAITING or entry.insisted or entry.preemption is not None):
                 entry.nudged_at = now
                 self._batch_sent += 1
                 self.counts["nudges", "sent"] += 1

@@ -56,12 +56,15 @@ class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
         self.timed_out = timed_out
 
 
-class _Cause(msgspec.Struct, gc=False):
+class Cause(msgspec.Struct, gc=False):
+    """One of `details.causes` of a Status."""
+
     reason: str | None = None
+    message: str | None = None
 
 
 class _Details(msgspec.Struct, gc=False):
-    causes: list[_Cause] | None = None
+    causes: list[Cause] | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -117,11 +120,10 @@ class Response:
         return status is not None and bool(status.kind)
 
     @property
-    def causes(self) -> list[str]:
-        """The reasons of the causes in the Status object's details."""
+    def causes(self) -> list[Cause]:
+        """The causes that the Status object in the body gives; none if there is no such object."""
         status = self._status()
-        causes = (status.details.causes if status and status.details else None) or []
-        return [cause.reason for cause in causes if cause.reason]
+        return (status.details.causes if status is not None and status.details is not None else None) or []
 
     def _status(self) -> _Status | None:
         try:

@@ -6,8 +6,8 @@
 Promises:
 
 * `submit` never blocks and never calls `report`;
-* every accepted WriteBinding, ReadPod and Evict is reported exactly once, whatever fails: an answer, a time-out, a
-  bug in here, or `stop` (what was never sent is THROTTLED, what may have been is UNKNOWN);
+* every accepted WriteBinding, ReadPod, Evict and RecordPreemption is reported exactly once, whatever fails: an answer,
+  a time-out, a bug in here, or `stop` (what was never sent is THROTTLED, what may have been is UNKNOWN);
 * a hint never delays a write: hints have their own worker, and are dropped and counted when there are too many;
 * nothing is written for a term that is over, or about to be: it is THROTTLED, and what hangs then is broken off;
 * when the API server asks for patience, nothing at all is sent before that is over; what would have to wait for more
@@ -34,7 +34,9 @@ from extender.core.events import (
     Outcome,
     OutcomeKind,
     PodRead,
+    PreemptionRecorded,
     ReadPod,
+    RecordPreemption,
     WriteBinding,
 )
 from extender.kube import writes
@@ -48,7 +50,7 @@ from extender.kube.throttle import Flight, Signal, Throttle
 
 log = structlog.get_logger(__name__)
 
-Urgent = WriteBinding | ReadPod | Evict
+Urgent = WriteBinding | ReadPod | Evict | RecordPreemption
 
 #: Seconds that an interrupted worker gets to report by itself.
 _GRACE = 1.0
@@ -214,7 +216,7 @@ class Committer:
                 return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0), None
             outcome, response = self._ask(job)
             if self._api.permits(job.instruction):  # else it may have been broken off by ourselves
-                flight.signal, flight.retry_after = signal_of(outcome, response), outcome.retry_after
+                flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
             return outcome, response
         finally:
             with self._lock:
@@ -256,6 +258,8 @@ def _request_of(instruction: Urgent) -> Request:
             return writes.bind(instruction)
         case Evict():
             return writes.evict(instruction)
+        case RecordPreemption():
+            return writes.mark(instruction)
         case ReadPod():
             return writes.read(instruction)
 
@@ -274,6 +278,8 @@ def _report_of(instruction: Urgent, outcome: Outcome, pod: Pod | None) -> Event:
         case WriteBinding():
             return BindFinished(instruction.token, outcome)
         case Evict():
-            return EvictFinished(instruction.token, outcome, instruction.uid)
+            return EvictFinished(instruction.token, outcome, instruction.uid, instruction.dry_run)
+        case RecordPreemption():
+            return PreemptionRecorded(instruction.token, outcome, instruction.uid)
         case ReadPod():
             return PodRead(instruction.token, outcome, pod)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.kube.api import ApiServer, Exchange, Request
 from extender.kube.lease import Fence
 
 #: Seconds that a term must still last for a write to be sent: it should arrive before somebody else may decide.
 _LEAST_TIME = 0.25
 
-Command = WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+Command = WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
 
 
 class FencedApi:

@@ -4,6 +4,7 @@
 404                  gone         the object does not exist
 409 on the UID       stale        another object has the name now
 409 otherwise        lost         somebody else was first, or an earlier try of our own
+429 of a budget      rejected     a PodDisruptionBudget forbids this eviction
 429                  throttled    after Retry-After, 1 s if it does not say
 503 + Retry-After    throttled
 other 4xx, 3xx       rejected     never as it is
@@ -32,6 +33,9 @@ _LONGEST_RETRY_AFTER = 60.0
 #: The two texts with which API servers refuse a UID precondition. Pod names hold no blanks, so none can look like it.
 _WRONG_UID = re.compile(r"precondition failed|uid in (the )?precondition", re.IGNORECASE)
 
+_BUDGET = "DisruptionBudget"
+_MANY_BUDGETS = "more than one PodDisruptionBudget"
+
 
 def outcome_of(response: Response) -> Outcome:
     """The outcome of a write that was answered."""
@@ -41,7 +45,7 @@ def outcome_of(response: Response) -> Outcome:
     if kind is OutcomeKind.THROTTLED:
         wait = _RETRY_AFTER if response.retry_after is None else response.retry_after
         return Outcome(kind, response.message, min(wait, _LONGEST_RETRY_AFTER))
-    return Outcome(kind, response.message)
+    return Outcome(kind, _detail(response))
 
 
 def outcome_of_error(error: ApiError) -> Outcome:
@@ -51,13 +55,13 @@ def outcome_of_error(error: ApiError) -> Outcome:
     return Outcome(OutcomeKind.UNKNOWN, str(error))
 
 
-def signal_of(outcome: Outcome, response: Response | None) -> Signal:
-    """What the end of a write, with its answer if there was one, tells about the API server."""
+def signal_of(outcome: Outcome) -> Signal:
+    """What the end of a write tells about the API server."""
     match outcome.kind:
         case OutcomeKind.DONE:
             return Signal.DONE
         case OutcomeKind.THROTTLED:
-            return Signal.REFUSED if response is not None and is_budget(response) else Signal.THROTTLED
+            return Signal.THROTTLED
         case OutcomeKind.UNKNOWN:
             return Signal.FAILED
         case _:
@@ -65,8 +69,17 @@ def signal_of(outcome: Outcome, response: Response | None) -> Signal:
 
 
 def is_budget(response: Response) -> bool:
-    """Whether this 429 is a PodDisruptionBudget's, which concerns one eviction, and not the server's."""
-    return response.status == http.HTTPStatus.TOO_MANY_REQUESTS and "DisruptionBudget" in response.causes
+    """Whether a PodDisruptionBudget refuses this one eviction: a 429 that asks nobody to wait, or a pod of several
+    budgets, which is never evicted and which the API server calls an error of its own (500)."""
+    if response.status == http.HTTPStatus.TOO_MANY_REQUESTS:
+        return _BUDGET in [cause.reason for cause in response.causes]
+    return response.status == http.HTTPStatus.INTERNAL_SERVER_ERROR and _MANY_BUDGETS in response.message
+
+
+def _detail(response: Response) -> str:
+    """For a budget, which one, and what it needs, is said by the causes only."""
+    causes = [cause.message for cause in response.causes if cause.message] if is_budget(response) else []
+    return " ".join([response.message, *causes])
 
 
 def _kind(response: Response) -> OutcomeKind:
@@ -77,6 +90,8 @@ def _kind(response: Response) -> OutcomeKind:
             return OutcomeKind.GONE if response.genuine else OutcomeKind.UNKNOWN
         case 409:
             return OutcomeKind.STALE if _WRONG_UID.search(response.message) else OutcomeKind.LOST
+        case 429 | 500 if is_budget(response):
+            return OutcomeKind.REJECTED
         case 429:
             return OutcomeKind.THROTTLED
         case 503 if response.retry_after is not None:

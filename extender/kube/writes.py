@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
+from extender.core.preemption import ANNOTATION
 from extender.kube.api import Request
 from extender.kube.correlator import Series
 
@@ -48,18 +49,32 @@ def evict(eviction: Evict) -> Request:
         "kind": "Eviction",
         "metadata": {"name": eviction.name, "namespace": eviction.namespace},
     }
-    if eviction.uid:
-        body["deleteOptions"] = {"preconditions": {"uid": eviction.uid}}
+    options: dict[str, Any] = {"preconditions": {"uid": eviction.uid}} if eviction.uid else {}
+    if eviction.dry_run:
+        options["dryRun"] = ["All"]
+    if options:
+        body["deleteOptions"] = options
     return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", body=_encode(body))
 
 
 def nudge(hint: Nudge, *, value: str) -> Request:
-    """A new value of an annotation; the UID in the patch is a precondition (409 if it is another pod's)."""
-    metadata: dict[str, Any] = {"annotations": {NUDGE_ANNOTATION: value}}
-    if hint.uid:
-        metadata["uid"] = hint.uid
-    path = _pod_path(hint.namespace, hint.name)
-    return Request("PATCH", path, body=_encode({"metadata": metadata}), content_type=_MERGE_PATCH)
+    """A new value of the annotation that makes kube-scheduler try again."""
+    body = _annotation(hint.uid, NUDGE_ANNOTATION, value)
+    return Request("PATCH", _pod_path(hint.namespace, hint.name), body=body, content_type=_MERGE_PATCH)
+
+
+def mark(intention: RecordPreemption) -> Request:
+    """The annotation of a preemption, or its removal."""
+    body = _annotation(intention.uid, ANNOTATION, intention.value or None)
+    return Request("PATCH", _pod_path(intention.namespace, intention.name), body=body, content_type=_MERGE_PATCH)
+
+
+def _annotation(uid: str, name: str, value: str | None) -> bytes:
+    """The UID in the patch is a precondition (409 if it is another pod's)."""
+    metadata: dict[str, Any] = {"annotations": {name: value}}
+    if uid:
+        metadata["uid"] = uid
+    return _encode({"metadata": metadata})
 
 
 def new_event(series: Series, *, instance: str) -> Request:

@@ -302,7 +302,7 @@ def test_a_budget_that_refuses_one_eviction_makes_nobody_wait(make: Callable[[st
     rig = make("429")
     causes: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}]}
     refused = reply(429, {"kind": "Status", "message": "Cannot evict pod", "details": causes}, Retry_After="10")
-    assert _evict(rig, refused) == "throttled"
+    assert _evict(rig, refused) == "rejected"
     assert rig.committer.gate.throttle.pauses == 0
 
 

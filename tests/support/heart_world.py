@@ -36,14 +36,17 @@ from extender.core.events import (
     PodRead,
     PodSeen,
     PreemptAnswer,
+    PreemptionRecorded,
     PreemptRequested,
     ReadPod,
+    RecordPreemption,
     Synced,
     Ticked,
     WriteBinding,
 )
 from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
+from extender.core.policy import Policy, PreemptionMode
+from extender.core.preemption import ANNOTATION
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
 
@@ -56,7 +59,8 @@ POLICIES = {
     "tired": Policy(**BASE, force_bind_after=3),
     "others": Policy(**BASE, scheduler_names=frozenset({"waggle"})),
     "unoffered": Policy(**BASE, force_bind_unoffered=True),
-    "evicting": Policy(**BASE, evict_directly=True),
+    "evicting": Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, protection=15.0),
+    "auto": Policy(**BASE, preemption=PreemptionMode.AUTO, patience=30.0, protection=15.0),
     "criteria": Policy(**BASE, annotation="ours", resource=CPU, force_bind_after=2, force_bind_unoffered=True),
 }
 CALLS = (
@@ -73,6 +77,12 @@ class Cluster:
     births: int = 0
     pods: dict[str, Pod] = field(default_factory=dict)
     queue: list[Event] = field(default_factory=list)
+    #: Names that a disruption budget protects, and every eviction that was carried out.
+    protected: set[str] = field(default_factory=set)
+    #: An evicted pod needs its time, and some never go.
+    graceful: bool = False
+    stuck: set[str] = field(default_factory=set)
+    evicted: list[Evict] = field(default_factory=list)
 
     def put(self, pod: Pod) -> Pod:
         self.version += 1
@@ -106,7 +116,34 @@ class Cluster:
         pod = self.pods.get(eviction.name)
         if pod is None or pod.uid != eviction.uid:
             return Outcome(OutcomeKind.GONE)
-        self.delete(eviction.name)
+        if eviction.name in self.protected:
+            return Outcome(OutcomeKind.REJECTED, "a disruption budget needs it")
+        if not eviction.dry_run:
+            self.evicted.append(eviction)
+            self._end(pod)
+        return Outcome(OutcomeKind.DONE)
+
+    def _end(self, pod: Pod) -> None:
+        if not self.graceful:
+            self.delete(pod.name)
+        elif not pod.terminating:
+            self.put(msgspec.structs.replace(pod, terminating=True))
+
+    def kubelets_stop(self) -> None:
+        """Who is being deleted is gone, unless a finalizer keeps it."""
+        for pod in [pod for pod in self.pods.values() if pod.terminating and pod.name not in self.stuck]:
+            self.delete(pod.name)
+
+    def mark(self, intention: RecordPreemption) -> Outcome:
+        pod = self.pods.get(intention.name)
+        if pod is None:
+            return Outcome(OutcomeKind.GONE)
+        if pod.uid != intention.uid:
+            return Outcome(OutcomeKind.STALE)
+        annotations = {**dict(pod.annotations), ANNOTATION: intention.value}
+        kept = tuple(sorted((key, value) for key, value in annotations.items() if value))
+        if kept != pod.annotations:
+            self.put(msgspec.structs.replace(pod, annotations=kept))
         return Outcome(OutcomeKind.DONE)
 
     def used(self, name: str) -> int:
@@ -132,7 +169,7 @@ class HeartWorld:
         """A fresh process: nodes, then bound pods, then the rest, then ready."""
         self.algorithm = self.make()
         self.heart = Lifecycle(self.algorithm, self.policy)
-        self.work: list[WriteBinding | ReadPod | Evict] = []
+        self.work: list[WriteBinding | ReadPod | Evict | RecordPreemption] = []
         #: When each of these was given, by identity: a write is not sent once it is too old.
         self.given: dict[int, float] = {}
         self.late: list[Event] = []
@@ -163,14 +200,14 @@ class HeartWorld:
             if isinstance(instruction, BindAnswer):
                 assert instruction.request in self.open_binds, f"bind {instruction.request} answered twice"
                 self.open_binds.discard(instruction.request)
-            elif isinstance(instruction, ReadPod | Evict):
+            elif isinstance(instruction, ReadPod | Evict | RecordPreemption):
                 self._give(instruction)
             elif isinstance(instruction, WriteBinding):
                 self._check_write(instruction)
                 self._give(instruction)
         return out
 
-    def _give(self, command: WriteBinding | ReadPod | Evict) -> None:
+    def _give(self, command: WriteBinding | ReadPod | Evict | RecordPreemption) -> None:
         self.work.append(command)
         self.given[id(command)] = self.now
 
@@ -373,7 +410,12 @@ class HeartWorld:
             return BindFinished(command.token, Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome)
         if isinstance(command, Evict):
             outcome = refusal or self.cluster.evict(command)
-            return EvictFinished(command.token, outcome, command.uid)
+            outcome = Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome
+            return EvictFinished(command.token, outcome, command.uid, command.dry_run)
+        if isinstance(command, RecordPreemption):
+            outcome = refusal or self.cluster.mark(command)
+            outcome = Outcome(OutcomeKind.UNKNOWN) if "applied, no" in fault else outcome
+            return PreemptionRecorded(command.token, outcome, command.uid)
         return None
 
     # -- time, nodes, faults ----------------------------------------------------------------------------------------

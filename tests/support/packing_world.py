@@ -155,7 +155,7 @@ class World:
         """The extender takes a Preempt for real; returns the victims' UIDs."""
         assert isinstance(answer, Preempt), answer
         self.preempting[record.uid] = answer.victims
-        self.algorithm.add_preempting_pod(record, answer.victims)
+        self.algorithm.add_preempting_pod(record, answer.victims, answer.node)
         self.algorithm.validate()
         return tuple(victim.uid for victim in answer.victims)
 

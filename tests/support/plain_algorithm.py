@@ -35,6 +35,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, Pod] = {}
         self.broken: list[str] = []
+        self.protected: frozenset[str] = frozenset()
         #: A node that is chosen if it has room, whether it is offered or not.
         self.choose = ""
         #: Set to raise at the next call of that name.
@@ -97,7 +98,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self._maybe_fail("delete_allocated_pod")
         del self.allocated[pod.uid]
 
-    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...]) -> None:
+    def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         self._expect(pod.uid in self.unallocated, f"{pod.key} preempts, but does not wait")
         self._maybe_fail("add_preempting_pod")
         self.preempting[pod.uid] = pod
@@ -106,6 +107,9 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self._expect(self.preempting.get(pod.uid) == pod, f"{pod.key} does not preempt")
         self._maybe_fail("delete_preempting_pod")
         del self.preempting[pod.uid]
+
+    def set_protected_pods(self, uids: frozenset[str]) -> None:
+        self.protected = uids
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -125,13 +129,15 @@ class PlainAlgorithm(SchedulerAlgorithm):
             if self.free(name) >= wanted:
                 return Bind(name, (("plain/place", name),))
         for name in known:
-            victims = self._victims(pod, name, wanted - self.free(name))
+            victims = self._victims(pod, name, wanted - self.free(name), phase)
             if victims:
-                return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[victim.uid for victim in victims]))
+                return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[victim.uid for victim in victims]), name)
         return Wait(reason(Code.NO_NODE_FITS), {name: reason(Code.INSUFFICIENT, resources=[CPU]) for name in known})
 
-    def _victims(self, pod: Pod, name: str, missing: int) -> tuple[Victim, ...]:
-        lower = [p for p in self.allocated.values() if p.node_name == name and p.priority < pod.priority]
+    def _victims(self, pod: Pod, name: str, missing: int, phase: Phase) -> tuple[Victim, ...]:
+        spared = self.protected if phase is Phase.EVICTING else ()
+        here = [p for p in self.allocated.values() if p.node_name == name and p.uid not in spared]
+        lower = [p for p in here if p.priority < pod.priority]
         chosen = []
         for victim in sorted(lower, key=lambda p: (p.priority, p.uid)):
             if missing <= 0:

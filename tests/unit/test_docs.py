@@ -64,7 +64,7 @@ def test_the_configuration_page_names_every_choice() -> None:
     for name, choices in {
         "algorithm.settings.strategy": ["pack", "spread"],
         "server.inspect_authorization": ["none", "kubernetes"],
-        "preemption.mode": ["kube-scheduler", "direct"],
+        "preemption.mode": ["auto", "kube-scheduler", "direct"],
         "log.level": ["debug", "info", "warning", "error"],
         "log.format": ["console", "json"],
     }.items():

@@ -34,7 +34,7 @@ def test_the_defaults_are_safe_and_usable() -> None:
     settings = Settings()
     assert (settings.server.host, settings.server.port) == ("127.0.0.1", 9096)
     assert settings.algorithm.name == "packing"
-    assert settings.preemption.mode == "kube-scheduler"
+    assert settings.preemption.mode == "auto"
     assert settings.force_bind.after_filters == 0
     assert settings.pods.scheduler_names == ()
 

@@ -145,11 +145,14 @@ class Cluster:
     def delete(self, target: Target, options: DeleteOptions | None = None) -> Stored:
         """Delete at once, or begin to: a pod on a node stays until its kubelet has stopped it (or grace is 0), an
         object with finalizers until they are gone. Returns its last state. Raises 404, or 409 for preconditions.
+        A dry run raises the same, and changes nothing.
         """
         options = options or DeleteOptions()
         stored = self.require(target)
         wanted = options.preconditions or {}
         _check_delete_preconditions(target, stored, wanted)
+        if options.dry_run:
+            return stored
         if options.propagation_policy == "Orphan" or options.orphan_dependents:
             self._disown(stored.uid)
         obj = stored.fresh()

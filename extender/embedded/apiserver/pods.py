@@ -81,7 +81,10 @@ def _why_not_bindable(pod: Object) -> str:
 
 
 def evict(cluster: Cluster, target: Target, eviction: Object, options: DeleteOptions) -> Object:
-    """Delete a pod gracefully if its disruption budgets allow it. Raises 404, 409 or 429. Returns a Success status."""
+    """Delete a pod gracefully if its disruption budgets allow it. Raises 404, 409 or 429. Returns a Success status.
+
+    A dry run raises the same, and deletes nothing.
+    """
     if not isinstance(eviction, dict) or eviction.get("kind", "Eviction") != "Eviction":
         raise errors.bad_request("not an Eviction object")
     if read_metadata(eviction).get("name", target.name) != target.name:

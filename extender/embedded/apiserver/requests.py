@@ -25,7 +25,7 @@ from extender.embedded.apiserver.watch import WatchOptions
 #: Content types of a whole object. curl's default is taken as well: nobody means a form here.
 _OBJECT_TYPES = ("", "application/json", "application/x-www-form-urlencoded")
 #: Said rather than done for real: a dry run that writes would be the worst of answers.
-_NO_DRY_RUN = "dryRun is not supported by the embedded API server"
+_NO_DRY_RUN = "dryRun is not supported by the embedded API server, except for evictions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,8 @@ def _delete_collection(cluster: Cluster, target: Target, request: Request) -> An
 
 def _delete_options(request: Request) -> DeleteOptions:
     options = _convert(_body(request, _OBJECT_TYPES)) if request.body.strip() else DeleteOptions()
+    if options.dry_run:
+        raise errors.bad_request(_NO_DRY_RUN)
     if "gracePeriodSeconds" in request.query:
         options = msgspec.structs.replace(options, grace_period_seconds=number(request.query, "gracePeriodSeconds"))
     if "propagationPolicy" in request.query:
@@ -197,8 +199,6 @@ def _convert(value: Any) -> DeleteOptions:
         options = msgspec.convert(value or {}, DeleteOptions)
     except msgspec.ValidationError as error:
         raise errors.bad_request(f"DeleteOptions: {error}") from None
-    if options.dry_run:
-        raise errors.bad_request(_NO_DRY_RUN)
     return options
 
 

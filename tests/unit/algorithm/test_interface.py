@@ -101,7 +101,7 @@ def test_no_other_method_is_required() -> None:
     assert mine.prioritize(pod, SuggestedNodes(["n1"])) == {}
     assert mine.inspect() == {}
     mine.update_allocated_pod(pod, pod)
-    mine.add_preempting_pod(pod, ())
+    mine.add_preempting_pod(pod, (), "")
     mine.delete_preempting_pod(pod)
 
 
@@ -134,4 +134,4 @@ def test_a_refused_pod_carries_its_reason() -> None:
 
 
 def test_phases_are_spelled_as_in_the_interface() -> None:
-    assert [phase.value for phase in Phase] == ["Filtering", "Preempting"]
+    assert [phase.value for phase in Phase] == ["Filtering", "Preempting", "Evicting"]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.interface import Wait
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code
 from extender.core.events import (
-    Evict,
-    EvictFinished,
     FilterAnswer,
     Outcome,
     OutcomeKind,
     PodRead,
     ReadPod,
-    RecordEvent,
     WriteBinding,
 )
+from extender.core.policy import PreemptionMode
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
 
@@ -251,35 +248,10 @@ class TestOthersPods:
 
 class TestEvictions:
     def heart(self) -> Heart:
-        heart = Heart(evict_directly=True)
+        heart = Heart(preemption=PreemptionMode.DIRECT)
         heart.see(node("a"), pod("low", cpu=4000, on="a"))
         return heart
-
-    def test_one_that_failed_is_tried_again_by_the_next_filter(self) -> None:
-        heart, p = self.heart(), pod("high", cpu=4000, priority=9)
-        heart.see(p)
-        evict = only(heart.filter_all(p, "a"), Evict)
-        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.THROTTLED, "a budget"), evict.uid))
-        assert only(heart.filter_all(p, "a"), Evict).uid == "uid-low"
-
-    def test_one_that_failed_is_tried_again_also_if_the_algorithm_only_waits(self) -> None:
-        heart, p = self.heart(), pod("high", cpu=4000, priority=9)
-        heart.see(p)
-        evict = only(heart.filter_all(p, "a"), Evict)
-        waits = Wait(reason(Code.WAITING_FOR_VICTIMS, victims="default/low"))
-        heart.algorithm.schedule = lambda *_: waits
-        assert [type(item) for item in heart.filter_all(p, "a")] == [FilterAnswer], "it is under way"
-        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.THROTTLED, "a budget"), evict.uid))
-        assert only(heart.filter_all(p, "a"), Evict).uid == "uid-low"
 
     def test_a_pod_that_only_a_caller_has_spoken_of_evicts_nobody(self) -> None:
         heart = self.heart()
         assert [type(x) for x in heart.filter_all(pod("ghost", cpu=4000, priority=9), "a")] == [FilterAnswer]
-
-    def test_one_that_was_done_is_not(self) -> None:
-        heart, p = self.heart(), pod("high", cpu=4000, priority=9)
-        heart.see(p)
-        evict = only(heart.filter_all(p, "a"), Evict)
-        shown = only(heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE), evict.uid)), RecordEvent)
-        assert (shown.name, shown.reason.text) == ("low", "evicted to make room for default/high")
-        assert [type(x) for x in heart.filter_all(p, "a")] == [FilterAnswer]

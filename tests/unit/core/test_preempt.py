@@ -7,8 +7,8 @@ import pytest
 
 from algorithm.interface import Preempt, Victim, Wait
 from algorithm.reasons import Code, reason
-from extender.core.events import Evict, EvictFinished, FilterAnswer, Outcome, OutcomeKind, PodGone
-from tests.support.heart import Heart, only
+from extender.core.events import PodGone
+from tests.support.heart import Heart
 from tests.support.objects import node, pod
 
 
@@ -192,21 +192,3 @@ def test_the_algorithms_exception_changes_nothing(heart: Heart) -> None:
     heart.algorithm.fail.add("schedule")
     assert heart.preempt(p, "a").candidates == ()
     assert heart.state(p) == "Preempting"
-
-
-class TestDirect:
-    """The operator lets the server evict by itself."""
-
-    def test_filter_evicts_each_victim_once(self) -> None:
-        heart = Heart(evict_directly=True)
-        heart.see(node("a"), pod("low", cpu=4000, on="a"))
-        p = high()
-        heart.see(p)
-        out = heart.filter_all(p, "a")
-        assert only(out, FilterAnswer).node is None
-        evict = only(out, Evict)
-        assert (evict.uid, str(evict.preemptor)) == ("uid-low", "default/high")
-        assert [type(x) for x in heart.filter_all(p, "a")] == [FilterAnswer]
-        heart.handle(EvictFinished(evict.token, Outcome(OutcomeKind.DONE)))
-        heart.handle(PodGone("default", "low", "uid-low"))
-        assert heart.filter(p, "a").node == "a"

@@ -17,6 +17,7 @@ from extender.core.events import (
     TermEnded,
     WriteBinding,
 )
+from extender.core.policy import PreemptionMode
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod
 
@@ -73,7 +74,7 @@ def test_events_for_people_and_nudges_carry_the_term() -> None:
 
 
 def test_evictions_carry_the_term() -> None:
-    heart = elected(3, evict_directly=True)
+    heart = elected(3, preemption=PreemptionMode.DIRECT)
     heart.see(pod("low", cpu=4000, on="a"), pod("low2", cpu=4000, on="b"))
     high = pod("high", cpu=4000, priority=9)
     heart.see(high)

@@ -207,7 +207,7 @@ def test_an_eviction_that_a_budget_refuses_is_reported_at_once_and_stops_nobody(
         committer.submit(Evict(4, "default", "p", "uid-p", PodKey("default", "q")))
         (finished,) = reports.wait(1)
         assert isinstance(finished, EvictFinished)
-        assert finished.outcome.kind is OutcomeKind.THROTTLED
+        assert finished.outcome.kind is OutcomeKind.REJECTED
         committer.submit(bind())
         assert outcome(reports.wait(2)[1]).kind is OutcomeKind.DONE
         assert (len(server.requests), committer.gate.throttle.pauses, committer.gate.throttle.cuts) == (2, 0, 0)

@@ -101,12 +101,12 @@ BUDGET = Response(429, b'{"kind": "Status", "details": {"causes": [{"reason": "D
     ids=lambda value: str(value.status) if isinstance(value, Response) else value.name,
 )
 def test_every_answer_tells_something_of_the_server(response: Response, signal: Signal) -> None:
-    assert signal_of(outcome_of(response), response) is signal
+    assert signal_of(outcome_of(response)) is signal
 
 
 def test_no_answer_tells_something_of_the_server_too() -> None:
-    assert signal_of(outcome_of_error(Unreachable("refused")), None) is Signal.THROTTLED
-    assert signal_of(outcome_of_error(Interrupted("eof")), None) is Signal.FAILED
+    assert signal_of(outcome_of_error(Unreachable("refused"))) is Signal.THROTTLED
+    assert signal_of(outcome_of_error(Interrupted("eof"))) is Signal.FAILED
 
 
 def test_nothing_sent_may_be_tried_again() -> None:

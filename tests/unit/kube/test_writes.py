@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
 from algorithm.model import PodKey
 from algorithm.reasons import Code, Reason
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.kube import writes
 from extender.kube.api import Request
 from extender.kube.correlator import Series
@@ -91,3 +92,15 @@ def test_a_long_text_is_cut_to_what_the_api_server_takes() -> None:
 
 def test_a_name_cannot_break_out_of_the_path() -> None:
     assert writes.read(ReadPod(1, "a/b", "../x?y", "")).path == "/api/v1/namespaces/a%2Fb/pods/..%2Fx%3Fy"
+
+
+def test_a_dry_run_of_an_eviction_says_so():
+    request = writes.evict(Evict(1, "ns", "p", "u1", PodKey("ns", "q"), dry_run=True))
+    assert body_of(request)["deleteOptions"] == {"preconditions": {"uid": "u1"}, "dryRun": ["All"]}
+
+
+@pytest.mark.parametrize(("value", "written"), [("{}", "{}"), ("", None)])
+def test_the_mark_of_a_preemption_is_written_and_taken_off(value: str, written: str | None):
+    request = writes.mark(RecordPreemption(1, "ns", "p", "u1", value))
+    assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/pods/p")
+    assert body_of(request) == {"metadata": {"uid": "u1", "annotations": {"waggle.dev/preemption": written}}}

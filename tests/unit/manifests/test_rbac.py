@@ -17,7 +17,7 @@ import pytest
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from extender.comparer import Comparer
-from extender.core.events import Evict, NodeSeen, Nudge, PodSeen, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, NodeSeen, Nudge, PodSeen, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.core.policy import Policy
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.kube import writes
@@ -66,6 +66,7 @@ def every_write() -> Iterator[Access]:
         "bind": writes.bind(WriteBinding(1, "ns", "p", "u", "n")),
         "read": writes.read(ReadPod(1, "ns", "p", "u")),
         "evict": writes.evict(Evict(1, "ns", "p", "u", ("ns", "q"))),
+        "mark": writes.mark(RecordPreemption(1, "ns", "p", "u", "{}")),
         "nudge": writes.nudge(Nudge("ns", "p", "u"), value="1"),
         "new_event": writes.new_event(SERIES, instance="i"),
         "count_event": writes.count_event(SERIES),

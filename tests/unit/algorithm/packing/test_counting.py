@@ -73,7 +73,7 @@ def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
     for each in pods[:ahead]:
         answer = algorithm.schedule(each, offer_of(algorithm).nodes, PREEMPTING)
         if isinstance(answer, Preempt):
-            algorithm.add_preempting_pod(each, answer.victims)
+            algorithm.add_preempting_pod(each, answer.victims, answer.node)
     state, asking = algorithm._state, pods[-1]
     mates = [Member(each, state.holds.get(each.uid)) for each in pods[:-1]]
     question = (state, asking, state.gangs.of(asking.uid), offer_of(algorithm), Effort(enough=9))

@@ -124,7 +124,7 @@ CHANGES = {
     "update_allocated_pod": lambda world: world.algorithm.update_allocated_pod(
         world.allocated["u-x"], msgspec.structs.replace(world.allocated["u-x"], requests=())
     ),
-    "add_preempting_pod": lambda world: world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),)),
+    "add_preempting_pod": lambda world: world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),), "a"),
 }
 
 
@@ -139,7 +139,7 @@ def test_a_change_that_counts_makes_a_new_generation(change):
 
 def test_the_end_of_a_preemption_makes_a_new_generation():
     world = world_that_refuses()
-    world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),))
+    world.algorithm.add_preempting_pod(BIG, (Victim("a", "u-x"),), "a")
     before = world.algorithm._state.generation
     world.algorithm.delete_preempting_pod(BIG)
     assert world.algorithm._state.generation > before

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from algorithm.interface import Bind, Preempt, SuggestedNodes, Wait
+from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
 from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
 
 MINIMUMS = {"g": 2, "h": 3}
@@ -198,7 +198,7 @@ class PackingMachine(RuleBasedStateMachine):
     def all_are_asked_again(self, leave_out):
         """As after every cluster event: what the first ones are told may be remembered for the others."""
         offered = SuggestedNodes(self.offered(leave_out))
-        for phase in (FILTERING, PREEMPTING):
+        for phase in Phase:
             for record in self.world.waiting.values():
                 answer = self.world.algorithm.schedule(record, offered, phase)
                 assert answer == self.world.algorithm.fork().schedule(record, offered, phase)

@@ -390,3 +390,51 @@ def test_victims_are_sufficient_minimal_and_of_the_least_possible_priority(seed)
 
     lowest_possible = min(max(p.priority for p in way) for way in ways)
     assert max(world.allocated[uid].priority for uid in gone) == lowest_possible
+
+
+def gang_before_two_full_nodes():
+    """A gang of four that needs everything of two nodes, on each of which two pods of lower priority run."""
+    world = World(node("a", gpu=2), node("b", gpu=2))
+    for name in ("a", "b"):
+        for i in range(2):
+            world.bound(pod(f"low-{name}{i}", gpu=1), name)
+    gang = [member(f"m{i}", "g", 4, gpu=1, priority=2) for i in range(4)]
+    world.submit(*gang)
+    return world, gang
+
+
+def test_a_gang_that_waits_for_a_lesser_preemptors_victims_gets_their_room():
+    world, gang = gang_before_two_full_nodes()
+    thief = pod("thief", gpu=1, priority=1)
+    world.submit(thief)
+    for record in (gang[0], thief, *gang[1:]):
+        world.preempt(record, world.ask(record, phase=PREEMPTING))
+        for victim in world.preempting[record.uid]:
+            if victim.uid in world.allocated:
+                world.delete(victim.uid)
+    for name in sorted(uid for uid in world.allocated):
+        world.delete(name)
+
+    assert not isinstance(world.ask(thief), Bind)
+    assert all(isinstance(world.ask(record), Bind) for record in gang)
+
+
+def test_a_lesser_preemptors_victims_are_not_counted_on_as_long_as_they_run():
+    world = World(node("a", gpu=1))
+    world.bound(pod("low", gpu=1), "a")
+    lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
+    world.submit(lesser, high)
+    world.preempt(lesser, world.ask(lesser, phase=PREEMPTING))
+    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-low"]
+
+
+def test_a_member_whose_own_victims_are_gone_waits_for_those_of_its_mates():
+    world, gang = gang_before_two_full_nodes()
+    first = world.ask(gang[0], phase=PREEMPTING)
+    world.preempt(gang[0], first)
+    world.delete(first.victims[0].uid)
+
+    answer = world.ask(gang[0])
+
+    assert answer.reason.code is Code.WAITING_FOR_VICTIMS
+    assert uids(world.ask(gang[1], phase=PREEMPTING))

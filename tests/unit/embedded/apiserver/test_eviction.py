@@ -91,3 +91,13 @@ def test_evicting_what_is_not_there_is_not_found(api: Api) -> None:
 def test_malformed_budgets_are_refused(api: Api, spec: dict[str, Any]) -> None:
     refused = api.post(BUDGETS.format(api.namespace), {"metadata": {"name": "b"}, "spec": spec})
     assert reason(refused) == (422, "Invalid")
+
+
+def test_a_dry_run_says_what_would_happen_and_evicts_nobody(api: Api) -> None:
+    run(api, "a", "b")
+    dry = {"dryRun": ["All"]}
+    assert evict(api, "a", deleteOptions=dry).status_code == 201
+    assert reason(evict(api, "a", deleteOptions={**dry, "preconditions": {"uid": "another"}})) == (409, "Conflict")
+    budget(api, minAvailable=2)
+    assert reason(evict(api, "a", deleteOptions=dry)) == (429, "TooManyRequests")
+    assert "deletionTimestamp" not in api.get("pods/a").json()["metadata"]

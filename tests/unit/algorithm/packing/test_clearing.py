@@ -1,0 +1,234 @@
+"""EVICTING: one plan for a pod and its gang, with everybody who has to go for it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+
+import msgspec
+import pytest
+
+from algorithm.interface import Bind, Phase, Preempt, Share, Victim, Wait
+from algorithm.reasons import Code
+from tests.support.packing_world import GPU, World, member, node, pod
+
+EVICTING = Phase.EVICTING
+
+
+def full(*names: str, pods: int = 2) -> World:
+    """Nodes of `pods` gpus, each of which one pod of priority 0 takes."""
+    world = World(*(node(name, gpu=pods) for name in names))
+    for name in names:
+        for i in range(pods):
+            world.bound(pod(f"low-{name}{i}", gpu=1), name)
+    return world
+
+
+def shares(asked, plan) -> dict[str, Share]:
+    assert isinstance(plan, Preempt), plan
+    return {share.uid: share for share in (Share(asked.uid, plan.node, plan.victims), *plan.mates)}
+
+
+def victims(asked, plan) -> list[str]:
+    return sorted(victim.uid for share in shares(asked, plan).values() for victim in share.victims)
+
+
+def gang(world: World, size: int, *, minimum: int = 0, gpu: int = 1, **more) -> list:
+    members = [member(f"m{i}", "g", minimum or size, gpu=gpu, priority=2, **more) for i in range(size)]
+    world.submit(*members)
+    return members
+
+
+def carry_out(world: World, asked, plan) -> None:
+    """The extender takes the plan for real, and the victims go."""
+    for share in shares(asked, plan).values():
+        world.preempting[share.uid] = share.victims
+        world.algorithm.add_preempting_pod(world.waiting[share.uid], share.victims, share.node)
+    world.algorithm.validate()
+
+
+def test_the_plan_names_everybody_who_has_to_go_for_the_whole_gang():
+    world = full("a", "b")
+    members = gang(world, 4)
+    plan = world.ask(members[0], phase=EVICTING)
+    assert victims(members[0], plan) == ["u-low-a0", "u-low-a1", "u-low-b0", "u-low-b1"]
+    assert Counter(share.node for share in shares(members[0], plan).values()) == {"a": 2, "b": 2}
+
+
+def test_a_single_pod_has_no_mates():
+    world = full("a", "b")
+    high = pod("high", gpu=2, priority=1)
+    world.submit(high)
+    assert world.ask(high, phase=EVICTING) == world.ask(high, phase=Phase.PREEMPTING)
+
+
+def test_a_mate_gets_the_free_seat_and_nobody_goes_for_it():
+    world = full("a")
+    world.add_node(node("b", gpu=1))
+    members = gang(world, 3)
+    plan = world.ask(members[1], phase=EVICTING)
+    assert victims(members[1], plan) == ["u-low-a0", "u-low-a1"]
+    assert sorted(len(share.victims) for share in shares(members[1], plan).values()) == [0, 1, 1]
+
+
+def test_no_more_members_are_planned_for_than_have_to_have_a_place():
+    world = full("a", "b")
+    members = gang(world, 4, minimum=3)
+    plan = world.ask(members[0], phase=EVICTING)
+    assert len(shares(members[0], plan)) == len(victims(members[0], plan)) == 3
+
+
+def test_a_gang_that_does_not_fit_even_so_evicts_nobody():
+    world = full("a", "b")
+    members = gang(world, 5)
+    assert world.ask(members[0], phase=EVICTING).reason.code is Code.GANG_DOES_NOT_FIT
+
+
+def test_nobody_goes_on_a_node_that_was_not_offered():
+    world = full("a", "b")
+    members = gang(world, 4)
+    assert isinstance(world.ask(members[0], ["a"], EVICTING), Wait)
+
+
+def test_room_that_is_there_needs_no_plan():
+    world = full("a")
+    world.add_node(node("b", gpu=1))
+    high = pod("high", gpu=1, priority=1)
+    world.submit(high)
+    assert world.ask(high, phase=EVICTING) == Bind("b")
+
+
+def test_equal_priority_stays():
+    world = World(node("a", gpu=1))
+    world.bound(pod("same", gpu=1, priority=2), "a")
+    [alone] = gang(world, 1)
+    assert isinstance(world.ask(alone, phase=EVICTING), Wait)
+
+
+def test_a_member_that_must_not_preempt_gets_a_free_seat_or_none():
+    world = full("a", pods=1)
+    world.add_node(node("b", gpu=1))
+    members = [
+        member("m0", "g", 2, gpu=1, priority=2),
+        msgspec.structs.replace(member("m1", "g", 2, gpu=1, priority=2), may_preempt=False),
+    ]
+    world.submit(*members)
+    assert isinstance(world.ask(members[0], phase=EVICTING), Wait), "the first one takes the free seat"
+
+
+def test_protected_pods_are_spared_if_others_can_go():
+    world = full("a", "b", pods=1)
+    high = pod("high", gpu=1, priority=1)
+    world.submit(high)
+    before = world.ask(high, phase=EVICTING)
+    world.algorithm.set_protected_pods(frozenset(victim.uid for victim in before.victims))
+    after = world.ask(high, phase=EVICTING)
+    assert (before.node, after.node) == ("a", "b")
+
+
+def test_if_only_protected_pods_are_in_the_way_that_is_the_reason():
+    world = full("a")
+    members = gang(world, 2)
+    world.algorithm.set_protected_pods(frozenset(["u-low-a1"]))
+    why = world.ask(members[0], phase=EVICTING).reason
+    assert why.code is Code.VICTIM_PROTECTED
+    assert why.text == "pods that would have to go cannot be evicted now: ns/low-a1"
+    world.algorithm.set_protected_pods(frozenset())
+    assert isinstance(world.ask(members[0], phase=EVICTING), Preempt)
+
+
+def test_a_victim_that_a_later_one_makes_unnecessary_is_spared():
+    world = World(node("a", gpu=4))
+    world.bound(pod("small", gpu=1), "a")
+    world.bound(pod("large", gpu=3), "a")
+    members = [member("m0", "g", 2, gpu=1, priority=2), member("m1", "g", 2, gpu=2, priority=2)]
+    world.submit(*members)
+    assert victims(members[0], world.ask(members[0], phase=EVICTING)) == ["u-large"]
+
+
+def test_while_it_is_carried_out_the_plan_stays_the_same():
+    world = full("a", "b", "c")
+    members = gang(world, 4)
+    plan = world.ask(members[0], phase=EVICTING)
+    carry_out(world, members[0], plan)
+    assert world.ask(members[0], phase=EVICTING) == plan
+    first, *rest = victims(members[0], plan)
+    world.delete(first)
+    later = world.ask(members[0], phase=EVICTING)
+    assert victims(members[0], later) == rest
+    assert {u: s.node for u, s in shares(members[0], later).items()} == {
+        u: s.node for u, s in shares(members[0], plan).items()
+    }
+
+
+def test_what_a_lesser_preemptor_waits_for_is_named_by_the_higher_one_too():
+    world = full("a", pods=1)
+    lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
+    world.submit(lesser, high)
+    carry_out(world, lesser, world.ask(lesser, phase=EVICTING))
+    assert victims(high, world.ask(high, phase=EVICTING)) == ["u-low-a0"]
+
+
+def test_what_a_higher_preemptor_waits_for_is_left_to_it():
+    world = full("a", "b", pods=1)
+    lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
+    world.submit(lesser, high)
+    carry_out(world, high, world.ask(high, phase=EVICTING))
+    assert victims(lesser, world.ask(lesser, phase=EVICTING)) == ["u-low-b0"]
+
+
+def test_who_is_in_a_gang():
+    world = full("a")
+    members = gang(world, 2)
+    single, alone = pod("single"), member("alone", "h", 1)
+    world.submit(single, alone)
+    assert [world.algorithm.in_gang(p) for p in (members[0], single, alone)] == [True, False, False]
+    world.bound(member("placed", "g", 2, gpu=0), "a")
+    assert not world.algorithm.in_gang(members[0]), "one that is left over is placed by itself"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_plans_fit_are_minimal_and_exist_whenever_anything_does(seed):
+    """Against brute force over all sets of victims, for members of one size."""
+    rng = random.Random(seed)
+    names = ["a", "b", "c"][: rng.randint(1, 3)]
+    capacity = {name: rng.randint(1, 4) for name in names}
+    world = World(*(node(name, gpu=gpu) for name, gpu in capacity.items()))
+    running: dict[str, tuple[str, int, int]] = {}
+    for number in range(rng.randint(1, 6)):
+        where, gpu, priority = rng.choice(names), rng.randint(1, 2), rng.randint(0, 2)
+        if sum(g for n, g, _ in running.values() if n == where) + gpu <= capacity[where]:
+            running[f"u-p{number}"] = (where, gpu, priority)
+            world.bound(pod(f"p{number}", gpu=gpu, priority=priority), where)
+    protected = frozenset(uid for uid in running if rng.random() < 0.2)
+    world.algorithm.set_protected_pods(protected)
+    size = rng.randint(1, 3)
+    members = gang(world, size, gpu=rng.randint(1, 2))
+    gpu = dict(members[0].requests)[GPU]
+
+    def seats(gone: frozenset[str]) -> int:
+        left = {n: capacity[n] - sum(g for u, (w, g, _) in running.items() if w == n and u not in gone) for n in names}
+        return sum(free // gpu for free in left.values())
+
+    evictable = [uid for uid, (_, _, priority) in running.items() if priority < 2 and uid not in protected]
+    ways = [
+        frozenset(chosen)
+        for count in range(len(evictable) + 1)
+        for chosen in itertools.combinations(evictable, count)
+        if seats(frozenset(chosen)) >= size
+    ]
+    answer = world.ask(members[0], phase=EVICTING)
+    if not ways:
+        assert isinstance(answer, Wait), answer
+    elif frozenset() in ways:
+        assert isinstance(answer, Bind), answer
+    else:
+        chosen = frozenset(victims(members[0], answer))
+        assert chosen <= set(evictable)
+        assert seats(chosen) >= size
+        assert all(seats(chosen - {spared}) < size for spared in chosen), "somebody goes for nothing"
+        taken = Counter(share.node for share in shares(members[0], answer).values())
+        assert sum(taken.values()) == size
+        for share in shares(members[0], answer).values():
+            assert all(victim == Victim(running[victim.uid][0], victim.uid) for victim in share.victims)
