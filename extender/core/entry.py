@@ -74,6 +74,8 @@ class Entry:
     term: int = 0
     #: PREEMPTING: who has to go.
     victims: tuple[Victim, ...] = ()
+    #: When kube-scheduler was last told them, seconds; it evicts at once, and its informer may be ahead of ours.
+    told_at: float = float("-inf")
     #: The dominant reason why it waits, and what was said of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)

@@ -79,6 +79,8 @@ class Filtering:
         entry.refuse(result, now)
         if entry.state is State.WAITING:
             self.waking.park(entry, ticket, now)
+        elif entry.preemption is None:
+            self.waking.wait_for_victims(entry)
         self.counts["attempts", "unschedulable"] += 1
         return [_refused(result.reason, result), *more]
 

@@ -29,6 +29,9 @@ from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Facts, Transitions
 from extender.core.waking import Waking
 
+#: For so long the victims that kube-scheduler was told are taken for evicted, seconds.
+PATIENCE = 30.0
+
 
 class Preempting:
     """Answers preempt, and decides who evicts."""
@@ -150,6 +153,9 @@ class Preempting:
 
     def _by_kube_scheduler(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
         offered = {candidate.node: candidate for candidate in candidates}
+        if self._is_being_done(entry, offered, now):
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return [PreemptAnswer(reason=entry.reason)]
         result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
         if isinstance(result, Preempt):
             return self._start_preempting(entry, result, offered, now)
@@ -158,6 +164,17 @@ class Preempting:
         more = self._reconsider(entry, result, now)
         entry.refuse(result, now)
         return [PreemptAnswer(reason=result.reason), *more]
+
+    def _is_being_done(self, entry: Entry, offered: Mapping[str, Candidate], now: float) -> bool:
+        """Whether kube-scheduler seems to have evicted what it was told, and our informer does not show it yet.
+
+        It offers the node no more, as there is nobody left to evict, and asks because we still find it full. Other
+        victims would be killed for nothing, one with each question.
+        """
+        if entry.state is not State.PREEMPTING or now >= entry.told_at + PATIENCE:
+            return False
+        standing = [victim for victim in entry.victims if self.evictions.plans.stands(victim)]
+        return bool(standing) and not any(victim.node in offered for victim in standing)
 
     def _start_preempting(
         self, entry: Entry, result: Preempt, offered: dict[str, Candidate], now: float
@@ -174,6 +191,8 @@ class Preempting:
             if victim.node in offered:
                 by_node.setdefault(victim.node, []).append(victim.uid)
         self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
+        if by_node:
+            entry.told_at = now
         chosen = tuple(
             Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
         )

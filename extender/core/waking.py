@@ -49,6 +49,8 @@ class Waking:
         self._batch_sent = 0
         #: Who was refused last, the latest at the end, with the time; older than LAG is of no interest.
         self._refused: OrderedDict[str, float] = OrderedDict()
+        #: Who preempts through kube-scheduler and was refused: kube-scheduler may have seen all victims go before us.
+        self._early: dict[str, None] = {}
         #: The informer showed free room: first and last time, and nobody has been looked after yet.
         self._shown: tuple[float, float] | None = None
 
@@ -58,6 +60,7 @@ class Waking:
         """kube-scheduler asks about the pod: it need not be made to. The ticket is for parking it."""
         self._line.pop(entry.uid, None)
         self._refused.pop(entry.uid, None)
+        self._early.pop(entry.uid, None)
         return self.t.wake.look([ROOM])
 
     def park(self, entry: Entry, ticket: Ticket, now: float) -> None:
@@ -68,6 +71,10 @@ class Waking:
         horizon = now - LAG if self._shown is None else self._shown[0] - LAG
         while self._refused and next(iter(self._refused.values())) < horizon:
             self._refused.popitem(last=False)
+
+    def wait_for_victims(self, entry: Entry) -> None:
+        """It preempts by kube-scheduler's hand and was refused: looked after when our informer shows them gone."""
+        self._early[entry.uid] = None
 
     # -- room -----------------------------------------------------------------------------------------------------
 
@@ -83,7 +90,7 @@ class Waking:
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, sooner or later than we do."""
-        if self._refused:
+        if self._refused or self._early:
             self._shown = (self._shown[0] if self._shown else now, now)
 
     def line_up(self, entry: Entry, now: float, *, at_once: bool = False) -> None:
@@ -104,6 +111,13 @@ class Waking:
             entry = self.t.roster.get(uid)
             if entry is not None and first - LAG <= at <= last:
                 self.line_up(entry, now)
+        for uid in list(self._early):
+            entry = self.t.roster.get(uid)
+            if entry is None or entry.state is not State.PREEMPTING:
+                del self._early[uid]
+            elif all(self.t.cache.pod(victim.uid) is None for victim in entry.victims):
+                del self._early[uid]
+                self.line_up(entry, now)
 
     # -- nudging --------------------------------------------------------------------------------------------------
 
@@ -119,7 +133,7 @@ class Waking:
             uid = heapq.heappop(self._heap)[2]
             del self._line[uid]
             entry = self.t.roster.get(uid)
-            if entry is not None and (entry.state is State.WAITING or entry.insisted or entry.preemption is not None):
+            if entry is not None and (entry.state in (State.WAITING, State.PREEMPTING) or entry.insisted):
                 entry.nudged_at = now
                 self._batch_sent += 1
                 self.counts["nudges", "sent"] += 1

@@ -167,15 +167,11 @@ def preempt_unseen(w: World, line: Proxy, nodes: int) -> None:
     w.quiet()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="asked again whom to evict while a victim goes, Waggle names another one, until none is left"
-)
 def test_an_informer_that_is_behind_costs_no_second_victim(w: World, line: Proxy) -> None:
     preempt_unseen(w, line, 3)
     assert len(w.list("Pod")) == 3, w.story()
 
 
-@pytest.mark.xfail(strict=True, reason="a pod that preempts is not nudged, and kube-scheduler has nothing more to see")
 def test_a_preemptor_that_asked_too_early_is_tried_again(w: World, line: Proxy) -> None:
     preempt_unseen(w, line, 1)
     line.resume()

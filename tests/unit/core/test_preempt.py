@@ -7,8 +7,9 @@ import pytest
 
 from algorithm.interface import Preempt, Victim, Wait
 from algorithm.reasons import Code, reason
-from extender.core.events import PodGone
-from tests.support.heart import Heart
+from extender.core.events import Nudge, PodGone
+from extender.core.preempting import PATIENCE
+from tests.support.heart import Heart, only
 from tests.support.objects import node, pod
 
 
@@ -46,11 +47,40 @@ def test_filter_alone_does_not_preempt(heart: Heart) -> None:
     assert heart.state(p) == "Waiting"
 
 
-def test_victims_are_planned_anew_at_every_call(heart: Heart) -> None:
+def test_no_second_victim_while_the_first_seems_to_go(heart: Heart) -> None:
+    """kube-scheduler has seen it go, and offers its node no more; our informer is behind."""
     p = high()
     heart.preempt(p, "a", "b")
+    for _ in range(3):
+        heart.now += 5
+        assert victims(heart.preempt(p, "b")) == {}
+        assert heart.state(p) == "Preempting"
+    heart.handle(PodGone("default", "low-a", "uid-low-a"))
+    assert heart.filter(p, "a", "b").node == "a"
+
+
+def test_who_asked_before_our_informer_showed_the_victims_gone_is_nudged_then(heart: Heart) -> None:
+    p = high()
+    heart.see(p)
+    heart.preempt(p, "a", "b")
+    assert heart.filter(p, "a", "b").node is None
+    heart.now += 20
+    heart.handle(PodGone("default", "low-a", "uid-low-a"))
+    assert only(heart.tick(2), Nudge).uid == p.uid
+
+
+def test_victims_that_do_not_go_are_planned_anew(heart: Heart) -> None:
+    p = high()
+    heart.preempt(p, "a", "b")
+    heart.now += PATIENCE
     assert victims(heart.preempt(p, "b")) == {"b": ("uid-low-b",)}
     assert heart.state(p) == "Preempting"
+
+
+def test_victims_are_planned_anew_where_their_node_is_offered_again(heart: Heart) -> None:
+    p = high()
+    heart.preempt(p, "a", "b")
+    assert victims(heart.preempt(p, "a", "b")) == {"a": ("uid-low-a",)}
 
 
 def test_when_the_victims_are_gone_the_pod_is_placed(heart: Heart) -> None:
@@ -123,6 +153,7 @@ def test_room_that_is_free_after_all_needs_no_victims(heart: Heart) -> None:
 def test_when_nothing_helps_any_more_it_waits_again(heart: Heart) -> None:
     p = high()
     heart.preempt(p, "a", "b")
+    heart.now += PATIENCE
     assert heart.preempt(p, "never-seen").candidates == ()
     assert heart.state(p) == "Waiting"
     assert not heart.algorithm.preempting

@@ -7,6 +7,7 @@ import pytest
 from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.reasons import Code, Reason, reason
 from extender.core.events import Candidate, NodeGone, PodGone, PreemptRequested, RecordEvent
+from extender.core.preempting import PATIENCE
 from extender.core.teller import CATCH_UP
 from tests.support.heart import Heart
 from tests.support.objects import node, pod
@@ -66,6 +67,7 @@ def test_a_preemption_that_the_algorithm_failed_to_end_is_ended_later(heart: Hea
     heart.see(p)
     heart.preempt(p, "a")
     heart.algorithm.fail.add("delete_preempting_pod")
+    heart.now += PATIENCE
     heart.preempt(p, "unknown")
     assert heart.state(p) == "Waiting"
     heart.filter(p, "b")
