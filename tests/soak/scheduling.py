@@ -13,6 +13,7 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptRequested,
 )
+from extender.core.policy import PreemptionMode
 from extender.embedded.apiserver.table import NODES, PODS
 from extender.embedded.kubescheduler import model
 from extender.embedded.kubescheduler.config import SchedulerConfig
@@ -49,7 +50,8 @@ class Scheduling:
         self.boot()
 
     def boot(self) -> None:
-        only_waggle_counts = self.world.policy.evict_directly or self.world.seed % 2 == 1
+        direct = self.world.policy.preemption is PreemptionMode.DIRECT
+        only_waggle_counts = direct or self.world.seed % 2 == 1
         extender = {
             "urlPrefix": "http://waggle",
             "filterVerb": "filter",
@@ -57,7 +59,7 @@ class Scheduling:
             "nodeCacheCapable": True,
             "managedResources": [{"name": GPU, "ignoredByScheduler": only_waggle_counts}],
         }
-        if not self.world.policy.evict_directly:
+        if not direct:
             extender["preemptVerb"] = "preempt"
         config = SchedulerConfig.model_validate({"percentageOfNodesToScore": 100, "extenders": [extender]})
         config = config.model_copy(update={"seed": self.world.seed})

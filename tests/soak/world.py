@@ -30,7 +30,7 @@ from extender.core.events import (
     Ticked,
     WriteBinding,
 )
-from extender.core.policy import Policy
+from extender.core.policy import Policy, PreemptionMode
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.pods import bind
@@ -74,8 +74,16 @@ def policy_of(seed: int, only: Name | None) -> Policy:
         write_timeout=15,
         arrival=12,
         elected=operation in ELECTED or (not operation and seed % 3 == 0),
-        evict_directly=operation == "evict" or (not operation and seed % 5 == 0),
+        preemption=_mode(seed, operation),
+        patience=60,
+        protection=10,
     )
+
+
+def _mode(seed: int, operation: str) -> PreemptionMode:
+    if operation:
+        return PreemptionMode.DIRECT if operation == "evict" else PreemptionMode.KUBE_SCHEDULER
+    return {0: PreemptionMode.DIRECT, 1: PreemptionMode.AUTO}.get(seed % 5, PreemptionMode.KUBE_SCHEDULER)
 
 
 class World:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, WriteBinding
+from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.runtime import Command
 from tests.faults.table import OPERATIONS, pairs
 from tests.soak.runs import run, run_pair
@@ -38,7 +38,7 @@ def test_the_simulation_has_every_pair_of_the_table() -> None:
 
 
 def test_the_simulated_committer_knows_every_command() -> None:
-    assert Command == WriteBinding | ReadPod | Evict | Nudge | RecordEvent
+    assert Command == WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
