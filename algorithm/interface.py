@@ -201,7 +201,7 @@ class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
 
 
 class SchedulerAlgorithm(ABC):
-    """What an author implements: eight methods, and eight more if they are of use."""
+    """What an author implements: eight methods, and more if they are of use."""
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -267,6 +267,13 @@ class SchedulerAlgorithm(ABC):
         """Whether the pod is now of use only together with others that wait: kube-scheduler, which evicts one pod's
         victims at a time, is then not let do it in mode `auto`."""
         return False
+
+    def priority(self, pod: Pod) -> int:
+        """By what a victim is judged: it must be lower than the preemptor's. An algorithm may have its own priorities.
+
+        Of pods that are not yours, too; may be asked for any pod at any time.
+        """
+        return pod.priority
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:  # noqa: ARG002
         """Scores 0..10 by node name; more is better, missing is 0. Only asked if the operator configured the verb."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.hived import bindinfo
+from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
 from algorithm.hived.explain import explain
 from algorithm.hived.groups import Allocation, Member, Place
@@ -72,6 +73,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
+        self._protected: frozenset[str] = frozenset()
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -136,6 +138,23 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._generation += 1
         self.hive.stop_waiting(pod.uid, _spec(pod))
 
+    def set_protected_pods(self, uids: frozenset[str]) -> None:
+        self._protected = uids
+
+    def in_gang(self, pod: Pod) -> bool:
+        """Always: kube-scheduler sees no cells, so it cannot tell when evicting would help."""
+        return pod.annotation(SPEC) is not None
+
+    def priority(self, pod: Pod) -> int:
+        """That of the pod's wish; without a guarantee it is opportunistic. Pods of others are nobody's victims."""
+        try:
+            spec = _spec(pod)
+        except UserError:
+            return MAX_PRIORITY + 1
+        group = self.hive.groups.get(spec.group)
+        runs_below = group is not None and group.virtual is None and pod.node_name != ""
+        return OPPORTUNISTIC if runs_below else spec.priority
+
     # -- decisions --------------------------------------------------------------------------------------------
 
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
@@ -147,6 +166,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if isinstance(decision, Refusal):
             return Wait(_why(decision, spec))
         if decision.victims:
+            members = [member for pods in decision.victims.values() for member in pods]
+            spared = [member.name for member in members if member.uid in self._protected]
+            if spared and phase is Phase.EVICTING:
+                return Wait(reason(Code.VICTIM_PROTECTED, victims=spared))
             self._proposed[pod.uid] = _Remembered(self._generation, decision, suggested_nodes)
             return _preemption(decision)
         return self._bind(decision, spec, suggested_nodes)
@@ -224,4 +247,4 @@ def _why(refusal: Refusal, spec: PodSpec) -> Reason:
 def _preemption(plan: Plan) -> Preempt:
     victims = sorted(Victim(node, member.uid) for node, members in plan.victims.items() for member in members)
     names = {member.name for members in plan.victims.values() for member in members}
-    return Preempt(tuple(victims), reason(Code.PREEMPTIBLE, victims=names))
+    return Preempt(tuple(victims), reason(Code.PREEMPTIBLE, victims=names), plan.allocation.node)

@@ -67,10 +67,9 @@ class Plans:
             found = self.t.cache.pod(victim.uid)
             if found is None:
                 continue
-            if found.priority >= pod.priority:
-                raise self.teller.misbehaved(
-                    f"it names victim {found.key} of priority {found.priority}, the pod has {pod.priority}"
-                )
+            theirs, own = self.teller.priority(found), self.teller.priority(pod)
+            if theirs >= own:
+                raise self.teller.misbehaved(f"it names victim {found.key} of priority {theirs}, the pod has {own}")
             if found.node_name != victim.node:
                 where = f"on {victim.node}, which runs on {found.node_name}"
                 raise self.teller.misbehaved(f"it names victim {found.key} {where}")

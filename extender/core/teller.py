@@ -241,6 +241,14 @@ class Teller:
             self._failed(error)
             return False
 
+    def priority(self, pod: Pod) -> int:
+        """By what a victim is judged; what Kubernetes says if the algorithm fails."""
+        try:
+            return int(self.algorithm.priority(pod))
+        except Exception as error:
+            self._failed(error)
+            return pod.priority
+
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores by node name, 0..10; empty if the algorithm fails.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
+from tests.support.api import eventually
 from tests.support.world import World, world
 
 
@@ -75,7 +76,7 @@ def test_the_same_bind_many_times_is_one_write():
         in_threads(*[lambda: errors.append(w.bind("p", node)) for _ in range(8)])
 
         assert errors == [""] * 8
-        assert w.waggle.counted("binds") == {"done": 1}
+        eventually(lambda: w.waggle.counted("binds") == {"done": 1})
 
 
 def test_pods_deleted_and_made_again_while_they_are_placed():

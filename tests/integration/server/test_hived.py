@@ -1,0 +1,101 @@
+"""HiveD through the whole server, with a kube-scheduler (stand-in): gangs, tenants, what was borrowed, restart.
+
+CPU is never short here: what is scarce are cells, of which kube-scheduler sees nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from tests.support.world import World, world
+
+SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
+ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
+HIVED: dict[str, Any] = {
+    "name": "hived",
+    "settings": {
+        "physicalCluster": {
+            "cellTypes": {
+                "host": {"childCellType": "gpu", "childCellNumber": 4, "isNodeLevel": True},
+                "rack": {"childCellType": "host", "childCellNumber": 2},
+            },
+            "physicalCells": [
+                {"cellType": "rack", "cellChildren": [{"cellAddress": "n0"}, {"cellAddress": "n1"}]},
+                {"cellType": "rack", "cellChildren": [{"cellAddress": "n2"}, {"cellAddress": "n3"}]},
+            ],
+        },
+        "virtualClusters": {
+            "blue": {"virtualCells": [{"cellType": "rack", "cellNumber": 1}]},
+            "red": {"virtualCells": [{"cellType": "rack.host", "cellNumber": 2}]},
+        },
+    },
+}
+
+
+def gang(w: World, name: str, tenant: str, size: int, devices: int, priority: int) -> list[str]:
+    wish = {
+        "virtualCluster": tenant,
+        "priority": priority,
+        "leafCellType": "gpu",
+        "leafCellNumber": devices,
+        "affinityGroup": {"name": name, "members": [{"podNumber": size, "leafCellNumber": devices}]},
+    }
+    names = [f"{name}-{i}" for i in range(size)]
+    for each in names:
+        w.pod(each, cpu="10m", annotations={SPEC: yaml.safe_dump(wish)})
+    return names
+
+
+def devices_of(w: World, names: list[str]) -> list[tuple[str, str]]:
+    """Machine and device of every device that these pods were given."""
+    given = [(w.node_of(name), w.get(name)["metadata"]["annotations"][ISOLATION]) for name in names]
+    return [(node, device) for node, devices in given for device in devices.split(",")]
+
+
+def explain(w: World, name: str) -> Any:
+    assert w.waggle is not None
+    return w.waggle.client.get(f"/v1/explain/default/{name}").json
+
+
+def test_tenants_get_their_cells_and_no_device_is_given_twice() -> None:
+    with world(nodes=4, scheduler=True, algorithm=HIVED) as w:
+        blue, red = gang(w, "b", "blue", 4, 2, 1), gang(w, "r", "red", 2, 4, 1)
+        w.until(lambda: w.all_bound(blue + red))
+        given = devices_of(w, blue + red)
+        assert len(given) == len(set(given)) == 16
+        racks = [{w.node_of(name) in ("n0", "n1") for name in names} for names in (blue, red)]
+        assert racks in ([{True}, {False}], [{False}, {True}])
+
+
+def test_what_was_borrowed_is_evicted_for_whom_it_was_promised_to() -> None:
+    with world(nodes=4, scheduler=True, algorithm=HIVED) as w:
+        borrowed = gang(w, "opp", "red", 4, 4, -1)
+        w.until(lambda: w.all_bound(borrowed))
+        owed = gang(w, "owed", "blue", 2, 4, 0)
+        w.until(lambda: w.all_bound(owed))
+        assert len(set(devices_of(w, owed))) == 8
+
+
+def test_a_restart_keeps_every_allocation() -> None:
+    with world(nodes=4, scheduler=True, algorithm=HIVED) as w:
+        first = gang(w, "b", "blue", 2, 4, 1)
+        w.until(lambda: w.all_bound(first))
+        w.stop_waggle()
+        w.start_waggle()
+        late = gang(w, "r", "red", 2, 4, 1)
+        w.until(lambda: w.all_bound(late))
+        assert len(set(devices_of(w, first + late))) == 16
+
+
+def test_a_gang_that_is_promised_nothing_waits_and_says_why() -> None:
+    with world(nodes=4, scheduler=True, algorithm=HIVED) as w:
+        names = gang(w, "big", "red", 3, 4, 1)
+        w.until(
+            lambda: all(w.waggle.client.get(f"/v1/explain/default/{name}").json["pod"]["attempts"] for name in names)
+        )
+        found = w.waggle.client.get(f"/v1/explain/default/{names[0]}").json
+        assert found["reason"]["code"] == "CellsExhausted"
+        assert "red is promised 8 gpu in rack: 0 used by the same or higher priorities, 8 free" in found["advice"]
+        assert any("the group needs 12: more than there will ever be" in line for line in found["advice"])
