@@ -38,8 +38,10 @@ class Held(NamedTuple):
 class Hive:
     """See the module's text. A new hive believes all machines bad until they are announced."""
 
-    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None) -> None:
+    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None, *, sparing: bool = False) -> None:
         self.layout = layout
+        #: Whether healthy cells are kept whole as long as something else will do.
+        self.sparing = sparing
         #: Chains of a device type in the order in which they are tried.
         self.chains_of = chains_of or layout.chains_of
         self.books = {name: Books(chain, layout.tenants.values()) for name, chain in layout.chains.items()}

@@ -188,7 +188,7 @@ class _Planner:
         leafs = [cast(VirtualCell, leaf) for pods in found.values() for devices in pods for leaf in devices]
         lazily = _lazily(leafs)
         with _without_quota(self.hive, lazily, self.spec.group):
-            mapped = map_plan(leafs, self.hive.books[chain], self.offered)
+            mapped = map_plan(leafs, self.hive.books[chain], self.offered, sparing=self.hive.sparing)
             if mapped is None:
                 return self._unmapped()
             return self._plan(chain, _hardware(found, mapped), cast(Virtual, found), lazily)
