@@ -67,7 +67,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def __init__(self, settings: HivedSettings) -> None:
         self.settings = settings
-        self.hive = Hive(settings.layout())
+        self.hive = Hive(settings.layout(), sparing=settings.keep_healthy_cells_whole)
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
         self._pages = Pages(self.hive)

@@ -26,6 +26,9 @@ ISOLATION = PREFIX + "pod-leaf-cell-isolation"
 _SAFE = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
 _NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE | re.ASCII)
 _OLD_KEYS = {"gpuIsolation": "leafCellIsolation", "physicalGpuIndices": "physicalLeafCellIndices"}
+_INDEX = re.compile(r"[0-9]{1,10}", re.ASCII)
+#: Characters; the API server takes no more for all annotations of an object.
+LONGEST = 262_144
 _GROUP_KEY = "affinityGroupBindInfo:"
 _Places = tuple[tuple[int, tuple[Place, ...]], ...]
 
@@ -104,7 +107,7 @@ def _place(fields: Mapping[str, Any]) -> Place:
 
 def _load(text: str) -> Any:
     try:
-        return load(text)
+        return load(text, longest=LONGEST)
     except ValueError as error:
         raise _wrong(str(error)) from error
 
@@ -130,7 +133,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
 
 def _indices(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
     found = _list(fields.get(key), key)
-    if not all(isinstance(each, Plain) and each.isascii() and each.isdecimal() for each in found):
+    if not all(isinstance(each, Plain) and _INDEX.fullmatch(each) for each in found):
         raise _wrong(f"{key}: expected device numbers")
     indices = tuple(int(each) for each in found)
     if len(set(indices)) != len(indices):

@@ -217,7 +217,7 @@ class Books:
             return
         for tenant, owed in self.owed_to.items():
             while owed[level] > self.healthy_free(level):
-                cell = next((each for each in self.bad_free[level] if self._can_be_spared(each)), None)
+                cell = next((each for each in self.bad_free[level] if self.can_be_spared(each)), None)
                 if cell is None:
                     # A promise was broken by a changed configuration.
                     break
@@ -226,7 +226,7 @@ class Books:
                 self.doomed[tenant][level].append(cell)
                 self.allocate(cell, tenant, doomed=True)
 
-    def _can_be_spared(self, cell: PhysicalCell) -> bool:
+    def can_be_spared(self, cell: PhysicalCell) -> bool:
         """Whether larger cells that would have to be split for it are owed to nobody."""
         above = cell.parent
         while above is not None and not above.split:
@@ -251,6 +251,12 @@ class Books:
         tenant = unpair(cell).tenant
         self.doomed[tenant][cell.level].remove(cell)
         self.release(cell, tenant, doomed=True)
+
+    def pardon_all(self) -> None:
+        """All that nobody uses; `settle` dooms again what has to be."""
+        for cell in [cell for levels in self.doomed.values() for cells in levels.values() for cell in cells]:
+            if not _in_use(cell):
+                self.pardon(cell)
 
     def can_be_pardoned(self, cell: PhysicalCell) -> bool:
         virtual = cell.virtual

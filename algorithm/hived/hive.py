@@ -38,8 +38,10 @@ class Held(NamedTuple):
 class Hive:
     """See the module's text. A new hive believes all machines bad until they are announced."""
 
-    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None) -> None:
+    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None, *, sparing: bool = False) -> None:
         self.layout = layout
+        #: Whether healthy cells are kept whole as long as something else will do.
+        self.sparing = sparing
         #: Chains of a device type in the order in which they are tried.
         self.chains_of = chains_of or layout.chains_of
         self.books = {name: Books(chain, layout.tenants.values()) for name, chain in layout.chains.items()}
@@ -84,8 +86,7 @@ class Hive:
             else:
                 self._turn_bad(leaf)
         if self.started:
-            for chain in dict.fromkeys(leaf.chain for leaf in leafs):
-                self.books[chain].settle()
+            self._settle(leafs)
 
     def start(self) -> None:
         """The machines that exist have been announced, pods come now; calls after the first mean nothing.
@@ -97,6 +98,10 @@ class Hive:
             self.started = True
             for books in self.books.values():
                 books.settle()
+
+    def _settle(self, changed: Iterable[PhysicalCell]) -> None:
+        for chain in dict.fromkeys(cell.chain for cell in changed):
+            self.books[chain].settle()
 
     def _turn_bad(self, cell: PhysicalCell) -> None:
         if not cell.healthy:
@@ -162,12 +167,7 @@ class Hive:
         if device.healthy:
             unbind_upwards(device)
         books = self.books[device.chain]
-        if root.pinned or virtual.root.priority >= 0:
-            return
-        if books.is_doomed(root, virtual.tenant):
-            # It was in use, so it could not be pardoned until now.
-            books.settle()
-        else:
+        if not root.pinned and virtual.root.priority < 0 and not books.is_doomed(root, virtual.tenant):
             books.release(root, virtual.tenant)
 
     # -- groups -----------------------------------------------------------------------------------------------
@@ -263,7 +263,8 @@ class Hive:
 
     def end(self, group: Group) -> None:
         """The last pod of an allocated group is gone."""
-        for device, virtual in list(group.leafs()):
+        leafs = list(group.leafs())
+        for device, virtual in leafs:
             device.group = None
             if device.reserver is not None:
                 device.set_state(CellState.RESERVED)
@@ -271,6 +272,7 @@ class Hive:
                 self.let_go(device, virtual)
                 device.set_state(CellState.FREE)
         del self.groups[group.name]
+        self._settle(device for device, _ in leafs)
 
     # -- pods -------------------------------------------------------------------------------------------------
 
@@ -281,7 +283,8 @@ class Hive:
         """
         group = self.groups.get(spec.group)
         if group is None:
-            group = self._recover(spec, allocation)
+            with self.changing_hands():
+                group = self._recover(spec, allocation)
         slot = _slot_of(group, allocation)
         if slot is None:
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
@@ -362,8 +365,6 @@ class Hive:
             if not keeps:
                 self.make_opportunistic(group, group.name)
         self.groups[group.name] = group
-        for books in self.books.values():
-            books.settle()
         return group
 
     def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
@@ -421,16 +422,12 @@ class Hive:
         return root if root.physical is None else None
 
     def _freed(self, hardware: PhysicalCell, books: Books) -> bool:
-        """Whether the hardware is nobody's, once what was only doomed around it and in it is pardoned."""
-        here: PhysicalCell | None = hardware
-        while here is not None:
-            if books.can_be_pardoned(here):
-                books.pardon(here)
-            here = here.parent
-        for cell in list(hardware.walk()) if hardware.split else ():
-            assert isinstance(cell, PhysicalCell)
-            if books.can_be_pardoned(cell):
-                books.pardon(cell)
+        """Whether the hardware is nobody's and may be taken, if need be once what is doomed in the chain is pardoned.
+
+        What was doomed after a restart was chosen without knowing who runs where.
+        """
+        if not (books.is_free(hardware) and books.can_be_spared(hardware)):
+            books.pardon_all()
         return books.is_free(hardware)
 
     def _descend(

@@ -7,7 +7,7 @@ hardware. Nothing is changed here: the free lists are copied as far as they are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from algorithm.hived.books import Books
@@ -43,14 +43,23 @@ class _Free:
         return self._own[level]
 
 
-def map_plan(leafs: Sequence[VirtualCell], books: Books, offered: Offered) -> Mapped | None:
+def map_plan(leafs: Sequence[VirtualCell], books: Books, offered: Offered, *, sparing: bool) -> Mapped | None:
     """The hardware for the devices of a plan; None if it would need what is bad or not offered.
 
-    `books` are those of the chain. All devices are of one chain and tenant.
+    `books` are those of the chain. All devices are of one chain and tenant. `sparing` keeps healthy cells whole where
+    it can; otherwise that is tried only where the original's way, which does not look ahead, comes to nothing.
     """
+    any_bad = any(books.bad_free.values())
+    if sparing and any_bad:
+        return _run(_Sparing(books, offered), leafs)
+    mapped = _run(_Mapper(books, offered), leafs)
+    return _run(_Sparing(books, offered), leafs) if mapped is None and any_bad else mapped
+
+
+def _run(mapper: _Mapper, leafs: Sequence[VirtualCell]) -> Mapped | None:
     mapped: Mapped = {}
     roots, below = _trees(leafs, mapped)
-    return _Mapper(books, offered).run(roots, below, mapped)
+    return mapper.run(roots, below, mapped)
 
 
 def _trees(leafs: Iterable[VirtualCell], mapped: Mapped) -> tuple[list[Tree], dict[VirtualCell, list[Tree]]]:
@@ -201,6 +210,73 @@ class _Mapper:
             mapped[tree.cell] = cell
             return True
         return self._map(tree.children, cell.children, mapped) is not None
+
+
+class _Sparing(_Mapper):
+    """Takes what costs the others no healthy cell: parts of cells that are partly bad, then of healthy spare ones.
+
+    If there is enough healthy hardware for all that is owed at once, this finds it, and there is enough afterwards.
+    """
+
+    def __init__(self, books: Books, offered: Offered) -> None:
+        super().__init__(books, offered)
+        self._healthy = {level: books.healthy_free(level) for level in books.owed}
+
+    def _allocate(self, root: Tree, mapped: Mapped) -> bool:
+        for healthy, hurting in ((True, False), (False, False), (False, True)):
+            for cell in self._sources(root.cell.level):
+                parts = [part for part in _parts(cell, root.cell.level) if part.healthy or not healthy]
+                if not hurting:
+                    parts = [part for part in parts if not self._hurts(part, cell)]
+                picked = self._map([root], parts, mapped)
+                if picked is not None:
+                    self._take(picked[0], cell)
+                    return True
+        return False
+
+    def _sources(self, wanted: int) -> Iterator[PhysicalCell]:
+        """Free cells of the level, then larger ones that may be split without breaking a promise."""
+        spare = self._spare(wanted)
+        for level in range(wanted, self._top + 1):
+            if level == wanted or spare[level]:
+                yield from sorted(self._free.at(level), key=_borrowed)
+
+    def _hurts(self, part: PhysicalCell, source: PhysicalCell) -> bool:
+        """Whether taking it splits a healthy cell of which no more are free than are owed."""
+        cell = part
+        while cell is not source:
+            assert cell.parent is not None
+            cell = cell.parent
+            if cell.healthy and self._healthy[cell.level] <= self._reserved(cell.level):
+                return True
+        return False
+
+    def _reserved(self, level: int) -> int:
+        """So many cells of the level are owed, as such or as parts of larger ones."""
+        number = 0
+        for higher in range(self._top, level, -1):
+            number = (number + self._owed[higher]) * self._books.chain.levels[higher].fanout
+        return number + self._owed[level]
+
+    def _take(self, part: PhysicalCell, source: PhysicalCell) -> None:
+        self._free.own(source.level).remove(source)
+        self._owed[part.level] -= 1
+        for cell in part.walk():
+            assert isinstance(cell, PhysicalCell)
+            self._healthy[cell.level] -= cell.healthy
+        cell = part
+        while cell is not source:
+            assert cell.parent is not None
+            self._free.own(cell.level).extend(buddy for buddy in cell.parent.children if buddy is not cell)
+            cell = cell.parent
+            self._healthy[cell.level] -= cell.healthy
+
+
+def _parts(cell: PhysicalCell, level: int) -> list[PhysicalCell]:
+    parts = [cell]
+    while parts[0].level > level:
+        parts = [child for part in parts for child in part.children]
+    return parts
 
 
 def _borrowed(cell: PhysicalCell) -> int:

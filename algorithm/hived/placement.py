@@ -8,7 +8,9 @@ exists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from algorithm.hived.cells import FREE, OPPORTUNISTIC, Cell
 from algorithm.hived.nodelist import NodeList
@@ -40,39 +42,48 @@ CAPACITY = Shortage("capacity")
 
 def place(nodes: NodeList, leafs_at: dict[int, int], request: Request) -> Placement | Shortage:
     """`leafs_at` is the number of devices of a cell by level, from which the tightest possible fit follows."""
-    needs = [devices for devices, pods in sorted(request.pods.items()) for _ in range(pods)]
-    found = _first_fit(nodes, needs, OPPORTUNISTIC, request)
+    found = _first_fit(nodes, OPPORTUNISTIC, request)
     priority = OPPORTUNISTIC
     if isinstance(found, Shortage) and request.guaranteed:
         priority = request.priority
-        found = _first_fit(nodes, needs, priority, request)
+        found = _first_fit(nodes, priority, request)
     if isinstance(found, Shortage):
         return found
     placement: Placement = {devices: [] for devices in sorted(request.pods)}
     left: dict[Cell, list[Cell]] = {}
-    for devices, node in zip(needs, found, strict=True):
+    for devices, node in zip(_needs(request), found, strict=True):
         if node not in left:
             left[node] = _available(node, priority)
         placement[devices].append(_closest(left[node], devices, leafs_at, node.level))
     return placement
 
 
-def _first_fit(nodes: NodeList, needs: list[int], priority: int, request: Request) -> list[Cell] | Shortage:
+def _needs(request: Request) -> Iterator[int]:
+    """The devices of each pod, smallest first. Somebody may have asked for two billion pods: not as a list."""
+    return chain.from_iterable(repeat(devices, pods) for devices, pods in sorted(request.pods.items()))
+
+
+def _first_fit(nodes: NodeList, priority: int, request: Request) -> list[Cell] | Shortage:
     """A machine for each pod."""
     nodes.arrange(request.offered)
-    if nodes.is_too_small(len(needs), needs[0]):
+    smallest = min(request.pods)
+    if nodes.is_too_small(sum(request.pods.values()), smallest):
         return CAPACITY
+    needs = _needs(request)
+    need = next(needs)
     found: list[Cell] = []
-    for node, free, healthy, offered in nodes.candidates(priority, needs[0]):
-        while free >= needs[len(found)]:
+    for node, free, healthy, offered in nodes.candidates(priority, smallest):
+        while free >= need:
             if not healthy:
                 return Shortage("bad", node.address)
             if not offered:
                 return Shortage("unoffered", node.address)
-            free -= needs[len(found)]
+            free -= need
             found.append(node)
-            if len(found) == len(needs):
+            following = next(needs, None)
+            if following is None:
                 return found
+            need = following
     return CAPACITY
 
 

@@ -70,10 +70,9 @@ def decide(hive: Hive, spec: PodSpec, offered_names: Collection[str], *, preempt
     group = hive.groups.get(spec.group)
     if group is None:
         return _Planner(hive, spec, offered).decide()
+    _check_belongs(group, spec)
     if group.state is not GroupState.PREEMPTING:
         return _next_slot(group, spec)
-    if spec.leafs not in group.physical:
-        raise _full(group, spec)
     if preempting and _lost(group, offered):
         with _cancelled(hive, group):
             decision = _Planner(hive, spec, offered).decide()
@@ -83,6 +82,20 @@ def decide(hive: Hive, spec: PodSpec, offered_names: Collection[str], *, preempt
         return decision
     victims, _ = _in_the_way(group)
     return Plan(group, allocation_of(group, spec.leafs, 0), victims)
+
+
+def _check_belongs(group: Group, spec: PodSpec) -> None:
+    """A group is one wish, repeated by each pod: nobody joins another tenant's, or with another priority."""
+    same = (
+        ("virtualCluster", group.tenant, spec.tenant),
+        ("priority", group.priority, spec.priority),
+        ("pinnedCellId", group.pinned_id, spec.pinned_id),
+        ("affinityGroup.members", group.pods, dict(spec.pods)),
+    )
+    for key, known, given in same:
+        if known != given:
+            text = f"affinity group {group.name} exists with {key} {known or 'empty'}, but this pod says {given}"
+            raise UserError("group-differs", text)
 
 
 def _next_slot(group: Group, spec: PodSpec) -> Decision:
@@ -188,7 +201,7 @@ class _Planner:
         leafs = [cast(VirtualCell, leaf) for pods in found.values() for devices in pods for leaf in devices]
         lazily = _lazily(leafs)
         with _without_quota(self.hive, lazily, self.spec.group):
-            mapped = map_plan(leafs, self.hive.books[chain], self.offered)
+            mapped = map_plan(leafs, self.hive.books[chain], self.offered, sparing=self.hive.sparing)
             if mapped is None:
                 return self._unmapped()
             return self._plan(chain, _hardware(found, mapped), cast(Virtual, found), lazily)

@@ -17,11 +17,14 @@ from algorithm.hived.plainyaml import Plain, load
 
 PREFIX = "hivedscheduler.microsoft.com/"
 SPEC = PREFIX + "pod-scheduling-spec"
+#: Characters of the annotation; fifty times what a real one has.
+LONGEST = 16_384
 
 _OLD_KEYS = {"gpuType": "leafCellType", "gpuNumber": "leafCellNumber"}
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
-_INTEGER = re.compile(r"[-+]?[0-9][0-9_]*(?:\.0*)?", re.ASCII)
+#: Not so long that converting it would be work.
+_INTEGER = re.compile(r"[-+]?[0-9][0-9_]{0,30}(?:\.0*)?", re.ASCII)
 _MAX_INT32 = 2**31 - 1
 
 
@@ -128,7 +131,7 @@ def _check_group(name: str, counts: list[tuple[int, int]], leafs: int) -> None:
 
 def _loaded(text: str) -> Mapping[str, Any]:
     try:
-        loaded = load(text)
+        loaded = load(text, longest=LONGEST)
     except ValueError as error:
         raise _wrong("yaml", str(error)) from error
     if loaded is None:

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from algorithm.hived.config import HivedConfig, HivedConfigError, without_server_keys, without_unknown
 from algorithm.hived.layout import Layout, build
 
-_OWN = ("lax", "bindUnoffered")
+_OWN = ("lax", "bindUnoffered", "keepHealthyCellsWhole")
 
 
 class HivedSettings(HivedConfig):
@@ -22,6 +22,13 @@ class HivedSettings(HivedConfig):
         description=(
             "As the original: place pods that ignore suggestions on nodes that kube-scheduler did not offer. "
             "Needs force_bind.when_not_offered of the server."
+        ),
+    )
+    keep_healthy_cells_whole: bool = Field(
+        default=False,
+        description=(
+            "While machines are bad, take parts of partly bad cells before a healthy one is split. The original takes "
+            "whichever comes first, and another tenant may find no healthy rack left."
         ),
     )
 

@@ -1,0 +1,354 @@
+"""HiveD's promises at random: a Hypothesis state machine that calls the algorithm as the extender may call it.
+
+After every step everything the hive keeps is computed anew and naively (`tests/support/hived_audit.py`). Besides:
+
+* every virtual cluster can get what it is owed on healthy hardware, whatever others do;
+* a fork answers as its original;
+* a crash at any step, and recovery in any order, is the same allocation; also a changed configuration breaks nothing;
+* when everything is deleted and healthy, everything is as it was at the start.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import yaml
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from algorithm.hived.algorithm import LAZILY
+from algorithm.hived.books import Books
+from algorithm.hived.hive import Hive
+from algorithm.hived.layout import Tenant
+from algorithm.interface import Bind, PodRefused, Preempt, SuggestedNodes
+from algorithm.model import Pod
+from tests.conformance.hived_recordings import document
+from tests.support.hived_world import (
+    FILTERING,
+    PREEMPTING,
+    World,
+    allocations,
+    gang,
+    in_any_order,
+    one,
+    settings_of,
+    snapshot,
+)
+
+picks = st.integers(0, 1 << 16)
+CONFIGS = sorted(document()["configs"])
+
+
+def yaml_of(config: str) -> str:
+    return document()["configs"][config]["yaml"]
+
+
+class HivedMachine(RuleBasedStateMachine):
+    """`steps` counts the steps of all runs, `counted` what came of them."""
+
+    steps = 0
+    counted: ClassVar[Counter[str]] = Counter()
+
+    @initialize(config=st.sampled_from(CONFIGS), sparing=st.booleans(), luck=st.integers(0, 1 << 32))
+    def start(self, config, sparing, luck):
+        self.config = yaml.safe_load(yaml_of(config)) | {"keepHealthyCellsWhole": sparing}
+        self.world = World(yaml.safe_dump(self.config))
+        self.first = in_any_order(snapshot(self.world.hive))
+        self.random = random.Random(luck)
+        self.groups = 0
+        #: Whether more was promised at a restart than there was room for beside pods that ran.
+        self.reconfigured = False
+
+    def check(self):
+        HivedMachine.steps += 1
+        assert not self.world.algorithm.strangers
+        for tenant in self.world.hive.layout.tenants.values():
+            for wish in owed(self.world.hive, tenant):
+                assert_granted(self.world, tenant.name, wish)
+
+    def one_of(self, pods: dict[str, Pod], pick: int) -> Pod | None:
+        return pods[sorted(pods)[pick % len(pods)]] if pods else None
+
+    # -- machines ---------------------------------------------------------------------------------------------
+
+    @rule(pick=picks, healthy=st.sampled_from([True, True, False]))
+    def machine_turns(self, pick, healthy):
+        names = sorted(self.world.hive.layout.machines)
+        self.world.turn(names[pick % len(names)], healthy=healthy)
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: len(self.world.nodes) > len(self.world.hive.layout.machines) * 2 // 3)
+    def machine_disappears(self, pick):
+        self.world.remove_node(sorted(self.world.nodes)[pick % len(self.world.nodes)])
+        self.check()
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    @rule(
+        pick=picks,
+        members=st.dictionaries(
+            st.sampled_from([1, 1, 2, 2, 3, 4, 8]), st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=2
+        ),
+        priority=st.sampled_from([-1, 0, 0, 1, 2, 1000]),
+        lazy=st.sampled_from([True, True, False]),
+        ignores=st.booleans(),
+        named=st.booleans(),
+        pinned=st.booleans(),
+        asked=st.sampled_from(["at once", "at once", "later"]),
+    )
+    @precondition(lambda self: len(self.world.waiting) < 12)
+    def group_arrives(self, pick, members, priority, lazy, ignores, named, pinned, asked):
+        layout = self.world.hive.layout
+        tenants, types = sorted(layout.tenants), sorted(layout.chains_of)
+        tenant = tenants[pick % len(tenants)]
+        pins = sorted(layout.tenants[tenant].pinned)
+        more = {"lazyPreemptionEnable": lazy, "ignoreK8sSuggestedNodes": ignores}
+        if named:
+            more["leafCellType"] = types[pick // 7 % len(types)]
+        if pinned and pins and priority >= 0:
+            more["pinnedCellId"] = pins[pick % len(pins)]
+        self.groups += 1
+        pods = gang(f"g{self.groups}", tenant=tenant, members=members, priority=priority, **more)
+        self.world.submit(*pods)
+        self.filter(pods if asked == "at once" else ())
+        self.check()
+
+    @rule(pick=picks, offers=st.sampled_from(["all", "some", "one"]), taken=st.integers(0, 7))
+    @precondition(lambda self: self.world.waiting)
+    def pod_is_filtered(self, pick, offers, taken):
+        """One in eight answers is abandoned, as kube-scheduler does."""
+        each = self.one_of(self.world.waiting, pick)
+        answer = self.asked(each, offers, FILTERING)
+        if isinstance(answer, Bind) and taken:
+            self.take(each, answer)
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.waiting)
+    def group_is_filtered(self, pick):
+        self.filter(group_of(self.one_of(self.world.waiting, pick), self.world.waiting))
+        self.check()
+
+    def filter(self, pods):
+        """As kube-scheduler does: who is told that room can be made asks whom to evict."""
+        for each in pods:
+            answer = self.asked(each, "all", FILTERING)
+            if isinstance(answer, Bind):
+                self.take(each, answer)
+            elif isinstance(answer, Preempt):
+                self.preempt(each, "all", self.random.choice(["", "wait", "evict"]))
+
+    def take(self, each, answer):
+        before = kept(self.world.hive)
+        self.counted["lazily"] += any(name == LAZILY for name, _ in answer.annotations)
+        self.world.take(each, answer)
+        if self.world.hive.sparing:
+            assert before <= kept(self.world.hive), "what all are owed could be had at once, until this pod came"
+
+    @rule(pick=picks, offers=st.sampled_from(["all", "some"]), then=st.sampled_from(["", "wait", "wait", "evict"]))
+    @precondition(lambda self: self.world.waiting)
+    def pod_wants_to_preempt(self, pick, offers, then):
+        each = self.one_of(self.world.waiting, pick)
+        self.preempt(each, offers, then)
+        self.check()
+
+    def preempt(self, each, offers, then):
+        answer = self.asked(each, offers, PREEMPTING)
+        if isinstance(answer, Preempt):
+            assert {victim.uid for victim in answer.victims} <= self.world.allocated.keys()
+            if then:
+                self.world.take_preemption(each, answer)
+            if then == "evict":
+                self.evict_for(each)
+        elif not isinstance(answer, Bind) and each.uid in self.world.preempting:
+            self.world.stop_preempting(each)
+
+    def asked(self, each, offers, phase):
+        """The same from a fork; None for a pod that is refused."""
+        names = sorted(self.world.nodes)
+        offered = {"all": names, "some": [name for name in names if self.random.random() < 0.8], "one": names[:1]}
+        fork = self.world.algorithm.fork() if self.random.random() < 0.1 else None
+        try:
+            answer = self.world.ask(each, offered=offered[offers], phase=phase)
+        except PodRefused:
+            answer = None
+        self.counted[type(answer).__name__ if answer else "Refused"] += 1
+        if fork is not None:
+            self.agrees(fork, each, offered[offers], phase, answer)
+        return answer
+
+    def agrees(self, fork, each, offered, phase, answer):
+        assert snapshot(fork.hive) == snapshot(self.world.hive)
+        original, self.world.algorithm = self.world.algorithm, fork
+        try:
+            assert self.world.ask(each, offered=offered, phase=phase) == answer
+        except PodRefused:
+            assert answer is None
+        finally:
+            self.world.algorithm = original
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.allocated)
+    def pod_ends(self, pick):
+        self.world.delete(self.one_of(self.world.allocated, pick))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.allocated)
+    def group_ends(self, pick):
+        self.world.delete(*group_of(self.one_of(self.world.allocated, pick), self.world.allocated))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.allocated)
+    def proposal_comes_to_nothing(self, pick):
+        self.world.expire(self.one_of(self.world.allocated, pick))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.waiting)
+    def waiting_pod_is_deleted(self, pick):
+        self.world.delete(self.one_of(self.world.waiting, pick))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.preempting)
+    def nobody_asks_any_more(self, pick):
+        self.world.stop_preempting(self.one_of(self.world.preempting, pick))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.preempting)
+    def victims_end(self, pick):
+        self.evict_for(self.one_of(self.world.preempting, pick))
+        self.check()
+
+    def evict_for(self, each):
+        """All victims end, and the preemptor is placed."""
+        group = self.world.hive.groups.get(group_name(each))
+        users = {} if group is None else {device.group: None for device, _ in group.leafs() if device.group is not None}
+        for user in users:
+            self.world.delete(*[self.world.allocated[member.uid] for member in list(user.members())])
+        answer = self.asked(each, "all", FILTERING)
+        if isinstance(answer, Bind):
+            self.counted["preempted"] += 1
+            self.take(each, answer)
+
+    # -- restarts ---------------------------------------------------------------------------------------------
+
+    @rule()
+    @precondition(lambda self: self.world.allocated)
+    def crash(self):
+        before = allocations(self.world.hive)
+        self.world.restart(self.random)
+        self.counted["crashed"] += 1
+        if not self.reconfigured:
+            assert allocations(self.world.hive) == before
+        self.check()
+
+    @rule(change=st.integers(0, 1 << 16), pick=picks)
+    @precondition(lambda self: len(self.world.allocated) > 3)
+    def restart_with_another_configuration(self, change, pick):
+        other = changed(self.config, change, pick)
+        try:
+            settings_of(yaml.safe_dump(other))
+        except ValueError:
+            return
+        self.config, self.reconfigured = other, True
+        self.counted["reconfigured"] += 1
+        self.world.restart(self.random, config=yaml.safe_dump(other))
+        self.check()
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def teardown(self):
+        world = getattr(self, "world", None)
+        if world is None:
+            return
+        world.delete(*self.random.sample(pods := [*world.waiting.values(), *world.allocated.values()], len(pods)))
+        for name in world.hive.layout.machines:
+            if not world.nodes.get(name):
+                world.turn(name, healthy=True)
+        assert not world.hive.groups
+        assert in_any_order(snapshot(world.hive)) == (self.first if not self.reconfigured else self.fresh())
+
+    def fresh(self) -> dict[str, Any]:
+        return in_any_order(snapshot(World(yaml.safe_dump(self.config)).hive))
+
+
+def group_name(each: Pod) -> str:
+    return each.name.rpartition("-")[0]
+
+
+def group_of(each: Pod, among: dict[str, Pod]) -> list[Pod]:
+    return [other for other in among.values() if group_name(other) == group_name(each)]
+
+
+# -- what a tenant is owed --------------------------------------------------------------------------------------------
+
+
+def kept(hive: Hive) -> set[str]:
+    """The chains in which all that is owed could be had at once, on healthy hardware that is free."""
+    return {name for name, books in hive.books.items() if _fits(books)}
+
+
+def _fits(books: Books) -> bool:
+    """Top down: what is left of the healthy cells when larger ones are handed out."""
+    chain, wanted = books.chain, 0
+    for level in range(chain.top, 0, -1):
+        wanted = (wanted * chain.levels[level + 1].fanout if level < chain.top else 0) + books.owed[level]
+        if sum(cell.healthy and books.is_free(cell) for cell in chain.full[level]) < wanted:
+            return False
+    return True
+
+
+def owed(hive: Hive, tenant: Tenant) -> Iterator[dict[str, Any]]:
+    """Gangs that fill exactly the tenant's cells of one level that are no hardware yet (so none of them is doomed).
+
+    Where machines are bad, and not everybody can have what is owed at once, nothing is asked: who comes first has it.
+    """
+    for name in kept(hive) & tenant.preassigned.keys():
+        chain = hive.layout.chains[name]
+        only = [each for each in hive.chains_of[chain.leaf_type] if each in tenant.full] == [name]
+        for level, cells in tenant.preassigned[name].items():
+            number = sum(cell.physical is None for cell in cells)
+            if number and only:
+                devices = chain.levels[min(level, chain.machine_level)].leafs
+                yield {"leafCellType": chain.leaf_type, "members": {devices: number * cells[0].leafs // devices}}
+
+
+def assert_granted(world: World, tenant: str, wish: dict[str, Any]) -> None:
+    """It can be had, and nobody else's guaranteed pods have to go for it."""
+    probe = one("probe", tenant=tenant, priority=1000, **wish)
+    answer = world.algorithm.schedule(probe, SuggestedNodes(world.nodes), FILTERING)
+    assert isinstance(answer, (Bind, Preempt)), f"{tenant} is owed {wish}, but: {answer}"
+    users = {member.uid: group for group in world.hive.groups.values() for member in group.members()}
+    for victim in getattr(answer, "victims", ()):
+        user = users[victim.uid]
+        assert user.virtual is None or user.tenant == tenant, f"{tenant} would evict {user.name} of {user.tenant}"
+
+
+# -- changed configurations -------------------------------------------------------------------------------------------
+
+
+def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
+    """More or less quota, a tenant less, a top cell less or more; not every one is possible."""
+    other = yaml.safe_load(yaml.safe_dump(config))
+    tenants, cells = other["virtualClusters"], other["physicalCluster"]["physicalCells"]
+    tenant = tenants[sorted(tenants)[pick % len(tenants)]]
+    quotas = tenant.get("virtualCells") or []
+    match change % 5:
+        case 0 | 1 if quotas:
+            quota = quotas[pick // 7 % len(quotas)]
+            quota["cellNumber"] = max(0, quota["cellNumber"] + (1 if change % 5 else -1))
+        case 2 if len(tenants) > 1:
+            del tenants[sorted(tenants)[pick % len(tenants)]]
+        case 3:
+            del cells[pick % len(cells)]
+        case 4:
+            tenant.pop("pinnedCells", None)
+    return other

@@ -1,0 +1,309 @@
+"""Drives a HiveD algorithm through the contract, as the extender does, and remembers what it told it.
+
+After every call the hive is audited: everything it keeps is computed anew, naively, and must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from algorithm.hived import HivedAlgorithm, HivedSettings
+from algorithm.hived.groups import Group
+from algorithm.hived.hive import Hive
+from algorithm.hived.plainyaml import load
+from algorithm.hived.podspec import SPEC
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes
+from algorithm.model import Node, Pod, pairs
+from tests.support.hived_audit import audit, virtual_cells
+
+FILTERING, PREEMPTING = Phase.FILTERING, Phase.PREEMPTING
+
+#: Two racks of two machines with two sockets of two devices each; tenants a and b, and room that nobody owns.
+RACKS = """
+physicalCluster:
+  cellTypes:
+    socket: {childCellType: gpu, childCellNumber: 2}
+    host: {childCellType: socket, childCellNumber: 2, isNodeLevel: true}
+    rack: {childCellType: host, childCellNumber: 2}
+  physicalCells:
+  - cellType: rack
+    cellChildren: [{cellAddress: m1}, {cellAddress: m2}]
+  - cellType: rack
+    cellChildren: [{cellAddress: m3}, {cellAddress: m4}]
+virtualClusters:
+  a:
+    virtualCells:
+    - {cellType: rack.host, cellNumber: 2}
+  b:
+    virtualCells:
+    - {cellType: rack.host, cellNumber: 1}
+    - {cellType: rack.host.socket, cellNumber: 1}
+"""
+
+
+def settings_of(text: str) -> HivedSettings:
+    return HivedSettings.model_validate(load(text))
+
+
+def node(name: str, *, healthy: bool = True) -> Node:
+    return Node(name=name, uid=f"uid-{name}", ready=healthy)
+
+
+def gang(
+    name: str,
+    *,
+    tenant: str = "a",
+    pods: int = 1,
+    leafs: int = 1,
+    priority: int = 0,
+    members: Mapping[int, int] | None = None,
+    **more: Any,
+) -> list[Pod]:
+    """The pods of a group; `members` is devices per pod to number of pods. More fields of the annotation by name."""
+    members = members or {leafs: pods}
+    spec = {"virtualCluster": tenant, "priority": priority, **more}
+    spec["affinityGroup"] = {
+        "name": name,
+        "members": [{"podNumber": number, "leafCellNumber": devices} for devices, number in members.items()],
+    }
+    wishes = [devices for devices, number in members.items() for _ in range(number)]
+    return [
+        pod(f"{name}-{index}", json.dumps({**spec, "leafCellNumber": devices})) for index, devices in enumerate(wishes)
+    ]
+
+
+def pod(name: str, spec: str, **annotations: str) -> Pod:
+    return Pod(namespace="ns", name=name, uid=f"u-{name}", annotations=pairs({SPEC: spec, **annotations}))
+
+
+def one(name: str, **wish: Any) -> Pod:
+    """A group of one pod."""
+    return gang(name, **wish)[0]
+
+
+# -- what a hive knows ------------------------------------------------------------------------------------------------
+
+
+def snapshot(hive: Hive) -> dict[str, Any]:
+    """Everything that counts, and every order that decides later, but for that of equal machines."""
+    chains, tenants = hive.layout.chains.values(), hive.layout.tenants.values()
+    return {
+        "physical": [
+            (
+                (cell.priority, cell.state, cell.healthy, cell.split, cell.tenant, dict(cell.used), _name(cell.group)),
+                (_name(cell.reserver), cell.virtual and cell.virtual.address),
+            )
+            for chain in chains
+            for cells in chain.full.values()
+            for cell in cells
+        ],
+        "virtual": [
+            (cell.address, cell.priority, dict(cell.used), cell.physical and (cell.chain, cell.physical.address))
+            for tenant in tenants
+            for cell in virtual_cells(tenant)
+        ],
+        "books": {name: _books(books) for name, books in hive.books.items()},
+        "groups": {name: _group(group) for name, group in hive.groups.items()},
+    }
+
+
+def _name(group: Group | None) -> str:
+    return "" if group is None else group.name
+
+
+def _books(books: Any) -> dict[str, Any]:
+    def addresses(lists: Mapping[int, Iterable[Any]]) -> dict[int, list[str]]:
+        return {level: [cell.address for cell in cells] for level, cells in lists.items()}
+
+    return {
+        "free": addresses(books.free),
+        "bad": addresses(books.bad_free),
+        "left": dict(books.total_left),
+        "owed": {name: dict(levels) for name, levels in books.owed_to.items()},
+        "doomed": {name: addresses(levels) for name, levels in books.doomed.items()},
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    leafs = [(device.chain, device.address, cell and cell.address) for device, cell in group.leafs()]
+    return {
+        "leafs": leafs,
+        "state": group.state,
+        "slots": {devices: list(members) for devices, members in group.slots.items()},
+        "preempting": list(group.preempting),
+        "lazily": group.lazily_preempted_by,
+    }
+
+
+def in_any_order(shot: dict[str, Any]) -> dict[str, Any]:
+    """A snapshot whose lists of cells are compared as sets."""
+    books = {
+        name: {**each, **{key: _sets(each[key]) for key in ("free", "bad")}} for name, each in shot["books"].items()
+    }
+    return {**shot, "books": books}
+
+
+def _sets(lists: dict[int, list[str]]) -> dict[int, set[str]]:
+    return {level: set(addresses) for level, addresses in lists.items()}
+
+
+def allocations(hive: Hive) -> dict[str, tuple[Any, ...]]:
+    """Who has which devices for whom, of the groups that have pods."""
+    return {
+        group.name: (
+            group.tenant,
+            group.priority,
+            group.virtual is not None,
+            {devices: [member and member.uid for member in slots] for devices, slots in group.slots.items()},
+            sorted((device.chain, device.address) for device, _ in group.leafs()),
+        )
+        for group in hive.groups.values()
+        if any(group.members())
+    }
+
+
+# -- the world --------------------------------------------------------------------------------------------------------
+
+
+class World:
+    """An algorithm, and all that it was told."""
+
+    def __init__(self, config: str = RACKS, *, nodes: bool = True) -> None:
+        self.settings = settings_of(config)
+        self.algorithm = HivedAlgorithm(self.settings)
+        self.nodes: dict[str, bool] = {}
+        self.waiting: dict[str, Pod] = {}
+        self.allocated: dict[str, Pod] = {}
+        self.preempting: dict[str, Pod] = {}
+        for name in list(self.hive.layout.machines) if nodes else ():
+            self.nodes[name] = True
+            self.algorithm.add_node(node(name))
+        self.audit()
+
+    @property
+    def hive(self) -> Hive:
+        return self.algorithm.hive
+
+    def audit(self) -> None:
+        audit(self.hive)
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def turn(self, *names: str, healthy: bool) -> None:
+        """Machines that exist change their health, others appear."""
+        for name in names:
+            known = self.nodes.get(name)
+            self.nodes[name] = healthy
+            if known is None:
+                self.algorithm.add_node(node(name, healthy=healthy))
+            else:
+                self.algorithm.update_node(node(name, healthy=known), node(name, healthy=healthy))
+            self.audit()
+
+    def remove_node(self, name: str) -> None:
+        self.algorithm.delete_node(node(name, healthy=self.nodes.pop(name)))
+        self.audit()
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def submit(self, *pods: Pod) -> None:
+        for each in pods:
+            self.waiting[each.uid] = each
+            self.algorithm.add_unallocated_pod(each)
+
+    def ask(self, each: Pod, *, offered: Iterable[str] | None = None, phase: Phase = FILTERING) -> ScheduleResult:
+        """The answer; asserts that asking leaves no trace."""
+        if each.uid not in self.waiting:
+            self.submit(each)
+        before = snapshot(self.hive)
+        names = SuggestedNodes(self.nodes if offered is None else offered)
+        try:
+            return self.algorithm.schedule(each, names, phase)
+        finally:
+            assert snapshot(self.hive) == before
+
+    def bind(self, *pods: Pod, offered: Iterable[str] | None = None) -> list[tuple[str, str]]:
+        """Asks for each and takes the answer, which must be a place: node and devices of each."""
+        return [self.take(each, self.ask(each, offered=offered)) for each in pods]
+
+    def take(self, each: Pod, answer: ScheduleResult) -> tuple[str, str]:
+        assert isinstance(answer, Bind), answer
+        del self.waiting[each.uid]
+        self.preempting.pop(each.uid, None)
+        placed = each.placed(answer.node, answer.annotations)
+        self.allocated[each.uid] = placed
+        self.algorithm.add_allocated_pod(placed)
+        self.audit()
+        return place_of(placed)
+
+    def found(self, each: Pod) -> None:
+        """A pod that is found bound."""
+        self.allocated[each.uid] = each
+        self.algorithm.add_allocated_pod(each)
+        self.audit()
+
+    def preempt(self, each: Pod, *, offered: Iterable[str] | None = None) -> set[str]:
+        """Asks whom to evict and takes the answer, which must name victims: their UIDs."""
+        answer = self.ask(each, offered=offered, phase=PREEMPTING)
+        return self.take_preemption(each, answer)
+
+    def take_preemption(self, each: Pod, answer: ScheduleResult) -> set[str]:
+        assert isinstance(answer, Preempt), answer
+        self.preempting[each.uid] = each
+        self.algorithm.add_preempting_pod(each, answer.victims)
+        self.audit()
+        return {victim.uid for victim in answer.victims}
+
+    def stop_preempting(self, each: Pod) -> None:
+        self.algorithm.delete_preempting_pod(self.preempting.pop(each.uid))
+        self.audit()
+
+    def delete(self, *pods: Pod) -> None:
+        for each in pods:
+            if each.uid in self.preempting:
+                self.stop_preempting(each)
+            if each.uid in self.waiting:
+                self.algorithm.delete_unallocated_pod(self.waiting.pop(each.uid))
+            else:
+                self.algorithm.delete_allocated_pod(self.allocated.pop(each.uid))
+            self.audit()
+
+    def expire(self, each: Pod) -> None:
+        """A proposal comes to nothing: the pod waits again."""
+        self.algorithm.delete_allocated_pod(self.allocated.pop(each.uid))
+        self.audit()
+        self.submit(each)
+
+    # -- restarts ---------------------------------------------------------------------------------------------
+
+    def restart(self, order: Iterable[str] | random.Random = (), *, config: str | None = None) -> None:
+        """A new process: nodes, then bound pods in the given order of UIDs (the rest follows), then the others."""
+        if config is not None:
+            self.settings = settings_of(config)
+        self.algorithm = HivedAlgorithm(self.settings)
+        self.preempting.clear()
+        for name, healthy in self.nodes.items():
+            self.algorithm.add_node(node(name, healthy=healthy))
+        self.audit()
+        for uid in self._order(order):
+            self.algorithm.add_allocated_pod(self.allocated[uid])
+            self.audit()
+        for each in self.waiting.values():
+            self.algorithm.add_unallocated_pod(each)
+
+    def _order(self, order: Iterable[str] | random.Random) -> list[str]:
+        if isinstance(order, random.Random):
+            return order.sample(sorted(self.allocated), len(self.allocated))
+        first = list(order)
+        return first + [uid for uid in self.allocated if uid not in first]
+
+    def group(self, name: str) -> Group:
+        return self.hive.groups[name]
+
+
+def place_of(placed: Pod) -> tuple[str, str]:
+    """The node, and the devices as a container reads them."""
+    return placed.node_name, placed.annotation("hivedscheduler.microsoft.com/pod-leaf-cell-isolation") or ""
