@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,9 @@ _INDEX = re.compile(r"[0-9]{1,10}", re.ASCII)
 #: Characters; the API server takes no more for all annotations of an object.
 LONGEST = 262_144
 _GROUP_KEY = "affinityGroupBindInfo:"
+#: What was written last, by its text: mostly it is read right back, when the pod is added, and YAML is slow to read.
+_written: OrderedDict[str, Allocation] = OrderedDict()
+_MOST_WRITTEN = 256
 _Places = tuple[tuple[int, tuple[Place, ...]], ...]
 
 
@@ -40,6 +44,9 @@ def write(allocation: Allocation) -> tuple[tuple[str, str], ...]:
         f"node: {_scalar(allocation.node)}\nleafCellIsolation:\n{devices}"
         f"cellChain: {_scalar(allocation.chain)}\n{_group_text(allocation.places)}"
     )
+    _written[info] = allocation
+    if len(_written) > _MOST_WRITTEN:
+        _written.popitem(last=False)
     return ((BIND_INFO, info), (ISOLATION, ",".join(map(str, allocation.indices))))
 
 
@@ -63,6 +70,10 @@ def _scalar(text: str) -> str:
 
 def read(text: str) -> Allocation:
     """What was written. Raises UserError for what is not in that form."""
+    return _written.get(text) or _read(text)
+
+
+def _read(text: str) -> Allocation:
     head, key, group = text.partition(_GROUP_KEY)
     if key and (not head or head.endswith("\n")):
         # All pods of a group repeat this part.

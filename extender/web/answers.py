@@ -29,8 +29,8 @@ class _Nodes(msgspec.Struct, gc=False):
 class _FilterResult(msgspec.Struct, gc=False, rename="pascal"):
     nodes: _Nodes | None
     node_names: list[str] | None
-    failed_nodes: Mapping[str, str] = {}
-    failed_and_unresolvable_nodes: Mapping[str, str] = {}
+    failed_nodes: Mapping[str, str] | msgspec.Raw = {}
+    failed_and_unresolvable_nodes: Mapping[str, str] | msgspec.Raw = {}
     error: str = ""
 
 
@@ -71,7 +71,10 @@ def encode_filter(answer: FilterAnswer, offer: Offer) -> bytes:
     if answer.node is not None:
         return _encode(_only(answer.node, offer))
     result = _passed([], None if offer.items is None else [])
-    result.failed_nodes, result.failed_and_unresolvable_nodes = _refusals(answer, offer.names or [NOBODY])
+    names, shared = offer.names or [NOBODY], answer.reason or _NO_REASON
+    if not answer.nodes:
+        return _encode_alike(result, names, shared)
+    result.failed_nodes, result.failed_and_unresolvable_nodes = _refusals(answer.nodes, names, shared)
     return _encode(result)
 
 
@@ -93,15 +96,31 @@ def _only(node: str, offer: Offer) -> _FilterResult:
     return _passed([node], [offer.items[offer.names.index(node)]])
 
 
-def _refusals(answer: FilterAnswer, names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes:
+    """All nodes are refused for the same reason: its text is put between the encoded names, all at once.
+
+    That is twice as fast as an object with 5,000 texts. A name offered twice stands there twice, which Go reads as one.
+    """
+    listed, text = _encode(names), _encode(why.text)
+    between = b'","'
+    # Without a comma in a name, that can only be the end of a name and the beginning of the next.
+    is_plain = listed.count(b",") < len(names) and between not in text
+    told = msgspec.Raw(b"{%s:%s}" % (listed[1:-1], text)) if is_plain else dict.fromkeys(names, why.text)
+    if why.preemptible:
+        result.failed_nodes = told
+    else:
+        result.failed_and_unresolvable_nodes = told
+    encoded = _encode(result)
+    return encoded.replace(between, b'":%s,"' % text) if is_plain else encoded
+
+
+def _refusals(
+    reasons: Mapping[str, Reason], names: Iterable[str], shared: Reason
+) -> tuple[dict[str, str], dict[str, str]]:
     """Every name with its text: those where preemption could help, and those where it could not."""
-    shared = answer.reason or _NO_REASON
-    if not answer.nodes:
-        told = dict.fromkeys(names, shared.text)
-        return (told, {}) if shared.preemptible else ({}, told)
     # Few reasons stand for many nodes: their texts are made once.
-    why_of = answer.nodes.get
-    texts = {why: why.text for why in {shared, *answer.nodes.values()}}
+    why_of = reasons.get
+    texts = {why: why.text for why in {shared, *reasons.values()}}
     told = {name: texts[why_of(name, shared)] for name in names}
     if all(why.preemptible for why in texts):
         return told, {}

@@ -119,7 +119,7 @@ def show(console: Console, filters: list[Filter], decisions: list[Decisions], ra
         low, middle, high = min(run.rates), median(run.rates), max(run.rates)
         table.add_row(f"{run.offered:,} NodeNames", *(f"{rate:.0f}" for rate in (low, middle, high)))
     console.print(table)
-    _show_aims(console, aims(filters, decisions))
+    show_aims(console, aims(filters, decisions))
 
 
 def _filter_table(title: str, filters: list[Filter]) -> Table:
@@ -146,10 +146,11 @@ def show_rim(console: Console, figures: list[Figure]) -> None:
         aim = "" if each.aim is None else each.aim.wanted
         table.add_row(each.what, *(f"{value:,.2f}" if value < 100 else f"{value:,.0f}" for value in values), aim)
     console.print(table)
-    _show_aims(console, [each.aim for each in figures if each.aim is not None])
+    show_aims(console, [each.aim for each in figures if each.aim is not None])
 
 
-def _show_aims(console: Console, aims: list[Aim]) -> None:
+def show_aims(console: Console, aims: list[Aim]) -> None:
+    """A line for each: met, or missed."""
     for aim in aims:
         console.print(str(aim), style="green" if aim.met else "red", highlight=False)
 

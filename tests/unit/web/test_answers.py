@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
@@ -58,6 +59,16 @@ def test_every_node_is_refused_with_the_shared_reason():
     assert answer["NodeNames"] == []
     assert answer["FailedNodes"] == {"a": BUSY.text, "b": BUSY.text}
     assert answer["FailedAndUnresolvableNodes"] == {}
+
+
+@pytest.mark.parametrize("names", [("a",), ("a,b", ","), ('a","b', "c"), ("", 'q"'), ("back\\", "ü"), ("a", "a")])
+def test_names_and_texts_that_no_node_has_are_refused_unharmed(names: tuple[str, ...]):
+    for detail in ('x","y', ","):
+        why = reason(Code.CELLS_EXHAUSTED, group='g"', detail=detail)
+
+        answer = filtered(FilterAnswer(reason=why), by_name(*names))
+
+        assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(names, why.text)
 
 
 def test_where_eviction_cannot_help_the_refusal_is_unresolvable():
