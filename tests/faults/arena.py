@@ -95,6 +95,7 @@ class Arena:
             "bind": self._come_and_go,
             "read pod": self._unanswered_bind,
             "evict": self._eviction,
+            "mark preemption": self._eviction,
             "nudge": self._refused_bind,
             "event": self._refused_bind,
             "count event": self._refused_bind,
@@ -188,9 +189,12 @@ class Arena:
             assert self.w.propose(first, [STAGE]) == STAGE
             assert not self.w.filter(second, [STAGE])["NodeNames"]
             assert self.w.bind(first, STAGE)
-            self.w.until(lambda: self._struck() or not self.w.waggle.service._committer.hints.depth)
+            self.w.until(lambda: self._struck() or self._is_told_of(first))
         self.w.until(self._struck)
         self._leave_stage(first, second)
+
+    def _is_told_of(self, name: str) -> bool:
+        return any(event["involvedObject"]["name"] == name for event in self.w.cluster.objects("events"))
 
     def _eviction(self) -> None:
         low, high = self._on_stage(), self._on_stage(priority=100)
@@ -313,7 +317,7 @@ def arena(seed: int, *, elected: bool) -> Iterator[Arena]:
     sections: dict[str, Any] = {
         "cluster": {"request_timeout_seconds": 0.5},
         "holds": {"lease_seconds": 1.5},
-        "preemption": {"mode": "direct"},
+        "preemption": {"mode": "direct", "retry_seconds": 0.3},
     }
     if elected:
         sections["leader_election"] = ELECTION

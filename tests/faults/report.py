@@ -8,7 +8,7 @@ from tests.faults.table import FAULTS, OPERATIONS, Operation, senseless, why_not
 
 #: Operations side by side, so that a line has room on a screen.
 _GROUPS = (OPERATIONS[:8], OPERATIONS[8:16], OPERATIONS[16:])
-_WIDTH = 8
+_WIDTH = 11
 
 
 def grid(survived: Mapping[tuple[str, str], int]) -> str:

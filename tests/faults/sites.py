@@ -18,12 +18,16 @@ _CALLS = {"request", "exchange", "stream"}
 SITES: dict[str, tuple[str, ...]] = {
     "kube/reflector.py Reflector._get": ("list nodes", "list pods"),
     "kube/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
-    "kube/fenced.py FencedApi.exchange": ("bind", "read pod", "evict", "nudge", "event", "count event"),
-    "kube/committer.py Committer._ask": ("bind", "read pod", "evict"),
+    "kube/fenced.py FencedApi.exchange": (
+        *("bind", "read pod", "evict", "mark preemption"),
+        *("nudge", "event", "count event"),
+    ),
+    "kube/committer.py Committer._ask": ("bind", "read pod", "evict", "mark preemption"),
     "kube/hints.py Hints._request": ("nudge", "event", "count event"),
     "kube/writes.py bind": ("bind",),
     "kube/writes.py read": ("read pod",),
     "kube/writes.py evict": ("evict",),
+    "kube/writes.py mark": ("mark preemption",),
     "kube/writes.py nudge": ("nudge",),
     "kube/writes.py new_event": ("event",),
     "kube/writes.py count_event": ("count event",),

@@ -44,9 +44,10 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("read pod", "read", "GET", f"/api/v1{POD}", "committer"),
     Operation("evict", "write", "POST", f"/api/v1{POD}/eviction", "committer"),
     Operation("move label", "write", "PATCH", "/api/v1/namespaces/[^/]+/pods/waggle-[^/?]+", "signpost"),
-    Operation("nudge", "write", "PATCH", f"/api/v1{POD}", "committer"),
-    Operation("event", "write", "POST", "/api/v1/namespaces/[^/]+/events", "committer"),
-    Operation("count event", "write", "PATCH", "/api/v1/namespaces/[^/]+/events/[^/?]+", "committer"),
+    Operation("mark preemption", "write", "PATCH", f"/api/v1{POD}", "committer"),
+    Operation("nudge", "write", "PATCH", f"/api/v1{POD}", "hints"),
+    Operation("event", "write", "POST", "/api/v1/namespaces/[^/]+/events", "hints"),
+    Operation("count event", "write", "PATCH", "/api/v1/namespaces/[^/]+/events/[^/?]+", "hints"),
     Operation("read lease", "read", "GET", f"{LEASES}/[^/?]+", "elector"),
     Operation("make lease", "write", "POST", LEASES, "elector"),
     Operation("renew lease", "write", "PUT", f"{LEASES}/[^/?]+", "elector"),
@@ -85,7 +86,9 @@ _NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages")
 _NO_WATCH = dict.fromkeys(("read", "write", "list"), "it is not a watch")
 _NO_PAST = dict.fromkeys(("ask who", "ask rights"), "it reads nothing that has a past")
 _QUORUM = "a term stands on this one read being from the quorum, as a read without resourceVersion is"
-_PODS = dict.fromkeys(("bind", "read pod", "evict", "nudge", "move label", "heal pod", "heal node"), _LIE)
+_PODS = dict.fromkeys(
+    ("bind", "read pod", "evict", "mark preemption", "nudge", "move label", "heal pod", "heal node"), _LIE
+)
 
 
 def _status(code: int, **more: Any) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Replica:
         #: What was known is not true any more: it asks to be restarted.
         self.broken = False
         self._committer = FencedApi(api(self, "committer"), self.fence)
-        self._hints = _hints(self._committer, clock, wall_clock)
+        self._hints = _hints(FencedApi(api(self, "hints"), self.fence), clock, wall_clock)
         self._leadership = api(self, "leadership")
         informer: dict[str, Any] = {"clock": clock, "rng": rng, "went_back": self._went_back}
         self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)

@@ -28,7 +28,7 @@ class Result:
 
 
 #: Operations so seldom that nearly every one of them has to fail.
-_RARE = ("evict", "version of nodes", "version of pods")
+_RARE = ("evict", "mark preemption", "version of nodes", "version of pods")
 #: Seeds that a pair gets for its fault to strike.
 _TRIES = 20
 

@@ -46,6 +46,8 @@ from tests.soak.wire import Draws, Name, SimApi
 EPOCH = 1_790_000_000.0
 #: Operations that only happen with leader election.
 ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership", "signpost")}
+#: Operations that only happen where the server evicts by itself.
+EVICTING = ("evict", "mark preemption")
 #: What happens much more often when one operation alone is tried: it would be rare.
 OFTEN = {
     "list nodes": "relist nodes",
@@ -82,7 +84,7 @@ def policy_of(seed: int, only: Name | None) -> Policy:
 
 def _mode(seed: int, operation: str) -> PreemptionMode:
     if operation:
-        return PreemptionMode.DIRECT if operation == "evict" else PreemptionMode.KUBE_SCHEDULER
+        return PreemptionMode.DIRECT if operation in EVICTING else PreemptionMode.KUBE_SCHEDULER
     return {0: PreemptionMode.DIRECT, 1: PreemptionMode.AUTO}.get(seed % 5, PreemptionMode.KUBE_SCHEDULER)
 
 
@@ -101,7 +103,7 @@ class World:
         self.digest = hashlib.sha256()
         self.api = Cluster(seed=seed, clock=lambda: EPOCH + self.now, history=100_000)
         self.users = Users(self.api, self.rng)
-        nodes = 2 if only and only[0] == "evict" else nodes
+        nodes = 2 if only and only[0] in EVICTING else nodes
         self._born = 0
         #: What happens later at the API server, by time.
         self._timed: list[tuple[float, Callable[[], object]]] = []

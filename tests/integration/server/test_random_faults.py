@@ -22,7 +22,7 @@ from tests.support.world import World, world
 
 NODES, CPUS = 5, 4
 WAGGLE = "^waggle$"
-PAIRS = [pair for pair in pairs() if pair.operation.by in ("informer", "committer")]
+PAIRS = [pair for pair in pairs() if pair.operation.by in ("informer", "committer", "hints")]
 
 
 class Chaos:
