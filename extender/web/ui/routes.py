@@ -115,11 +115,15 @@ class _Reader:
     def _hardware(self) -> list[bytes]:
         if self._has_cells:
             try:
-                pieces = self._runtime.algorithm_pieces("cells")
-                return [piece[1:] for piece in pieces[:-1]]  # without [ and commas in front, and without the end
+                return _elements(self._runtime.algorithm_pieces("cells"))
             except NoSuchPage:
                 self._has_cells = False
         return self._nodes.of(self._runtime.cache_snapshot())
+
+
+def _elements(array: list[bytes]) -> list[bytes]:
+    """The elements of a JSON array that is given element by element: `[` or `,` is in front of each; at last comes `]`."""
+    return [piece[1:] for piece in array[:-1]]
 
 
 def _file(name: str, body: bytes) -> _File:

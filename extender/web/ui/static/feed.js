@@ -73,7 +73,7 @@ export class Feed {
 
   tell(error) {
     const known = error.status === 401 || error.status === 403;
-    const text = error.status ? error.message : "the server cannot be reached";
-    this.onState(known ? "refused" : "lost", `${text}; next try in ${Math.round(this.pause() / 1000)} s`, null);
+    const text = error.status ? error.message : "no connection";
+    this.onState(known ? "refused" : "lost", text, null);
   }
 }

@@ -57,6 +57,7 @@ export class Input {
 
   wheel(event) {
     event.preventDefault();
+    this.onPoint(null);
     const lines = event.deltaMode === 1 ? 16 : 1;
     if (event.shiftKey) return this.map.pan(-event.deltaY * lines, 0);
     return this.map.zoom(Math.exp(-Math.max(-400, Math.min(400, event.deltaY * lines)) * 0.0016), event.offsetX, event.offsetY);
@@ -64,6 +65,7 @@ export class Input {
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    this.onPoint(null);
     const done = event.shiftKey && event.key.startsWith("Arrow") ? this.scroll(event.key) : this.act(event.key);
     if (done !== false) event.preventDefault();
   }

@@ -3,19 +3,28 @@
 
 const DEVICE = { w: 10, h: 10 };
 const NODE = { w: 69, h: 46 };
-const BETWEEN = 60;
+const BETWEEN = 40;
+// So many forests stand beside each other at most.
+const WIDEST = 24;
 
-// For each forest: `sizes[level]` of a cell {w, h, cols, gap, pad, head}, and {x, y, w, h} of the forest itself.
+// For each forest: `sizes[level]` of a cell {w, h, cols, gap, pad, head}, and its own {x, y, w, h}. Of several ways to
+// divide the window between the forests the one that shows them largest is taken. The size of all together.
 export function arrange(forests, aspect) {
   for (const forest of forests) forest.sizes = sizesOf(forest);
-  const area = forests.reduce((sum, { sizes, count, top }) => sum + sizes[top].w * sizes[top].h * count, 0);
-  const alone = forests.length === 1;
-  for (const forest of forests) {
-    const cell = forest.sizes[forest.top];
-    const share = (cell.w * cell.h * forest.count) / area;
-    block(forest, cell, alone ? aspect : Math.max(aspect * Math.min(1, share * 2), 0.8));
+  const aspects = forests.length === 1 ? [aspect] : [0.6, 1, 1.6, 2.6, 4].map((each) => Math.min(aspect * 4, each));
+  let best = null;
+  for (const each of aspects) {
+    for (const forest of forests) block(forest, each, forests.length === 1);
+    const wide = forests.map(({ w }) => w);
+    for (let number = 1; number <= Math.min(WIDEST, forests.length); number++) {
+      const width = wide.slice(0, number).reduce((sum, w) => sum + w + BETWEEN, 1);
+      const { w, h } = shelves(forests, width);
+      const scale = Math.min(aspect / w, 1 / h);
+      if (!best || scale > best.scale) best = { scale, each, width };
+    }
   }
-  return shelves(forests, Math.sqrt(area * aspect) * 1.06);
+  for (const forest of forests) block(forest, best.each, forests.length === 1);
+  return best ? shelves(forests, best.width) : { w: 1, h: 1 };
 }
 
 function sizesOf(forest) {
@@ -48,9 +57,11 @@ function grid(cell, count, { gap, pad, head }, aspect) {
   return best;
 }
 
-function block(forest, cell, aspect) {
+function block(forest, aspect, alone) {
+  const cell = forest.sizes[forest.top];
   const gap = forest.top > forest.machineLevel ? 16 : forest.nodes ? 6 : 7;
-  forest.block = grid(cell, forest.count, { gap, pad: 0, head: 18 }, aspect);
+  const head = Math.max(18, (alone ? 0.03 : 0.06) * Math.sqrt(cell.w * cell.h * forest.count));
+  forest.block = grid(cell, forest.count, { gap, pad: 0, head }, aspect);
   forest.w = forest.block.w;
   forest.h = forest.block.h;
 }

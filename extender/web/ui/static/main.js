@@ -36,6 +36,7 @@ function takePieces(pieces) {
     map.fit();
   }
   byId("algorithm").textContent = world.algorithm;
+  if (world.isNodes !== byId("tab-tenants").hidden) showTab(world.isNodes ? "waiting" : "tenants");
   showModes();
   repaint();
   waiting.update();
@@ -58,7 +59,7 @@ function repaint() {
 function showState(state, text, when) {
   document.body.dataset.connection = state;
   byId("connection").dataset.state = state;
-  const shown = state === "lost" && feed.seen ? `${text}; shown is ${feed.seen.toLocaleTimeString()}` : text;
+  const shown = state === "lost" && feed.seen ? `${text}, as of ${feed.seen.toLocaleTimeString()}` : text;
   if (byId("connection-text").textContent !== shown) byId("connection-text").textContent = shown;
   byId("connection").title = shown;
   if (when) feed.seen = when;
@@ -204,6 +205,7 @@ function showLegend() {
 }
 
 function showTab(name) {
+  byId("tab-tenants").hidden = world.isNodes;
   for (const each of ["tenants", "waiting"]) {
     const tab = byId("tab-" + each);
     tab.setAttribute("aria-selected", String(each === name));
@@ -216,6 +218,7 @@ function showTab(name) {
 for (const name of ["tenants", "waiting"]) byId("tab-" + name).addEventListener("click", () => showTab(name));
 byId("tabs").addEventListener("keydown", (event) => {
   if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+  if (byId("tab-tenants").hidden) return;
   const other = byId("tenants").hidden ? "tenants" : "waiting";
   showTab(other);
   byId("tab-" + other).focus();

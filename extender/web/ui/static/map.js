@@ -1,9 +1,11 @@
 // Draws the hardware: what is to be seen, in as much detail as can be seen. Rectangles of one style are drawn together;
 // text and marks only where there is room for them; cells whose devices are too small to be told apart as bands.
 
+import { View } from "./camera.js";
 import { around, cellAt, placeOf } from "./layout.js";
+import { drawNodes } from "./nodes.js";
 import { ownName } from "./world.js";
-import { addCross, drawMark } from "./paint.js";
+import { drawMark } from "./paint.js";
 
 // Pixels from which on something is drawn; a machine whose smaller devices all look alike is one rectangle.
 const DEVICE = 1.4;
@@ -12,99 +14,16 @@ const MARK = 5;
 const FRAME = 7;
 const TEXT = 9;
 
-export class HardwareMap {
+export class HardwareMap extends View {
   constructor(canvas, world, paint) {
-    Object.assign(this, { canvas, world, paint, mode: "tenant", resource: "", inFocus: () => true });
+    super(canvas);
+    Object.assign(this, { world, paint, mode: "tenant", resource: "", inFocus: () => true });
     this.context = canvas.getContext("2d", { alpha: false });
-    this.camera = { x: 0, y: 0, scale: 1 };
-    this.bounds = { w: 1, h: 1 };
-    this.fits = true;
     this.batches = [];
     this.outlines = [];
     this.frame = 0;
     this.drawn = 0;
     this.milliseconds = 0;
-    new ResizeObserver(() => this.resize()).observe(canvas);
-  }
-
-  // -- the camera -------------------------------------------------------------------------------------------------
-
-  resize() {
-    const { clientWidth: w, clientHeight: h } = this.canvas;
-    this.ratio = devicePixelRatio || 1;
-    this.canvas.width = Math.max(1, Math.round(w * this.ratio));
-    this.canvas.height = Math.max(1, Math.round(h * this.ratio));
-    [this.w, this.h] = [w, h];
-    if (this.fits) this.fit();
-    this.draw();
-  }
-
-  // Room is left for the buttons above and the legend below.
-  fit() {
-    this.fits = true;
-    this.look({ x: 0, y: 0, w: this.bounds.w, h: this.bounds.h }, { above: 52, below: this.h > 480 ? 52 : 12, beside: 16 });
-    this.smallest = this.camera.scale * 0.6;
-    this.draw();
-  }
-
-  look({ x, y, w, h }, { above, below, beside }) {
-    const scale = Math.min((this.w - 2 * beside) / w, (this.h - above - below) / h);
-    this.camera = this.centred(x + w / 2, y + h / 2, Math.max(1e-4, Math.min(scale, 12)), (above - below) / 2);
-  }
-
-  centred(x, y, scale, lower = 0) {
-    return { scale, x: x - this.w / 2 / scale, y: y - (this.h / 2 + lower) / scale };
-  }
-
-  // So that a cell is seen well, with what is around it.
-  show(cell) {
-    this.fits = false;
-    const place = placeOf(cell);
-    const margin = 0.5 + (cell.level === 1 ? 5 : 0);
-    const wide = { x: place.x - place.w * margin, y: place.y - place.h * margin, w: place.w * (1 + 2 * margin), h: place.h * (1 + 2 * margin) };
-    this.look(wide, { above: 52, below: 52, beside: 16 });
-    this.draw();
-  }
-
-  // So that a cell is inside of the window; nothing moves if it is.
-  reveal(cell) {
-    const { x, y, w, h } = this.onScreen(placeOf(cell));
-    if (x >= 0 && y >= 50 && x + w <= this.w && y + h <= this.h - 50) return;
-    this.fits = false;
-    const place = placeOf(cell);
-    const scale = Math.min(this.camera.scale, (0.8 * this.w) / place.w, (0.7 * this.h) / place.h);
-    this.camera = this.centred(place.x + place.w / 2, place.y + place.h / 2, scale);
-    this.draw();
-  }
-
-  pan(dx, dy) {
-    this.fits = false;
-    this.camera.x -= dx / this.camera.scale;
-    this.camera.y -= dy / this.camera.scale;
-    this.keepInside();
-    this.draw();
-  }
-
-  zoom(factor, px = this.w / 2, py = this.h / 2) {
-    this.fits = false;
-    const { x, y, scale } = this.camera;
-    const next = Math.max(this.smallest || 1e-3, Math.min(16, scale * factor));
-    this.camera = { scale: next, x: x + px / scale - px / next, y: y + py / scale - py / next };
-    this.keepInside();
-    this.draw();
-  }
-
-  // Something always remains to be seen.
-  keepInside() {
-    const { camera, bounds } = this;
-    const [w, h] = [this.w / camera.scale, this.h / camera.scale];
-    camera.x = Math.max(-0.7 * w, Math.min(bounds.w - 0.3 * w, camera.x));
-    camera.y = Math.max(-0.7 * h, Math.min(bounds.h - 0.3 * h, camera.y));
-  }
-
-  onScreen({ x, y, w, h }) {
-    const { camera } = this;
-    return { x: (x - camera.x) * camera.scale, y: (y - camera.y) * camera.scale, w: w * camera.scale, h: h * camera.scale };
   }
 
   at(px, py) {
@@ -228,7 +147,7 @@ export class HardwareMap {
     });
     this.styles.forEach((style, i) => style.mark && this.marks(style, this.batches[i]));
     this.devices();
-    this.fillNodes();
+    drawNodes(this, this.nodes);
   }
 
   rectangles(found, line, fill) {
@@ -245,13 +164,8 @@ export class HardwareMap {
   marks(style, batch) {
     const { context } = this;
     if (!batch.length || batch[3] < MARK * this.ratio || this.tooSmall()) return;
-    for (let at = 0; at < batch.length; at += 4) drawMark(context, style, batch[at], batch[at + 1], batch[at + 2], batch[at + 3]);
-    if (style.mark !== "cross") return;
-    context.strokeStyle = this.paint.css.cross;
-    context.lineWidth = Math.max(1.2, batch[3] * 0.12);
-    context.beginPath();
-    for (let at = 0; at < batch.length; at += 4) addCross(context, batch[at], batch[at + 1], batch[at + 2], batch[at + 3]);
-    context.stroke();
+    const cross = this.paint.css.cross;
+    for (let at = 0; at < batch.length; at += 4) drawMark(context, style, batch[at], batch[at + 1], batch[at + 2], batch[at + 3], cross);
   }
 
   tooSmall() {
@@ -272,46 +186,11 @@ export class HardwareMap {
       const { x, y, w } = placeOf({ forest, level: 1, index: leaf });
       const [px, py, width] = [(x - camera.x) * k, (y - camera.y) * k, w * k];
       const size = Math.min(13 * this.ratio, width * 0.2);
-      const colour = contrast(this.styles[this.styleOf[forest.kind[leaf]]]);
+      const style = this.styles[this.styleOf[forest.kind[leaf]]];
+      const left = style.mark === "ring" ? 10 : width * 0.07;
       const lines = [ownName({ forest, level: 1, index: leaf }), (kind.group || kind.waiter).split("/").pop(), kind.state === "Free" ? "" : priorityText(kind.priority)];
-      lines.forEach((line, i) => line && this.text(line, px + width * 0.07, py + size * (0.9 + 1.25 * i), width * 0.88, size, i === 0, colour));
+      lines.forEach((line, i) => line && this.text(line, px + left, py + size * (1.1 + 1.25 * i), width - 2 * left, size, i === 0, contrast(style)));
     }
-  }
-
-  fillNodes() {
-    const { context, paint, nodes } = this;
-    for (let at = 0; at < nodes.length; at += 5) {
-      const [node, x, y, w, h] = nodes.slice(at, at + 5);
-      const [taken, there] = node.room[this.resource] || [0, 0];
-      const health = this.mode === "health";
-      const bad = !node.ready || !node.known;
-      context.fillStyle = bad ? paint.css.bad : health ? paint.css.healthy : paint.css.free;
-      context.fillRect(x, y, w, h);
-      if (!health && there > 0) slots(context, paint, taken, there, x, y, w, h, bad);
-      if (bad || node.cordoned) this.struck(x, y, w, h, bad);
-      if (h > 24 * this.ratio) this.nodeText(node, taken, there, x, y, w, h, bad);
-    }
-  }
-
-  struck(x, y, w, h, bad) {
-    const { context } = this;
-    context.strokeStyle = bad ? this.paint.css.cross : this.paint.css.ink;
-    context.lineWidth = Math.max(1.2, h * 0.07);
-    context.beginPath();
-    context.moveTo(x + w * 0.3, y + h * 0.75);
-    context.lineTo(x + w * 0.7, y + h * 0.25);
-    if (bad) {
-      context.moveTo(x + w * 0.3, y + h * 0.25);
-      context.lineTo(x + w * 0.7, y + h * 0.75);
-    }
-    context.stroke();
-  }
-
-  nodeText(node, taken, there, x, y, w, h, bad) {
-    const size = Math.min(13 * this.ratio, h * 0.2);
-    const colour = bad ? this.paint.css.page : this.paint.css.ink;
-    this.text(node.name, x + w * 0.06, y + h * 0.17, w * 0.88, size, true, colour);
-    if (h > 46 * this.ratio) this.text(there ? `${amount(this.resource, taken)} / ${amount(this.resource, there)}` : `${node.pods} pods`, x + w * 0.06, y + h * 0.36, w * 0.88, size * 0.92, false, colour);
   }
 
   // What is chosen, pointed at or bound to a virtual cell.
@@ -345,24 +224,6 @@ export class HardwareMap {
   }
 }
 
-// A node's room: single devices if they are few, else a bar.
-function slots(context, paint, taken, there, x, y, w, h, bad) {
-  const colour = paint.load(taken / there);
-  if (there > 16 || w < 14) {
-    context.fillStyle = colour;
-    const share = Math.min(1, taken / there);
-    return void (bad || context.fillRect(x, y + h * (1 - share), w, h * share));
-  }
-  const top = h > 40 ? 0.5 : 0.12;
-  const cols = Math.min(there, 8);
-  const rows = Math.ceil(there / cols);
-  const [stepX, stepY] = [(w * 0.88) / cols, (h * (0.92 - top)) / rows];
-  for (let i = 0; i < there; i++) {
-    context.fillStyle = i < taken ? paint.css.used : paint.css.machine;
-    context.fillRect(x + w * 0.06 + (i % cols) * stepX, y + h * top + Math.floor(i / cols) * stepY, stepX * 0.82, stepY * 0.84);
-  }
-}
-
 function* visibleLeafs(forest, view, level = forest.top, first = 0, count = forest.count) {
   for (let index = first; index < first + count; index++) {
     const { x, y, w, h } = placeOf({ forest, level, index });
@@ -373,15 +234,6 @@ function* visibleLeafs(forest, view, level = forest.top, first = 0, count = fore
 }
 
 export const priorityText = (priority) => (priority < 0 ? "no guarantee" : `priority ${priority}`);
-
-export function amount(resource, value) {
-  if (resource === "cpu") return `${+(value / 1000).toFixed(1)} cores`;
-  if (resource === "memory" || resource.endsWith("storage")) {
-    const power = Math.min(4, Math.max(0, Math.floor(Math.log2(Math.max(1, value)) / 10)));
-    return `${+(value / 1024 ** power).toFixed(1)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
-  }
-  return String(value);
-}
 
 function contrast({ fill, mark, hole }) {
   const [r, g, b] = (mark === "ring" ? hole : fill).match(/\d+/g).map(Number);

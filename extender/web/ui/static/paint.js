@@ -12,6 +12,8 @@ export const MODES = {
 };
 
 const TENANTS = 12;
+// Pixels from which on there may be text on a device.
+const LARGE = 46;
 
 export class Paint {
   constructor() {
@@ -60,20 +62,22 @@ export class Paint {
   }
 
   // Styles of all kinds of devices, and for each kind the number of its style: devices that look alike are drawn at once.
+  // There may be a kind for each of thousands of groups, but few of them look different.
   styles(kinds, mode, inFocus) {
     const styles = [];
     const numbers = new Map();
     const of = kinds.map((kind) => {
-      const style = this.style(kind, mode);
-      if (!inFocus(kind)) Object.assign(style, { fill: mix(style.fill, this.base.machine, kind.healthy ? 0.86 : 0.7), of: null, mark: "" });
-      const key = `${style.fill}|${style.mark}|${style.of}`;
-      if (!numbers.has(key)) {
-        numbers.set(key, styles.length);
-        styles.push({ fill: css(style.fill), mark: style.mark, of: style.of && css(style.of), hole: css(mix(style.fill, this.base.machine, 0.78)), rim: this.css.machine });
-      }
+      const focused = inFocus(kind);
+      const key = `${kind.state}|${kind.priority}|${kind.healthy}|${kind.tenant}|${kind.waiterTenant}|${kind.owner}|${focused}`;
+      if (!numbers.has(key)) numbers.set(key, styles.push(this.finished(this.style(kind, mode), kind.healthy, focused)) - 1);
       return numbers.get(key);
     });
     return { styles, of };
+  }
+
+  finished({ fill, mark, of }, healthy, focused) {
+    if (!focused) return { fill: css(mix(fill, this.base.machine, healthy ? 0.86 : 0.7)), mark: "" };
+    return { fill: css(fill), mark, of: of && css(of), hole: css(mix(fill, this.base.machine, 0.78)), rim: this.css.machine };
   }
 
   style(kind, mode) {
@@ -120,34 +124,44 @@ export function swatch(canvas, style, cross) {
   context.scale(scale, scale);
   context.fillStyle = style.fill;
   context.fillRect(0, 0, 14, 14);
-  drawMark(context, style, 0, 0, 14, 14);
-  if (style.mark !== "cross") return;
-  context.strokeStyle = cross;
-  context.lineWidth = 2;
-  context.beginPath();
-  addCross(context, 0, 0, 14, 14);
-  context.stroke();
+  drawMark(context, style, 0, 0, 14, 14, cross);
+}
+
+// In the middle; on what is large in the lower right corner, as there is text above.
+export function drawMark(context, style, x, y, w, h, cross) {
+  const least = Math.min(w, h);
+  if (style.mark === "ring") {
+    const edge = Math.max(1, Math.min(least * 0.22, 7));
+    context.fillStyle = style.hole;
+    context.fillRect(x + edge, y + edge, w - 2 * edge, h - 2 * edge);
+    return;
+  }
+  const side = least > LARGE ? Math.min(least * 0.36, 40) : least * 0.72;
+  const [left, up] = least > LARGE ? [x + w - 1.2 * side, y + h - 1.2 * side] : [x + (w - side) / 2, y + (h - side) / 2];
+  if (style.mark === "dot") {
+    context.fillStyle = style.rim;
+    context.fillRect(left, up, side, side);
+    context.fillStyle = style.of;
+    context.fillRect(left + side * 0.24, up + side * 0.24, side * 0.52, side * 0.52);
+  } else if (style.mark === "cross") {
+    if (style.of) whose(context, style.of, x, y, w, h);
+    context.strokeStyle = cross;
+    context.lineWidth = Math.max(1.2, side * 0.16);
+    context.beginPath();
+    addCross(context, left, up, side, side);
+    context.stroke();
+  }
+}
+
+// Bad hardware on which somebody runs all the same.
+function whose(context, colour, x, y, w, h) {
+  context.fillStyle = colour;
+  context.fillRect(x, y + h * 0.82, w, h * 0.18);
 }
 
 export function addCross(context, x, y, w, h) {
-  context.moveTo(x + w * 0.22, y + h * 0.22);
-  context.lineTo(x + w * 0.78, y + h * 0.78);
-  context.moveTo(x + w * 0.78, y + h * 0.22);
-  context.lineTo(x + w * 0.22, y + h * 0.78);
-}
-
-export function drawMark(context, style, x, y, w, h) {
-  if (style.mark === "ring") {
-    const edge = Math.max(1, Math.min(w, h) * 0.22);
-    context.fillStyle = style.hole;
-    context.fillRect(x + edge, y + edge, w - 2 * edge, h - 2 * edge);
-  } else if (style.mark === "dot" || (style.mark === "cross" && style.of)) {
-    const side = Math.min(w, h) * 0.34;
-    const [left, up] = [x + (w - side) / 2, style.mark === "dot" ? y + (h - side) / 2 : y + h - side];
-    const rim = side * 0.42;
-    context.fillStyle = style.rim;
-    if (style.mark === "dot") context.fillRect(left - rim, up - rim, side + 2 * rim, side + 2 * rim);
-    context.fillStyle = style.of;
-    context.fillRect(left, up, side, side);
-  }
+  context.moveTo(x + w * 0.12, y + h * 0.12);
+  context.lineTo(x + w * 0.88, y + h * 0.88);
+  context.moveTo(x + w * 0.88, y + h * 0.12);
+  context.lineTo(x + w * 0.12, y + h * 0.88);
 }

@@ -2,7 +2,8 @@
 
 import { byId, element, facts, link, number } from "./dom.js";
 import { ask } from "./feed.js";
-import { amount, priorityText } from "./map.js";
+import { priorityText } from "./map.js";
+import { share } from "./nodes.js";
 import { above, addressOf, firstLeaf, machineOf, ownName, virtualAddress } from "./world.js";
 
 const LONGEST = 60;
@@ -99,7 +100,7 @@ export class Selection {
     const [[forest, index]] = devices;
     const kind = this.world.kindAt(forest, index);
     const waits = kind.group !== name;
-    const shown = [...machines].slice(0, 24).flatMap(([address, machine], i) => [i ? ", " : "", link(address, () => this.onCell(machine))]);
+    const shown = [...machines].slice(0, 24).flatMap(([, machine], i) => [i ? ", " : "", link(ownName(machine), () => this.onCell(machine))]);
     return facts([
       ["virtual cluster", waits ? kind.waiterTenant : kind.tenant],
       ["priority", priorityText(kind.priority)],
@@ -113,7 +114,7 @@ export class Selection {
   node(node) {
     const health = !node.known ? "no such node exists, but pods are bound to it" : !node.ready ? "not ready" : node.cordoned ? "cordoned" : "ready";
     const room = Object.entries(node.room).filter(([, [, there]]) => there > 0);
-    return facts([["zone", node.zone], ["health", health], ["pods", number(node.pods)], ...room.filter(([name]) => name !== "pods").map(([name, [taken, there]]) => [name, `${amount(name, taken)} of ${amount(name, there)}`])]);
+    return facts([["zone", node.zone], ["health", health], ["pods", number(node.pods)], ...room.filter(([name]) => name !== "pods").map(([name, [taken, there]]) => [name, share(name, taken, there)])]);
   }
 
   // -- what the server says when it is asked ----------------------------------------------------------------------------
@@ -173,5 +174,5 @@ export function tipOf(world, cell) {
 function tipOfNode(node) {
   const room = Object.entries(node.room).filter(([name, [, there]]) => there > 0 && name !== "pods" && name !== "ephemeral-storage");
   const health = node.known ? (node.ready ? (node.cordoned ? "cordoned" : "") : "not ready") : "no such node";
-  return [node.name, ...room.map(([name, [taken, there]]) => `${name}: ${amount(name, taken)} of ${amount(name, there)}`), `${number(node.pods)} pods`, health].filter(Boolean);
+  return [node.name, ...room.map(([name, [taken, there]]) => `${name}: ${share(name, taken, there)}`), `pods: ${number(node.pods)}`, health].filter(Boolean);
 }

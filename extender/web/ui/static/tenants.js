@@ -4,20 +4,22 @@ import { byId, element, keyed, number } from "./dom.js";
 import { leafPlaces } from "./layout.js";
 import { css, drawMark } from "./paint.js";
 
-const SCALE = 0.42;
+// Pixels for a unit of layout.js: as many as let all cells fit into some HEIGHT pixels.
+const SMALLEST = 0.42;
+const LARGEST = 1.3;
+const HEIGHT = 90;
 const GAP = 4;
 
 export class TenantList {
   constructor({ world, paint, onCell, onFocus, onPoint }) {
     Object.assign(this, { world, paint, onCell, onFocus, onPoint, focus: "", open: new Set() });
     this.root = byId("tenants");
-    this.none = element("p", { class: "none" });
+    this.none = element("p", { class: "none" }, "No virtual cluster is configured.");
   }
 
   update(map) {
     this.map = map;
-    const { tenants, isNodes } = this.world;
-    this.none.textContent = isNodes ? "This algorithm has no virtual clusters. The map shows the nodes, and what is taken of them." : "No virtual cluster is configured.";
+    const { tenants } = this.world;
     if (tenants.length) this.none.remove();
     else this.root.append(this.none);
     keyed(this.root, tenants, ({ name }) => name, (tenant) => new Card(this, tenant));
@@ -97,9 +99,11 @@ class Card {
   // The places of the cells in rows, as the hardware is arranged.
   arrange(width) {
     let [x, y, row] = [1, 1, 0];
+    const area = this.tenant.cells.reduce((sum, { forest, level }) => sum + forest.sizes[level].w * forest.sizes[level].h, 1);
+    const fair = Math.max(SMALLEST, Math.min(LARGEST, Math.sqrt((width * HEIGHT) / area)));
     this.spots = this.tenant.cells.map((cell) => {
       const { w, h } = cell.forest.sizes[cell.level];
-      const scale = Math.min(SCALE, (width - 2) / w);
+      const scale = Math.min(fair, (width - 2) / w);
       if (x > 1 && x + w * scale > width - 1) [x, y, row] = [1, y + row + GAP, 0];
       const spot = { cell, x, y, w: w * scale, h: h * scale, scale };
       x += w * scale + GAP;
@@ -129,7 +133,7 @@ class Card {
       const style = offset < 0 ? null : map.styles[map.styleOf[cell.forest.kind[cell.first + offset]]];
       context.fillStyle = style ? style.fill : paint.css.free;
       context.fillRect(x + left * scale, y + up * scale, side, side);
-      if (style && side > 3) drawMark(context, style, x + left * scale, y + up * scale, side, side);
+      if (style && side > 3) drawMark(context, style, x + left * scale, y + up * scale, side, side, paint.css.cross);
     });
   }
 
