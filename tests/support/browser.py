@@ -61,6 +61,7 @@ class Browser:
             "--disable-dev-shm-usage",
             "--disable-background-networking",
             "--disable-component-update",
+            "--disable-features=BackForwardCache",
             "--no-first-run",
             "--hide-scrollbars",
             "--force-device-scale-factor=1",
