@@ -9,6 +9,7 @@ and no part takes longer than some 256 devices do, whatever the shape of the har
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from algorithm.hived.layout import Chain, Tenant, preassigned
 #: Devices of a part: it is written while nothing can be decided.
 PART = 256
 #: Machines of a part of names.
-NAMES = 512
+NAMES = 64
 #: The number of a virtual device that is no device in particular.
 NOWHERE = -1
 
@@ -65,25 +66,31 @@ class _Parts:
     def __init__(self, hive: Hive) -> None:
         self._layout = hive.layout
         self._chains = list(hive.layout.chains.values())
-        self._number = {leaf: number for chain in self._chains for number, leaf in enumerate(chain.full[1])}
+        #: The number of each device in its chain; known once the names are written, which come first.
+        self._number: dict[Cell, int] = {}
 
     def all(self) -> Iterator[_Part]:
-        yield _Part(self._shape)
+        yield _Part(lambda: {"chains": [_chain(chain) for chain in self._chains]})
         for number, chain in enumerate(self._chains):
-            for names in _slices(chain.full[chain.machine_level], NAMES):
-                yield _Part(lambda number=number, names=names: {"chain": number, "machines": list(map(_machine, names))})
+            leafs = chain.levels[chain.machine_level].leafs
+            for start in range(0, len(chain.full[chain.machine_level]), NAMES):
+                yield _Part(partial(self._names, number, start, leafs))
+        yield _Part(lambda: {"pinned": list(self._pinned())})
         for number, chain in enumerate(self._chains):
             size = max(1, PART // chain.levels[chain.machine_level].leafs)
             for some in _slices(chain.full[chain.machine_level], size):
-                write = lambda number=number, some=some: {"chain": number, **_devices(some)}  # noqa: E731
-                yield _Part(write, (machine.top for machine in some))
+                yield _Part(partial(_devices, number, some), (machine.top for machine in some))
         for tenant in self._layout.tenants.values():
             yield from self._promises(tenant)
 
     # -- what never changes -----------------------------------------------------------------------------------
 
-    def _shape(self) -> dict[str, Any]:
-        return {"chains": [_chain(chain) for chain in self._chains], "pinned": list(self._pinned())}
+    def _names(self, number: int, first: int, leafs: int) -> dict[str, Any]:
+        chain = self._chains[number]
+        for leaf in range(first * leafs, min((first + NAMES) * leafs, len(chain.full[1]))):
+            self._number[chain.full[1][leaf]] = leaf
+        machines = chain.full[chain.machine_level][first : first + NAMES]
+        return {"chain": number, "machines": [_machine(machine) for machine in machines]}
 
     def _pinned(self) -> Iterator[tuple[str, int, int, int]]:
         """Id, chain, first device and number of devices of each pinned cell."""
@@ -96,11 +103,13 @@ class _Parts:
     def _promises(self, tenant: Tenant) -> Iterator[_Part]:
         numbers = {chain.name: number for number, chain in enumerate(self._chains)}
         some: list[VirtualCell] = []
+        devices = 0
         for cell in preassigned(tenant):
-            if some and sum(each.leafs for each in some) + cell.leafs > PART:
+            if some and devices + cell.leafs > PART:
                 yield self._promise(tenant, numbers, some)
-                some = []
+                some, devices = [], 0
             some.append(cell)
+            devices += cell.leafs
         yield self._promise(tenant, numbers, some)
 
     def _promise(self, tenant: Tenant, numbers: dict[str, int], cells: list[VirtualCell]) -> _Part:
@@ -137,7 +146,9 @@ def _chain(chain: Chain) -> dict[str, Any]:
         "name": chain.name,
         "leafType": chain.leaf_type,
         "machineLevel": chain.machine_level,
-        "levels": [{"type": level.type, "leafs": level.leafs, "fanout": level.fanout} for level in chain.levels.values()],
+        "levels": [
+            {"type": level.type, "leafs": level.leafs, "fanout": level.fanout} for level in chain.levels.values()
+        ],
         "machines": len(chain.full[chain.machine_level]),
         "above": {
             str(level): [_own_name(cell) for cell in chain.full[level]]
@@ -160,16 +171,21 @@ def _own_name(cell: PhysicalCell) -> str:
     return cell.address.rpartition("/")[2]
 
 
-def _devices(machines: Sequence[PhysicalCell]) -> dict[str, Any]:
+def _devices(chain: int, machines: Sequence[PhysicalCell]) -> dict[str, Any]:
     """The kinds of devices that there are here, and the kind of each device."""
     kinds: dict[Kind, int] = {}
     numbers: list[int] = []
     for machine in machines:
-        above, owner = machine.parent, ""
-        while above is not None and not owner:
-            above, owner = above.parent, above.virtual.tenant if above.virtual is not None else ""
-        _collect(machine, owner, kinds, numbers)
-    return {"kinds": list(kinds), "devices": numbers}
+        _collect(machine, _owner_above(machine), kinds, numbers)
+    return {"chain": chain, "kinds": list(kinds), "devices": numbers}
+
+
+def _owner_above(machine: PhysicalCell) -> str:
+    """Whose the cell is that the machine is part of; empty if it is nobody's."""
+    above = machine.parent
+    while above is not None and above.virtual is None:
+        above = above.parent
+    return above.virtual.tenant if above is not None and above.virtual is not None else ""
 
 
 def _collect(cell: PhysicalCell, owner: str, kinds: dict[Kind, int], numbers: list[int]) -> None:

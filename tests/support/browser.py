@@ -67,6 +67,7 @@ class Browser:
             "--force-device-scale-factor=1",
             f"--window-size={width},{height}",
             f"--user-data-dir={self._home.name}",
+            "about:blank",
         ]
 
     def _attach(self) -> None:

@@ -4,5 +4,6 @@
             --- GET /v1/inspect/map?since= ---> what changed since then (increments.py), of
                                                  the algorithm's `cells`, or else nodes (nodes.py), and waiting.py
 
-However many look, the cluster is read at most once a second, piece by piece, so that a verb never waits for a picture.
+However many look, the cluster is read at most once a second and a twentieth of the time, piece by piece, so that a verb
+never waits for a picture.
 """

@@ -13,9 +13,12 @@ from collections.abc import Callable
 
 import msgspec
 
+#: Reading takes at most this part of the time.
+SHARE = 1 / 20
+
 
 class Increments:
-    """Thread-safe. `read` is called at most every `interval` seconds, however many ask."""
+    """Thread-safe. `read` is called at most every `interval` seconds, less often if it takes long, however many ask."""
 
     def __init__(
         self, read: Callable[[], list[bytes]], *, interval: float = 1.0, clock: Callable[[], float] = time.monotonic
@@ -23,7 +26,7 @@ class Increments:
         self._read, self._interval, self._clock = read, interval, clock
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
-        self._read_at = float("-inf")
+        self._next = float("-inf")
         self._number = 0
         self._pieces: list[bytes] = []
         #: For each piece, the number of the reading in which it became what it is.
@@ -47,11 +50,12 @@ class Increments:
         return int(number) if run == self._run and number.isdecimal() and number.isascii() else 0
 
     def _refresh(self) -> None:
-        now = self._clock()
-        if now - self._read_at < self._interval:
+        begun = self._clock()
+        if begun < self._next:
             return
         before, pieces = self._pieces, self._read()
-        self._read_at = self._clock()
+        ended = self._clock()
+        self._next = ended + max(self._interval, (ended - begun) / SHARE)
         same = [number < len(before) and before[number] == piece for number, piece in enumerate(pieces)]
         if all(same) and len(pieces) == len(before):
             return

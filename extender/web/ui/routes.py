@@ -122,7 +122,7 @@ class _Reader:
 
 
 def _elements(array: list[bytes]) -> list[bytes]:
-    """The elements of a JSON array that is given element by element: `[` or `,` is in front of each; at last comes `]`."""
+    """Of a JSON array that is given element by element: `[` or `,` is in front of each, and at last comes `]`."""
     return [piece[1:] for piece in array[:-1]]
 
 

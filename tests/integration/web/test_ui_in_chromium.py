@@ -94,7 +94,7 @@ def value(name: str) -> str:
 def test_it_asks_nobody_but_its_server(url: str, browser: Browser) -> None:
     assert browser.run("waggle.stats().leafs") == 128
     assert browser.requests
-    assert all(asked.startswith(url) for asked in browser.requests)
+    assert [asked for asked in browser.requests if not asked.startswith(url)] == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -308,7 +308,13 @@ def test_nodes_are_shown_with_what_is_taken(packing: Runtime, browser: Browser) 
 
 @pytest.mark.slow
 def test_five_thousand_machines_are_drawn_at_every_zoom(browser: Browser) -> None:
-    scene = Scene(racks(125, 40, {"a": [{"cellType": "rack", "cellNumber": 60}], "b": [{"cellType": "rack.host", "cellNumber": 900}]}))
+    scene = Scene(
+        racks(
+            125,
+            40,
+            {"a": [{"cellType": "rack", "cellNumber": 60}], "b": [{"cellType": "rack.host", "cellNumber": 900}]},
+        )
+    )
     for number in range(40):
         scene.place(f"ml/{number}", "ab"[number % 2], 1, devices=8, pods=16)
     with served(scene) as url:

@@ -17,9 +17,11 @@ class Source:
         self.pieces: list[bytes] = []
         self.now = 0.0
         self.reads = 0
+        self.takes = 0.0
 
     def read(self) -> list[bytes]:
         self.reads += 1
+        self.now += self.takes
         return list(self.pieces)
 
     def increments(self) -> Increments:
@@ -70,6 +72,19 @@ def test_many_callers_cost_one_reading():
         increments.since("")
     assert source.reads == 1
     source.now = 1.5
+    increments.since("")
+    assert source.reads == 2
+
+
+def test_reading_that_takes_long_is_done_seldom():
+    source = Source()
+    source.takes = 0.5
+    increments = source.increments()
+    increments.since("")
+    source.now = 10.0
+    increments.since("")
+    assert source.reads == 1
+    source.now = 10.6
     increments.since("")
     assert source.reads == 2
 

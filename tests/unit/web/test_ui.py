@@ -113,6 +113,30 @@ def test_nothing_is_inline_and_nothing_is_read_as_html():
             ), name
 
 
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_can_be_read(theme: int):
+    """WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for what is drawn."""
+    both = STATIC["style.css"].partition("@media (prefers-color-scheme: dark)")
+    colours = dict(re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6})", both[2 * theme].partition("\n* {")[0]))
+    for ink in ("ink", "muted", "accent", "danger"):
+        for paper in ("panel", "page"):
+            assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
+    for mark in ("bad", "used", "good"):
+        assert contrast(colours[mark], colours["machine"]) >= 3, mark
+    assert contrast(colours["cross"], colours["bad"]) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 # -- who may look ---------------------------------------------------------------------------------------------
 
 

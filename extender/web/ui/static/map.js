@@ -13,6 +13,7 @@ const WHOLE = 3.6;
 const MARK = 5;
 const FRAME = 7;
 const TEXT = 9;
+const WORDS = 110;
 
 export class HardwareMap extends View {
   constructor(canvas, world, paint) {
@@ -188,7 +189,8 @@ export class HardwareMap extends View {
       const size = Math.min(13 * this.ratio, width * 0.2);
       const style = this.styles[this.styleOf[forest.kind[leaf]]];
       const left = style.mark === "ring" ? 10 : width * 0.07;
-      const lines = [ownName({ forest, level: 1, index: leaf }), (kind.group || kind.waiter).split("/").pop(), kind.state === "Free" ? "" : priorityText(kind.priority)];
+      const priority = width > WORDS * this.ratio ? priorityText(kind.priority) : kind.priority < 0 ? "" : `p${kind.priority}`;
+      const lines = [ownName({ forest, level: 1, index: leaf }), (kind.group || kind.waiter).split("/").pop(), kind.state === "Free" ? "" : priority];
       lines.forEach((line, i) => line && this.text(line, px + left, py + size * (1.1 + 1.25 * i), width - 2 * left, size, i === 0, contrast(style)));
     }
   }

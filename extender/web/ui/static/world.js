@@ -38,7 +38,7 @@ export class World {
     const [shape] = named("chains");
     const machines = named("machines");
     const changed = this.reshape([shape, ...machines], () => shape.chains.map((chain, number) => forestOf(chain, number, machines)));
-    this.pinned = shape.pinned;
+    [{ pinned: this.pinned }] = named("pinned");
     this.takeDevices(named("devices"));
     this.takePromises(named("tenant"));
     return changed;

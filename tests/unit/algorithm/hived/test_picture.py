@@ -64,7 +64,7 @@ class World:
 
 
 def test_the_hardware_is_described_once() -> None:
-    shape, names, *_ = World(small()).shown()
+    shape, names, pins, *_ = World(small()).shown()
 
     [rack] = shape["chains"]
     assert [level["type"] for level in rack["levels"]] == ["gpu", "socket", "host", "rack"]
@@ -72,7 +72,7 @@ def test_the_hardware_is_described_once() -> None:
     assert (rack["machineLevel"], rack["machines"]) == (3, 16)
     assert rack["above"] == {"4": ["rack-000", "rack-001", "rack-002", "rack-003"]}
     assert names["machines"][:5] == ["n000-00", "n000-01", "n000-02", "n000-03", "n001-00"]
-    assert shape["pinned"] == [["searches-own", 0, 120, 8]]
+    assert pins["pinned"] == [["searches-own", 0, 120, 8]]
 
 
 def test_parts_of_machines_that_have_names_of_their_own_are_named() -> None:
@@ -84,7 +84,10 @@ def test_parts_of_machines_that_have_names_of_their_own_are_named() -> None:
 
     _, names, *_ = World(configuration).shown()
 
-    assert names["machines"] == ["n000-00", ["n000-01", [["left", "right"], ["8", "9", "10", "11", "4", "5", "6", "7"]]]]
+    assert names["machines"] == [
+        "n000-00",
+        ["n000-01", [["left", "right"], ["8", "9", "10", "11", "4", "5", "6", "7"]]],
+    ]
 
 
 def test_a_device_says_who_uses_it_and_whose_it_is() -> None:
@@ -123,7 +126,15 @@ def test_a_virtual_cell_says_which_hardware_it_is() -> None:
 
     assert [cell[-2] for cell in sockets] == [-1] * 4
     address, chain_number, level, pinned_id, used, priority, first, leafs = pinned
-    assert (address, chain_number, level, pinned_id, used, priority, first) == ("search/4", 0, 3, "searches-own", 2, 1, 120)
+    assert (address, chain_number, level, pinned_id, used, priority, first) == (
+        "search/4",
+        0,
+        3,
+        "searches-own",
+        2,
+        1,
+        120,
+    )
     assert sorted(leaf for leaf in leafs if leaf >= 0) == [0, 1]
 
 
