@@ -47,7 +47,7 @@ class World:
             self.algorithm.add_allocated_pod(pod)
             self.placed.append(pod)
         elif isinstance(found, Preempt) and preempt:
-            self.algorithm.add_preempting_pod(pod, found.victims)
+            self.algorithm.add_preempting_pod(pod, found.victims, found.node)
             self.preempting.append(pod)
 
     def shown(self) -> list[dict[str, Any]]:
