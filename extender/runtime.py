@@ -19,7 +19,7 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -281,10 +281,12 @@ class Runtime:
         why = "; ".join(text for source in self._hindrances if (text := source()))
         return Readiness(False, f"{missing}{': ' if why else ''}{why}")
 
-    def pods(self) -> list[PodView]:
-        """Every pod that takes room or waits, by namespace and name."""
+    def pods(self, states: Container[str] | None = None) -> list[PodView]:
+        """Every pod that takes room or waits, or those in one of these states, by namespace and name."""
         with self._lock:
             entries = list(self._heart.transitions.roster)
+        if states is not None:
+            entries = [entry for entry in entries if entry.state.value in states]
         entries.sort(key=lambda entry: entry.key)
         views: list[PodView] = []
         for start in range(0, len(entries), VIEWS):
@@ -316,17 +318,21 @@ class Runtime:
 
     def algorithm_page(self, path: str) -> bytes:
         """A page of the algorithm's own, as JSON. Raises algorithm.interface.NoSuchPage."""
+        return b"".join(self.algorithm_pieces(path))
+
+    def algorithm_pieces(self, path: str) -> list[bytes]:
+        """The same, in the pieces in which the algorithm gives it; one if it does not."""
         with self._lock:
             page = self._heart.teller.algorithm.page(path)
         if not isinstance(page, Iterator):
-            return msgspec.json.encode(page, enc_hook=str)
+            return [msgspec.json.encode(page, enc_hook=str)]
         pieces: list[bytes] = []
         while True:
             # The lock is free between two pieces.
             with self._lock:
                 piece = next(page, None)
             if piece is None:
-                return b"".join(pieces)
+                return pieces
             pieces.append(piece)
 
     def explain(self, namespace: str, name: str) -> Explanation | None:

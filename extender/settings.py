@@ -57,8 +57,8 @@ class ServerSettings(_Section):
     #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
     max_body_mib: int = Field(32, ge=1, le=1024)
     tls: TlsSettings | None = None
-    #: Who may look at /v1/inspect/* and /v1/explain/*. none: whoever reaches the port. kubernetes: who shows a token
-    #: that the API server knows, and may `get` the page as a non-resource URL.
+    #: Who may look at /v1/inspect/*, /v1/explain/* and /ui. none: whoever reaches the port. kubernetes: who shows a
+    #: token that the API server knows, and may `get` the page as a non-resource URL.
     inspect_authorization: Literal["none", "kubernetes"] = "none"
 
 

@@ -247,4 +247,5 @@ def _why(refusal: Refusal, spec: PodSpec) -> Reason:
 def _preemption(plan: Plan) -> Preempt:
     victims = sorted(Victim(node, member.uid) for node, members in plan.victims.items() for member in members)
     names = {member.name for members in plan.victims.values() for member in members}
-    return Preempt(tuple(victims), reason(Code.PREEMPTIBLE, victims=names), plan.allocation.node)
+    why = reason(Code.PREEMPTIBLE, victims=names, group=plan.group.name)
+    return Preempt(tuple(victims), why, plan.allocation.node)

@@ -7,6 +7,7 @@ Full lists (all cells of a level) are in depth-first order of the configuration;
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from algorithm.hived.cells import PhysicalCell, VirtualCell
@@ -71,6 +72,15 @@ class Layout:
     machines: dict[str, list[PhysicalCell]]
     #: Devices by chain, machine and index.
     devices: dict[tuple[str, str, int], PhysicalCell]
+
+
+def preassigned(tenant: Tenant) -> Iterator[VirtualCell]:
+    """What the tenant was promised, in the order of its addresses."""
+    for levels in tenant.preassigned.values():
+        for cells in levels.values():
+            yield from cells
+    for levels in tenant.pinned.values():
+        yield levels[max(level for level, cells in levels.items() if cells)][0]
 
 
 def build(config: HivedConfig) -> Layout:

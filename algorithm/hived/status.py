@@ -11,11 +11,13 @@ import msgspec
 from algorithm.hived.cells import OPPORTUNISTIC, Cell, CellState, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
-from algorithm.hived.layout import Tenant
+from algorithm.hived.layout import preassigned
+from algorithm.hived.picture import Picture
 from algorithm.interface import NoSuchPage
 
 #: So many strangers are shown at most.
 SHOWN = 50
+_ALL = "HiveD has affinitygroups and clusterstatus, and cells for the web page"
 
 
 # -- the original's pages ---------------------------------------------------------------------------------------------
@@ -27,11 +29,14 @@ class Pages:
     def __init__(self, hive: Hive) -> None:
         self._hive = hive
         self._written: dict[Cell, tuple[int, bytes]] = {}
+        self._picture = Picture(hive)
 
     def page(self, path: str) -> Any:
         """JSON-ready data, or pieces of JSON. Raises NoSuchPage; what the original has, fails with its status 400."""
         parts = path.strip("/").split("/", 2)
         match parts:
+            case ["cells"]:
+                return self._picture.pieces()
             case ["affinitygroups"]:
                 return {"items": [affinity_group(group) for _, group in sorted(self._hive.groups.items())]}
             case ["affinitygroups", *rest]:
@@ -46,7 +51,7 @@ class Pages:
                 return self._tenant(inner.removeprefix("virtualclusters/"))
             case ["clusterstatus", "virtualclusters", tenant]:
                 return self._tenant(tenant)
-        raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; HiveD has affinitygroups and clusterstatus")
+        raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; {_ALL}")
 
     def _group(self, name: str) -> dict[str, Any]:
         group = self._hive.groups.get(name)
@@ -183,15 +188,6 @@ def _borrowed(hive: Hive, device: PhysicalCell) -> dict[str, Any]:
 def _borrowed_by(hive: Hive, tenant: str) -> list[PhysicalCell]:
     devices = (device for chain in hive.layout.chains.values() for device in chain.full[1])
     return [device for device in devices if device.tenant == tenant]
-
-
-def preassigned(tenant: Tenant) -> Iterable[VirtualCell]:
-    """What the tenant was promised, in the order of its addresses."""
-    for levels in tenant.preassigned.values():
-        for cells in levels.values():
-            yield from cells
-    for levels in tenant.pinned.values():
-        yield levels[max(level for level, cells in levels.items() if cells)][0]
 
 
 # -- the summary ------------------------------------------------------------------------------------------------------

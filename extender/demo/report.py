@@ -144,6 +144,7 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     """Lines that work while the demo stays up."""
     told = [item["name"] for item in outlook.waiting if item["reason"]["code"] != Code.NOT_ASKED]
     waiting = min(told, default=min(outlook.pods))
+    console.print(f"\nThe nodes, and who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
     lines = (
         ("is it ready", f"curl {cast.url}/readyz"),
         ("who waits, and why", f"curl '{cast.url}/v1/inspect/pods?state=Waiting'"),

@@ -19,6 +19,7 @@ from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
 from extender.web.inspect import inspect_routes, own_page_routes
 from extender.web.metrics import Metrics
+from extender.web.ui.routes import ui_routes
 from extender.web.verbs import PREFIXES, VERBS, verb_routes
 
 _SLASHES = re.compile(r"/{2,}")
@@ -61,6 +62,7 @@ def create_app(
     app.include_router(inspect_routes(runtime), dependencies=guards)
     if comparer is not None:
         app.include_router(diff_routes(comparer), dependencies=guards)
+    app.include_router(ui_routes(runtime, settings.algorithm.name), dependencies=guards)
     app.include_router(own_page_routes(runtime), dependencies=guards)
     _add_index(app, settings.algorithm.name)
     add_error_handlers(app, [f"{prefix}/{verb.name}" for prefix in PREFIXES for verb in VERBS])

@@ -60,7 +60,7 @@ def test_acts_end_as_they_should_and_are_reported():
         outlook = Outlook(cast, play)
         assert outlook.wrong == []
         said = shown((show_report, outlook), (show_farewell, True, outlook, 1.0), (show_stay, cast, outlook))
-        for text in ("Who runs where", "GangDoesNotFit", "All ended as it should", w.waggle.url):
+        for text in ("Who runs where", "GangDoesNotFit", "All ended as it should", f"{w.waggle.url}/ui"):
             assert text in said
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -48,6 +48,8 @@ class FixedRuntime:
         self.explanations: dict[tuple[str, str], Explanation] = {}
         self.cache = Cache()
         self.state: dict[str, Any] = {}
+        #: The algorithm's own pages, in pieces.
+        self.own_pages: dict[str, list[bytes]] = {}
         self.metrics: list[Metric] = []
 
     def _ask(self, *asked: Any) -> None:
@@ -87,9 +89,9 @@ class FixedRuntime:
     def liveness(self) -> Readiness:
         return self.alive
 
-    def pods(self) -> list[PodView]:
+    def pods(self, states: Container[str] | None = None) -> list[PodView]:
         self._ask("pods")
-        return self.pod_views
+        return [view for view in self.pod_views if states is None or view.state in states]
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         return self.explanations.get((namespace, name))
@@ -101,7 +103,12 @@ class FixedRuntime:
         return self.state
 
     def algorithm_page(self, path: str) -> bytes:
-        raise NoSuchPage(path)
+        return b"".join(self.algorithm_pieces(path))
+
+    def algorithm_pieces(self, path: str) -> list[bytes]:
+        if path not in self.own_pages:
+            raise NoSuchPage(path)
+        return self.own_pages[path]
 
     def stats(self) -> list[Metric]:
         return self.metrics

@@ -1,0 +1,65 @@
+"""Many pieces of JSON, of which a caller is sent those that changed since it asked last.
+
+A version is RUN.NUMBER: a process that was started anew counts from the beginning, so its RUN is another one, and who
+comes with a version of the process before gets everything.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+#: Reading takes at most this part of the time.
+SHARE = 1 / 20
+
+
+class Increments:
+    """Thread-safe. `read` is called at most every `interval` seconds, less often if it takes long, however many ask."""
+
+    def __init__(
+        self, read: Callable[[], list[bytes]], *, interval: float = 1.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read, self._interval, self._clock = read, interval, clock
+        self._run = secrets.token_hex(4)
+        self._lock = threading.Lock()
+        self._next = float("-inf")
+        self._number = 0
+        self._pieces: list[bytes] = []
+        #: For each piece, the number of the reading in which it became what it is.
+        self._written: list[int] = []
+
+    def since(self, version: str) -> bytes:
+        """JSON: `version`, `size` (how many pieces there are), and `pieces` by number, those newer than `version`.
+
+        A version that is not one of ours, "" for one, brings all pieces.
+        """
+        with self._lock:
+            self._refresh()
+            known = self._known(version)
+            changed = [number for number, written in enumerate(self._written) if written > known]
+            head = msgspec.json.encode({"version": f"{self._run}.{self._number}", "size": len(self._pieces)})
+            pieces = b",".join(b'"%d":%b' % (number, self._pieces[number]) for number in changed)
+        return b'%b,"pieces":{%b}}' % (head[:-1], pieces)
+
+    def _known(self, version: str) -> int:
+        run, _, number = version.partition(".")
+        return int(number) if run == self._run and number.isdecimal() and number.isascii() else 0
+
+    def _refresh(self) -> None:
+        begun = self._clock()
+        if begun < self._next:
+            return
+        before, pieces = self._pieces, self._read()
+        ended = self._clock()
+        self._next = ended + max(self._interval, (ended - begun) / SHARE)
+        same = [number < len(before) and before[number] == piece for number, piece in enumerate(pieces)]
+        if all(same) and len(pieces) == len(before):
+            return
+        self._number += 1
+        written = self._written[: len(pieces)] + [0] * (len(pieces) - len(self._written))
+        self._written = [old if unchanged else self._number for old, unchanged in zip(written, same, strict=True)]
+        self._pieces = pieces

@@ -1,0 +1,145 @@
+"""Serves the page and what it draws.
+
+The page needs nothing from anywhere else and allows nothing else to itself: its Content-Security-Policy names this
+server alone, no inline script and no inline style. Files are read and compressed once; a browser that has them asks
+with their ETag.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from importlib.resources import files
+from typing import Annotated, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from algorithm.interface import NoSuchPage
+from extender.runtime import Runtime
+from extender.web.errors import JSON, ErrorBody
+from extender.web.ui.increments import Increments
+from extender.web.ui.nodes import NodePieces
+from extender.web.ui.waiting import PENDING, waiting_pieces
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_GUARDED = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Vary": "Accept-Encoding, Authorization",
+    "Cache-Control": "no-cache",
+}
+#: Less is not worth compressing.
+_SMALL = 1024
+
+
+class _File(NamedTuple):
+    body: bytes
+    compressed: bytes
+    type: str
+    tag: str
+
+
+class _Since(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    since: str = Field("", max_length=64, description="The version of an earlier answer: only what changed since")
+
+
+class MapBody(BaseModel):
+    """What changed. `pieces` are documented in docs/web-page.md."""
+
+    version: str
+    size: int = Field(description="How many pieces there are; those from here on are gone")
+    pieces: dict[str, dict[str, object]] = Field(description="By number, those that are new since `since`")
+
+
+def ui_routes(runtime: Runtime, algorithm: str) -> APIRouter:
+    """`algorithm` is its name, as configured."""
+    router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
+    served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
+    increments = Increments(_Reader(runtime, algorithm).pieces)
+
+    @router.get("/ui", summary="The cluster as a picture, for a browser", response_class=Response)
+    def page(request: Request) -> Response:
+        if request.scope.get("raw_path", b"").endswith(b"/"):
+            return Response(status_code=307, headers={"Location": "../ui"})  # its links are relative
+        return _answer(request, served["index.html"])
+
+    @router.get("/ui/{file}", summary="What the page consists of", response_class=Response)
+    def part(request: Request, file: str) -> Response:
+        found = served.get(file)
+        if found is None:
+            raise HTTPException(404, f"/ui has no part {file!r}; it has {', '.join(sorted(served))}")
+        return _answer(request, found)
+
+    @router.get("/v1/inspect/map", summary="What /ui draws: what changed since a version", response_model=MapBody)
+    def changes(request: Request, wanted: Annotated[_Since, Query()]) -> Response:
+        body, headers = increments.since(wanted.since), {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+        if len(body) > _SMALL and _takes_gzip(request):
+            body = gzip.compress(body, compresslevel=1)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers=headers, media_type=JSON)
+
+    return router
+
+
+class _Reader:
+    """Everything that is drawn, in pieces: what this is, who waits, and the cells or the nodes."""
+
+    def __init__(self, runtime: Runtime, algorithm: str) -> None:
+        self._runtime, self._algorithm = runtime, algorithm
+        self._nodes = NodePieces()
+        self._has_cells = True
+
+    def pieces(self) -> list[bytes]:
+        ready = self._runtime.readiness()
+        head = {"algorithm": self._algorithm, "ready": ready.ready, "detail": ready.detail}
+        return [msgspec.json.encode(head), *self._hardware(), *waiting_pieces(self._runtime.pods(PENDING))]
+
+    def _hardware(self) -> list[bytes]:
+        if self._has_cells:
+            try:
+                return _elements(self._runtime.algorithm_pieces("cells"))
+            except NoSuchPage:
+                self._has_cells = False
+        return self._nodes.of(self._runtime.cache_snapshot())
+
+
+def _elements(array: list[bytes]) -> list[bytes]:
+    """Of a JSON array that is given element by element: `[` or `,` is in front of each, and at last comes `]`."""
+    return [piece[1:] for piece in array[:-1]]
+
+
+def _file(name: str, body: bytes) -> _File:
+    tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    return _File(body, gzip.compress(body, mtime=0), _TYPES[name.rpartition(".")[2]], tag)
+
+
+def _answer(request: Request, file: _File) -> Response:
+    headers = _GUARDED | {"ETag": file.tag}
+    if file.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if _takes_gzip(request):
+        return Response(file.compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type=file.type)
+    return Response(file.body, headers=headers, media_type=file.type)
+
+
+def _takes_gzip(request: Request) -> bool:
+    wanted = request.headers.get("accept-encoding", "").replace(" ", "").lower().split(",")
+    return any(each == "gzip" or (each.startswith("gzip;q=") and each != "gzip;q=0") for each in wanted)

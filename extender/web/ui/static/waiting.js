@@ -1,0 +1,87 @@
+// Who waits and why: one line for each group, and on request all that is known of one of its pods.
+
+import { byId, element, keyed, link, number } from "./dom.js";
+import { ask } from "./feed.js";
+
+const AGES = { 0: "under a minute", 60: "over a minute", 600: "over 10 minutes", 3600: "over an hour", 21600: "over 6 hours", 86400: "over a day", 604800: "over a week" };
+const SHOWN = 300;
+const LINES = 8;
+
+export class WaitingList {
+  constructor({ world, onGroup }) {
+    Object.assign(this, { world, onGroup });
+    this.root = byId("waiting");
+    this.none = element("p", { class: "none" }, "Nobody waits.");
+    this.rest = element("p", { class: "none" });
+  }
+
+  update() {
+    const { waiting, waitingGroups } = this.world;
+    byId("waiting-count").textContent = number(waitingGroups);
+    const sorted = [...waiting].sort((a, b) => b.preempting - a.preempting || b.age - a.age || b.priority - a.priority || (key(a) < key(b) ? -1 : 1));
+    this.none.remove();
+    this.rest.remove();
+    keyed(this.root, sorted.slice(0, SHOWN), key, (group) => new Line(this, group));
+    if (!waitingGroups) this.root.append(this.none);
+    this.rest.textContent = `and ${number(waitingGroups - SHOWN)} more`;
+    if (waitingGroups > SHOWN) this.root.append(this.rest);
+  }
+}
+
+const key = ({ namespace, name }) => `${namespace}\u0000${name}`;
+
+class Line {
+  constructor(list, group) {
+    Object.assign(this, { list });
+    this.side = element("span", { class: "side" });
+    this.code = element("div", { class: "code" });
+    this.text = element("div", { class: "text" });
+    this.more = element("div", { class: "more", "aria-live": "polite" });
+    this.more.hidden = true;
+    const name = group.name.startsWith(group.namespace + "/") ? group.name : `${group.namespace}/${group.name}`;
+    this.head = element("button", { type: "button", "aria-expanded": "false", onclick: () => this.toggle() }, element("span", { class: "row" }, element("span", { class: "name", title: name }, name), this.side), this.code);
+    this.root = element("div", { class: "item" }, this.head, this.text, this.more);
+  }
+
+  update(group) {
+    this.group = group;
+    this.side.textContent = `${number(group.pods)} pod${group.pods === 1 ? "" : "s"}`;
+    this.code.textContent = `${group.code} · ${AGES[group.age]}${group.preempting ? " · preempting" : ""}`;
+    this.text.textContent = group.text;
+  }
+
+  async toggle() {
+    this.more.hidden = !this.more.hidden;
+    this.head.setAttribute("aria-expanded", String(!this.more.hidden));
+    this.root.classList.toggle("open", !this.more.hidden);
+    if (this.more.hidden) return;
+    this.list.onGroup(this.group.name);
+    const { namespace, example } = this.group;
+    this.more.replaceChildren("asking …");
+    try {
+      this.explain(await ask(`v1/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(example)}`));
+    } catch (error) {
+      this.more.replaceChildren(error.message);
+    }
+  }
+
+  explain({ pod, nodes, nearest, story }) {
+    const part = (title, lines) => (lines.length ? [element("h3", {}, title), ...lines.map((line) => element("div", {}, line))] : []);
+    this.more.replaceChildren(
+      ...part("Pod", [`${pod.namespace}/${pod.name}, priority ${pod.priority}, ${number(pod.attempts)} attempts`]),
+      ...part("Nodes", byReason(nodes)),
+      ...part("Nearest", nearest),
+      ...part("Story", story.slice(-LINES)),
+      element("h3", {}, ""),
+      link("ask again", () => (this.more.hidden = true) && this.toggle()),
+    );
+  }
+}
+
+// Thousands of nodes say a few things.
+function byReason(nodes) {
+  const found = new Map();
+  for (const [name, { text }] of Object.entries(nodes)) found.set(text, [...(found.get(text) || []), name]);
+  const sorted = [...found].sort(([, a], [, b]) => b.length - a.length).slice(0, LINES);
+  return sorted.map(([text, names]) => `${names.length === 1 ? names[0] : `${number(names.length)} nodes`}: ${text}`);
+}
