@@ -320,7 +320,7 @@ class World:
         self.wait(11.0)
         self._replace_broken()
         ready = any(replica.ready for replica in self.replicas)
-        return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.core.idle)
+        return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.idle)
 
     def _rest_of(self, replica: Replica) -> bool:
         busy = bool(replica.work or replica.heart.transitions.ledger.active())
