@@ -158,7 +158,6 @@ class World:
     def _crash(self, replica: Replica) -> None:
         """Killed: what was on its way to the API server arrives or does not, and nobody hears of it."""
         self.happened["crash"] += 1
-        self._checks.leave(replica)
         for work in replica.work:
             write = work.instruction
             if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
