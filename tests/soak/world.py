@@ -38,7 +38,7 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
 from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
-from tests.soak.replica import TIMING, Replica, utc
+from tests.soak.replica import TIMING, Replica, Work, utc
 from tests.soak.scheduling import Scheduling
 from tests.soak.users import Users
 from tests.soak.wire import Draws, Name, SimApi
@@ -160,11 +160,18 @@ class World:
         self.happened["crash"] += 1
         for work in replica.work:
             write = work.instruction
-            if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
+            may_leave = isinstance(write, WriteBinding) and work.report is None and self._is_valid(replica, work)
+            if may_leave and self.rng.random() < 0.5:
                 self._arrive(write)
         self._timed.clear()
         self.scheduling.leave(replica, "connection reset", dead=True)
         self.replicas[self.replicas.index(replica)] = self._boot()
+
+    def _is_valid(self, replica: Replica, work: Work) -> bool:
+        """Whether the committer would send it now."""
+        write = work.instruction
+        assert isinstance(write, WriteBinding)
+        return self.now <= work.given + write.valid_for and replica.fence(write.term) > 0
 
     def _arrive(self, write: WriteBinding) -> None:
         metadata = {"name": write.name, "uid": write.uid, "annotations": dict(write.annotations)}
