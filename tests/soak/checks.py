@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from algorithm.model import decode_pod
+from algorithm.model import Pod, decode_pod
 from extender.core.entry import State
 from extender.embedded.apiserver.store import Stored
-from extender.embedded.apiserver.table import PODS
+from extender.embedded.apiserver.table import NODES, PODS
 from tests.soak.replica import Replica
 from tests.soak.users import GPU, GPUS, HIGHEST
 
@@ -26,8 +27,6 @@ class Checks:
         self.world = world
         #: Where each pod was bound, by UID, ever.
         self.placed: dict[str, str] = {}
-        #: Gangs of which a member's place vanished with its node, before the node's end was heard of.
-        self._unseated: set[str] = set()
 
     # -- after every step -----------------------------------------------------------------------------------------
 
@@ -60,13 +59,6 @@ class Checks:
         over = {node: number for node, number in used.items() if number > GPUS}
         assert not over, f"over-committed: {over}"
 
-    def leave(self, replica: Replica) -> None:
-        """Called before the replica and what it knows is gone."""
-        for entry in replica.heart.entries():
-            gang = entry.pod.annotation("waggle.dev/gang")
-            if gang and any("was deleted" in line for line in replica.heart.story(entry.uid)):
-                self._unseated.add(gang)
-
     # -- at rest --------------------------------------------------------------------------------------------------
 
     def at_rest(self) -> None:
@@ -74,7 +66,6 @@ class Checks:
             assert replica.compare() == 0, f"the cache of {replica.name} differs from the API server"
             assert not replica.heart.transitions.ledger.active(), "a hold is left"
             self._pods(replica)
-            self.leave(replica)
         self._gangs()
 
     def _pods(self, replica: Replica) -> None:
@@ -100,15 +91,26 @@ class Checks:
         """
         if any(self.world.draws.counts["bind", fault] for fault in _REFUSALS):
             return
+        nodes = {stored.key[1] for stored in self.world.api.store.collection(NODES)}
+        unseated = {uid for uid, node in self.world.scheduling.proposed if node not in nodes}
+        split: set[str] = set()
         gangs: dict[str, list[bool]] = {}
         for stored in self.world.api.store.collection(PODS):
             pod = decode_pod(stored.raw)
             gang = pod.annotation("waggle.dev/gang")
-            if gang and gang not in self._unseated and pod.priority == HIGHEST and not pod.finished:
+            if pod.uid in unseated or _seats(pod) - nodes:
+                split.add(gang)
+            if gang and pod.priority == HIGHEST and not pod.finished:
                 gangs.setdefault(f"{gang} of {pod.annotation('waggle.dev/gang-min')}", []).append(bool(pod.node_name))
         for gang, bound in gangs.items():
-            if len(bound) == int(gang.split()[-1]):
+            if len(bound) == int(gang.split()[-1]) and gang.split()[0] not in split:
                 assert all(bound) or not any(bound), f"gang {gang} is split: {bound}"
+
+
+def _seats(pod: Pod) -> set[str]:
+    """The nodes that its gang was planned on."""
+    plan = pod.annotation("waggle.dev/gang-plan")
+    return set(json.loads(plan)["seats"].values()) if plan else set()
 
 
 def _told_why(stored: Stored) -> bool:

@@ -19,6 +19,7 @@ from extender.embedded.kubescheduler import model
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
 from extender.embedded.kubescheduler.extenders import ExtenderError
+from extender.embedded.kubescheduler.queue import Place
 from tests.soak.links import Informer, Line
 from tests.soak.replica import Replica
 from tests.soak.users import GPU
@@ -152,6 +153,11 @@ class Scheduling:
                 if dead:
                     del self.calls[request]
                 self._give_up(call, error)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is to be tried any more, also not by itself after an error."""
+        return self.core.idle and not self.core.queue.count(Place.ERROR_BACKOFF)
 
     # -- whom it reaches ------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
 from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
-from tests.soak.replica import TIMING, Replica, utc
+from tests.soak.replica import TIMING, Replica, Work, utc
 from tests.soak.scheduling import Scheduling
 from tests.soak.users import Users
 from tests.soak.wire import Draws, Name, SimApi
@@ -158,14 +158,20 @@ class World:
     def _crash(self, replica: Replica) -> None:
         """Killed: what was on its way to the API server arrives or does not, and nobody hears of it."""
         self.happened["crash"] += 1
-        self._checks.leave(replica)
         for work in replica.work:
             write = work.instruction
-            if isinstance(write, WriteBinding) and replica.fence(write.term) > 0 and self.rng.random() < 0.5:
+            may_leave = isinstance(write, WriteBinding) and work.report is None and self._is_valid(replica, work)
+            if may_leave and self.rng.random() < 0.5:
                 self._arrive(write)
         self._timed.clear()
         self.scheduling.leave(replica, "connection reset", dead=True)
         self.replicas[self.replicas.index(replica)] = self._boot()
+
+    def _is_valid(self, replica: Replica, work: Work) -> bool:
+        """Whether the committer would send it now."""
+        write = work.instruction
+        assert isinstance(write, WriteBinding)
+        return self.now <= work.given + write.valid_for and replica.fence(write.term) > 0
 
     def _arrive(self, write: WriteBinding) -> None:
         metadata = {"name": write.name, "uid": write.uid, "annotations": dict(write.annotations)}
@@ -320,7 +326,7 @@ class World:
         self.wait(11.0)
         self._replace_broken()
         ready = any(replica.ready for replica in self.replicas)
-        return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.core.idle)
+        return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.idle)
 
     def _rest_of(self, replica: Replica) -> bool:
         busy = bool(replica.work or replica.heart.transitions.ledger.active())
