@@ -253,7 +253,7 @@ class World:
     def take_preemption(self, each: Pod, answer: ScheduleResult) -> set[str]:
         assert isinstance(answer, Preempt), answer
         self.preempting[each.uid] = each
-        self.algorithm.add_preempting_pod(each, answer.victims)
+        self.algorithm.add_preempting_pod(each, answer.victims, answer.node)
         self.audit()
         return {victim.uid for victim in answer.victims}
 
