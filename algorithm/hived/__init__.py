@@ -1,8 +1,9 @@
 """HiveD: tenants with guaranteed cells of a GPU cluster, who also use what is idle. See docs/algorithm-hived.md.
 
 `config.py` and `layout.py` make cells of the configuration, `cells.py`; `books.py` keeps what is free and owed;
-`hive.py` holds everything true. A decision is made by `planner.py`: `nodelist.py` and `placement.py` choose virtual
-devices, `mapping.py` the hardware. `podspec.py` and `bindinfo.py` are the annotations, `status.py` the pages.
+`hive.py` holds everything true, and `recovery.py` brings in what was decided before. A decision is made by
+`planner.py`: `nodelist.py` and `placement.py` choose virtual devices, `mapping.py` the hardware. `podspec.py` and
+`bindinfo.py` are the annotations, `status.py` the pages, `explain.py` answers why a group waits, and `copies.py` forks.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ fault.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ _INDEX = re.compile(r"[0-9]{1,10}", re.ASCII)
 #: Characters; the API server takes no more for all annotations of an object.
 LONGEST = 262_144
 _GROUP_KEY = "affinityGroupBindInfo:"
+_TOP_LEVEL = re.compile(r"^[^\s-]", re.MULTILINE)
 #: What was written last, by its text: mostly it is read right back, when the pod is added, and YAML is slow to read.
 _written: OrderedDict[str, Allocation] = OrderedDict()
 _MOST_WRITTEN = 256
@@ -65,7 +65,17 @@ def _group_text(places: _Places) -> str:
 
 
 def _scalar(text: str) -> str:
-    return text if _SAFE.fullmatch(text) and not _NOT_TEXT.fullmatch(text) else json.dumps(text)
+    """As the original writes it where it needs no quotes."""
+    if _SAFE.fullmatch(text) and not _NOT_TEXT.fullmatch(text):
+        return text
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(character: str) -> str:
+    if character.isascii() and character.isprintable() and character not in '"\\':
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def read(text: str) -> Allocation:
@@ -75,8 +85,8 @@ def read(text: str) -> Allocation:
 
 def _read(text: str) -> Allocation:
     head, key, group = text.partition(_GROUP_KEY)
-    if key and (not head or head.endswith("\n")):
-        # All pods of a group repeat this part.
+    if key and head.endswith("\n") and not _TOP_LEVEL.search(group):
+        # All pods of a group repeat this part, and it comes last.
         places = _read_group(key + group)
         fields = _mapping(_load(head), "")
     else:

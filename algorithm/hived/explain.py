@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from heapq import nlargest
 
 from algorithm.hived.cells import Cell, PhysicalCell, VirtualCell
-from algorithm.hived.groups import Group, GroupState
-from algorithm.hived.hive import Held, Hive
+from algorithm.hived.groups import Group, GroupState, Held
+from algorithm.hived.hive import Hive
 from algorithm.hived.planner import Plan, candidate_chains, decide
 from algorithm.hived.podspec import PodSpec
 

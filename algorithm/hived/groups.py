@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from algorithm.hived.cells import PhysicalCell, VirtualCell
 
@@ -116,6 +117,14 @@ class Group:
     def free_slot(self, devices: int) -> int | None:
         slots = self.slots.get(devices, ())
         return next((index for index, member in enumerate(slots) if member is None), None)
+
+
+class Held(NamedTuple):
+    """A device of a group, and the virtual device that it is for it; None: it is used opportunistically."""
+
+    device: PhysicalCell
+    virtual: VirtualCell | None
+    group: Group
 
 
 def _unpromised(place: Place) -> Place:

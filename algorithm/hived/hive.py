@@ -6,13 +6,11 @@ configuration that is no longer, and books and cells always agree with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
 
 from algorithm.hived.books import Books
 from algorithm.hived.cells import (
-    FREE,
     OPPORTUNISTIC,
     CellState,
     PhysicalCell,
@@ -21,18 +19,11 @@ from algorithm.hived.cells import (
     pair,
     unbind_upwards,
 )
-from algorithm.hived.groups import Allocation, Group, GroupState, Member, Physical, Virtual
+from algorithm.hived.groups import Allocation, Group, GroupState, Held, Member, Virtual
 from algorithm.hived.layout import Chain, Layout, VirtualLevels
 from algorithm.hived.nodelist import NodeList, schedulable_nodes
 from algorithm.hived.podspec import PodSpec, UserError
-
-
-class Held(NamedTuple):
-    """A device of a group, and the virtual device that it is for it; None: it is used opportunistically."""
-
-    device: PhysicalCell
-    virtual: VirtualCell | None
-    group: Group
+from algorithm.hived.recovery import recovered
 
 
 class Hive:
@@ -284,7 +275,7 @@ class Hive:
         group = self.groups.get(spec.group)
         if group is None:
             with self.changing_hands():
-                group = self._recover(spec, allocation)
+                group = recovered(self, spec, allocation)
         slot = _slot_of(group, allocation)
         if slot is None:
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
@@ -321,146 +312,6 @@ class Hive:
             device.reserver = None
             device.group = group
             device.set_state(CellState.USED)
-
-    def _recover(self, spec: PodSpec, allocation: Allocation) -> Group:
-        """The group as it is written on its pod, as far as its devices and its quota still exist."""
-        group = Group(
-            name=spec.group,
-            tenant=spec.tenant,
-            priority=spec.priority,
-            pods=dict(spec.pods),
-            pinned_id=spec.pinned_id,
-            lazy=spec.lazy,
-            ignores_offer=spec.ignores_offer,
-            state=GroupState.ALLOCATED,
-            physical={},
-            virtual=None,
-            chain=allocation.chain,
-            written=dict(allocation.places),
-        )
-        keeps = True
-        virtual: Virtual = {}
-        physical: Physical = {}
-        for devices, places in allocation.places:
-            physical[devices] = [[None] * len(place.indices) for place in places]
-            virtual[devices] = [[None] * len(place.indices) for place in places]
-            for number, place in enumerate(places):
-                for index, (device_index, type_) in enumerate(zip(place.indices, place.types, strict=True)):
-                    device = self._find(allocation.chain, place.node, device_index)
-                    if device is None or device.group is not None:
-                        continue
-                    self._yield_reservation(device)
-                    cell = self._virtual_for(device, spec, type_, spec.group) if type_ and keeps else None
-                    keeps = keeps and (cell is not None or not type_)
-                    safe = self.hold([Held(device, cell, group)])
-                    keeps = keeps and safe
-                    physical[devices][number][index] = device
-                    virtual[devices][number][index] = cell
-                    device.group = group
-                    device.set_state(CellState.USED)
-        group.physical = physical
-        group.slots = {devices: [None] * len(places) for devices, places in allocation.places}
-        if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
-            group.virtual = virtual
-            if not keeps:
-                self.make_opportunistic(group, group.name)
-        self.groups[group.name] = group
-        return group
-
-    def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
-        for name in (chain, *self.layout.chains):
-            device = self.layout.devices.get((name, node, index))
-            if device is not None:
-                return device
-        return None
-
-    def _yield_reservation(self, device: PhysicalCell) -> None:
-        """Somebody is placed on what a preemptor had reserved: that preemption is over."""
-        if device.reserver is not None:
-            self.cancel(device.reserver)
-
-    # -- recovering quota -------------------------------------------------------------------------------------
-
-    def _virtual_for(self, device: PhysicalCell, spec: PodSpec, type_: str, group: str) -> VirtualCell | None:
-        """The virtual device that this one is for the tenant, below a preassigned cell of that type.
-
-        None if the tenant is not promised such a cell any more, or others are in the way.
-        """
-        level = self.layout.chains[device.chain].level_of(type_)
-        tenant = self.layout.tenants.get(spec.tenant)
-        if level is None or tenant is None or level < device.level:
-            return None
-        if spec.pinned_id:
-            preassigned = tenant.pinned.get(spec.pinned_id, {}).get(level, [])
-        else:
-            preassigned = tenant.preassigned.get(device.chain, {}).get(level, [])
-        hardware = device
-        while hardware.level < level:
-            assert hardware.parent is not None
-            hardware = hardware.parent
-        root = self._root_for(hardware, preassigned, spec, group)
-        return None if root is None else self._descend(device, hardware, root, spec.priority)
-
-    def _root_for(
-        self, hardware: PhysicalCell, preassigned: Sequence[VirtualCell], spec: PodSpec, group: str
-    ) -> VirtualCell | None:
-        """The preassigned cell that this hardware is or becomes."""
-        if hardware.virtual in preassigned:
-            return hardware.virtual
-        books = self.books[hardware.chain]
-        if hardware.pinned or not self._freed(hardware, books):
-            return None
-        root = _lowest(preassigned, spec.priority)
-        if root is None:
-            return None
-        if root.physical is not None:
-            # Its quota is needed here: whoever has it goes on without (possible after a reconfiguration).
-            for user in _users(root):
-                self.make_opportunistic(user, group)
-            if root.physical is not None and books.can_be_pardoned(root.physical):
-                books.pardon(root.physical)
-        return root if root.physical is None else None
-
-    def _freed(self, hardware: PhysicalCell, books: Books) -> bool:
-        """Whether the hardware is nobody's and may be taken, if need be once what is doomed in the chain is pardoned.
-
-        What was doomed after a restart was chosen without knowing who runs where.
-        """
-        if not (books.is_free(hardware) and books.can_be_spared(hardware)):
-            books.pardon_all()
-        return books.is_free(hardware)
-
-    def _descend(
-        self, cell: PhysicalCell, hardware: PhysicalCell, root: VirtualCell, priority: int
-    ) -> VirtualCell | None:
-        if cell is hardware:
-            return root
-        if cell.virtual is not None:
-            return cell.virtual
-        assert cell.parent is not None
-        above = self._descend(cell.parent, hardware, root, priority)
-        return None if above is None else _lowest(above.children, priority)
-
-
-def _users(root: VirtualCell) -> list[Group]:
-    """Groups that hold devices of this preassigned cell."""
-    found: dict[Group, None] = {}
-    for leaf in root.walk():
-        device = leaf.physical if isinstance(leaf, VirtualCell) and leaf.level == 1 else None
-        if device is not None and device.group is not None and device.group.virtual is not None:
-            found[device.group] = None
-    return list(found)
-
-
-def _lowest(cells: Iterable[VirtualCell], priority: int) -> VirtualCell | None:
-    """A free cell, or else the one of the lowest priority below this one; the first of equals."""
-    best: VirtualCell | None = None
-    for cell in cells:
-        if cell.priority == FREE and cell.physical is None:
-            return cell
-        if cell.priority < priority and (best is None or cell.priority < best.priority):
-            best = cell
-    return best
 
 
 def _shown_anew_around(device: PhysicalCell) -> None:

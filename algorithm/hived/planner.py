@@ -94,7 +94,7 @@ def _check_belongs(group: Group, spec: PodSpec) -> None:
     )
     for key, known, given in same:
         if known != given:
-            text = f"affinity group {group.name} exists with {key} {known or 'empty'}, but this pod says {given}"
+            text = f"affinity group {group.name} exists with {key} {known!r}, but this pod says {given!r}"
             raise UserError("group-differs", text)
 
 

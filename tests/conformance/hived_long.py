@@ -35,6 +35,7 @@ def main() -> int:
             again = f"python -m tests.conformance.hived_long --steps 1 --length {given.length} --seed {number}"
             print(f"after {HivedMachine.steps} steps seed {number} failed; again: {again}", file=sys.stderr)
             return 1
+        print(f"{HivedMachine.steps} steps, seed {number}", flush=True)
         number += 1
     took = time.monotonic() - begin
     seeds = f"seeds {given.seed} to {number - 1}"

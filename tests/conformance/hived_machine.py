@@ -179,7 +179,13 @@ class HivedMachine(RuleBasedStateMachine):
         self.counted[type(answer).__name__ if answer else "Refused"] += 1
         if fork is not None:
             self.agrees(fork, each, offered[offers], phase, answer)
+            self.explains(each)
         return answer
+
+    def explains(self, each):
+        before = snapshot(self.world.hive)
+        assert self.world.algorithm.explain(each)
+        assert snapshot(self.world.hive) == before
 
     def agrees(self, fork, each, offered, phase, answer):
         assert snapshot(fork.hive) == snapshot(self.world.hive)

@@ -21,8 +21,7 @@ from tests.support.hived_audit import audit, virtual_cells
 
 FILTERING, PREEMPTING = Phase.FILTERING, Phase.PREEMPTING
 
-#: Two racks of two machines with two sockets of two devices each; tenants a and b, and room that nobody owns.
-RACKS = """
+_HARDWARE = """
 physicalCluster:
   cellTypes:
     socket: {childCellType: gpu, childCellNumber: 2}
@@ -34,14 +33,21 @@ physicalCluster:
   - cellType: rack
     cellChildren: [{cellAddress: m3}, {cellAddress: m4}]
 virtualClusters:
-  a:
-    virtualCells:
-    - {cellType: rack.host, cellNumber: 2}
-  b:
-    virtualCells:
-    - {cellType: rack.host, cellNumber: 1}
-    - {cellType: rack.host.socket, cellNumber: 1}
 """
+
+
+def racks(**quotas: str) -> str:
+    """Two racks of two machines with two sockets of two devices each; tenants as `b="rack.host 1, rack 2"`."""
+    lines = []
+    for tenant, quota in quotas.items():
+        lines += [f"  {tenant}:", "    virtualCells:"]
+        for path, number in (each.split() for each in quota.split(",")):
+            lines.append(f"    - {{cellType: {path}, cellNumber: {number}}}")
+    return _HARDWARE + "\n".join(lines) + "\n"
+
+
+#: There is room that nobody owns.
+RACKS = racks(a="rack.host 2", b="rack.host 1, rack.host.socket 1")
 
 
 def settings_of(text: str) -> HivedSettings:
@@ -253,7 +259,7 @@ class World:
     def take_preemption(self, each: Pod, answer: ScheduleResult) -> set[str]:
         assert isinstance(answer, Preempt), answer
         self.preempting[each.uid] = each
-        self.algorithm.add_preempting_pod(each, answer.victims)
+        self.algorithm.add_preempting_pod(each, answer.victims, answer.node)
         self.audit()
         return {victim.uid for victim in answer.victims}
 

@@ -1,0 +1,167 @@
+"""A group as it is written on one of its pods becomes part of the hive, as far as its devices and quota still exist.
+
+The same whether the pod was placed a moment ago or is found bound after a restart, with this configuration or another.
+A device that is configured no more stays a hole. If the tenant is not promised all of it any more, the group goes on
+opportunistically: what runs is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from algorithm.hived.books import Books
+from algorithm.hived.cells import FREE, CellState, PhysicalCell, VirtualCell
+from algorithm.hived.groups import Allocation, Group, GroupState, Held, Physical, Place, Virtual
+from algorithm.hived.podspec import PodSpec
+
+if TYPE_CHECKING:
+    from algorithm.hived.hive import Hive
+
+
+def recovered(hive: Hive, spec: PodSpec, allocation: Allocation) -> Group:
+    """The group, which the hive knows then. Call it while devices change hands."""
+    group = Group(
+        name=spec.group,
+        tenant=spec.tenant,
+        priority=spec.priority,
+        pods=dict(spec.pods),
+        pinned_id=spec.pinned_id,
+        lazy=spec.lazy,
+        ignores_offer=spec.ignores_offer,
+        state=GroupState.ALLOCATED,
+        physical={},
+        virtual=None,
+        chain=allocation.chain,
+        written=dict(allocation.places),
+    )
+    _Recovery(hive, spec, group).run(allocation)
+    hive.groups[group.name] = group
+    return group
+
+
+class _Recovery:
+    def __init__(self, hive: Hive, spec: PodSpec, group: Group) -> None:
+        self._hive, self._spec, self._group = hive, spec, group
+        #: Whether the tenant is promised all that was looked at so far.
+        self._keeps = True
+
+    def run(self, allocation: Allocation) -> None:
+        group = self._group
+        physical: Physical = {}
+        virtual: Virtual = {}
+        for devices, places in allocation.places:
+            held = [self._place(allocation.chain, place) for place in places]
+            physical[devices] = [[each and each.device for each in pod] for pod in held]
+            virtual[devices] = [[each and each.virtual for each in pod] for pod in held]
+        group.physical = physical
+        group.slots = {devices: [None] * len(places) for devices, places in allocation.places}
+        if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
+            group.virtual = virtual
+            if not self._keeps:
+                self._hive.make_opportunistic(group, group.name)
+
+    def _place(self, chain: str, place: Place) -> list[Held | None]:
+        return [self._hold(chain, place.node, *each) for each in zip(place.indices, place.types, strict=True)]
+
+    def _hold(self, chain: str, node: str, index: int, type_: str) -> Held | None:
+        device = self._find(chain, node, index)
+        if device is None or device.group is not None:
+            return None
+        if device.reserver is not None:
+            # Somebody is placed on what a preemptor had reserved: that preemption is over.
+            self._hive.cancel(device.reserver)
+        cell = self._virtual_for(device, type_) if type_ and self._keeps else None
+        held = Held(device, cell, self._group)
+        safe = self._hive.hold([held])
+        self._keeps = self._keeps and safe and (cell is not None or not type_)
+        device.group = self._group
+        device.set_state(CellState.USED)
+        return held
+
+    def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
+        """Where it was, or in another chain."""
+        layout = self._hive.layout
+        found = (layout.devices.get((name, node, index)) for name in (chain, *layout.chains))
+        return next((device for device in found if device is not None), None)
+
+    # -- quota ------------------------------------------------------------------------------------------------
+
+    def _virtual_for(self, device: PhysicalCell, type_: str) -> VirtualCell | None:
+        """The virtual device that this one is for the tenant, below a preassigned cell of that type.
+
+        None if the tenant is not promised such a cell any more, or others are in the way.
+        """
+        layout, spec = self._hive.layout, self._spec
+        level = layout.chains[device.chain].level_of(type_)
+        tenant = layout.tenants.get(spec.tenant)
+        if level is None or tenant is None or level < device.level:
+            return None
+        if spec.pinned_id:
+            preassigned = tenant.pinned.get(spec.pinned_id, {}).get(level, [])
+        else:
+            preassigned = tenant.preassigned.get(device.chain, {}).get(level, [])
+        hardware = device
+        while hardware.level < level:
+            assert hardware.parent is not None
+            hardware = hardware.parent
+        root = self._root_for(hardware, preassigned)
+        return None if root is None else self._descend(device, hardware, root)
+
+    def _root_for(self, hardware: PhysicalCell, preassigned: Sequence[VirtualCell]) -> VirtualCell | None:
+        """The preassigned cell that this hardware is or becomes."""
+        if hardware.virtual in preassigned:
+            return hardware.virtual
+        books = self._hive.books[hardware.chain]
+        if hardware.pinned or not self._freed(hardware, books):
+            return None
+        root = _lowest(preassigned, self._spec.priority)
+        if root is None:
+            return None
+        if root.physical is not None:
+            # Its quota is needed here: whoever has it goes on without (possible after a reconfiguration).
+            for user in _users(root):
+                self._hive.make_opportunistic(user, self._group.name)
+            if root.physical is not None and books.can_be_pardoned(root.physical):
+                books.pardon(root.physical)
+        return root if root.physical is None else None
+
+    @staticmethod
+    def _freed(hardware: PhysicalCell, books: Books) -> bool:
+        """Whether the hardware is nobody's and may be taken, if need be once what is doomed in the chain is pardoned.
+
+        What was doomed after a restart was chosen without knowing who runs where.
+        """
+        if not (books.is_free(hardware) and books.can_be_spared(hardware)):
+            books.pardon_all()
+        return books.is_free(hardware)
+
+    def _descend(self, cell: PhysicalCell, hardware: PhysicalCell, root: VirtualCell) -> VirtualCell | None:
+        if cell is hardware:
+            return root
+        if cell.virtual is not None:
+            return cell.virtual
+        assert cell.parent is not None
+        above = self._descend(cell.parent, hardware, root)
+        return None if above is None else _lowest(above.children, self._spec.priority)
+
+
+def _users(root: VirtualCell) -> list[Group]:
+    """Groups that hold devices of this preassigned cell."""
+    found: dict[Group, None] = {}
+    for leaf in root.walk():
+        device = leaf.physical if isinstance(leaf, VirtualCell) and leaf.level == 1 else None
+        if device is not None and device.group is not None and device.group.virtual is not None:
+            found[device.group] = None
+    return list(found)
+
+
+def _lowest(cells: Iterable[VirtualCell], priority: int) -> VirtualCell | None:
+    """A free cell, or else the one of the lowest priority below this one; the first of equals."""
+    best: VirtualCell | None = None
+    for cell in cells:
+        if cell.priority == FREE and cell.physical is None:
+            return cell
+        if cell.priority < priority and (best is None or cell.priority < best.priority):
+            best = cell
+    return best

@@ -1,0 +1,352 @@
+"""HiveD through the contract of `algorithm.interface`: answers, reasons, and what is remembered on pods."""
+
+import msgspec
+import pytest
+
+from algorithm.hived.algorithm import LAZILY
+from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
+from algorithm.interface import Bind, PodRefused, Preempt, Wait
+from algorithm.model import Node, Pod
+from algorithm.reasons import Code
+from tests.support.hived_world import PREEMPTING, RACKS, World, gang, node, one, pod, snapshot
+
+PINNED = RACKS.replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: pin}").replace(
+    "  a:\n    virtualCells:\n    - {cellType: rack.host, cellNumber: 2}",
+    "  a:\n    virtualCells:\n    - {cellType: rack.host, cellNumber: 1}\n    pinnedCells: [{pinnedCellId: pin}]",
+)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def refusal(world, each):
+    with pytest.raises(PodRefused) as caught:
+        world.ask(each)
+    return caught.value.reason.text
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [{"ready": False}, {"unschedulable": True}])
+def test_a_node_that_is_not_ready_or_cordoned_is_bad(world, change):
+    for name in ("m1", "m2", "m3"):
+        world.algorithm.update_node(node(name), msgspec.structs.replace(node(name), **change))
+
+    assert world.bind(one("g", leafs=4))[0][0] == "m4"
+
+
+def test_what_else_changes_of_a_node_means_nothing(world):
+    before = snapshot(world.hive)
+
+    world.algorithm.update_node(node("m1"), Node(name="m1", uid="uid-m1", labels=(("a", "b"),)))
+
+    assert snapshot(world.hive) == before
+
+
+def test_a_node_that_is_not_configured_means_nothing(world):
+    before = snapshot(world.hive)
+    world.algorithm.add_node(node("stranger"))
+    world.algorithm.delete_node(node("stranger"))
+
+    assert snapshot(world.hive) == before
+
+
+def test_a_machine_that_was_never_announced_is_bad():
+    world = World(nodes=False)
+    world.turn("m4", healthy=True)
+
+    assert world.bind(one("g", leafs=4)) == [("m4", "0,1,2,3")]
+
+
+def test_pods_on_a_machine_that_turns_bad_are_left_alone(world):
+    world.bind(*gang("g", pods=2, leafs=4))
+    before = {group.name: list(group.members()) for group in world.hive.groups.values()}
+
+    world.turn("m1", "m2", healthy=False)
+
+    assert {group.name: list(group.members()) for group in world.hive.groups.values()} == before
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_gang_is_planned_with_its_first_pod(world):
+    first, second = gang("g", pods=2, leafs=4)
+
+    assert world.bind(first) == [("m1", "0,1,2,3")]
+    assert world.bind(second) == [("m2", "0,1,2,3")]
+
+
+def test_a_decision_is_written_in_the_originals_annotations(world):
+    answer = world.ask(one("g", leafs=2))
+
+    assert isinstance(answer, Bind)
+    assert dict(answer.annotations).keys() == {BIND_INFO, ISOLATION}
+
+
+def test_members_of_different_sizes_have_places_of_their_own(world):
+    placed = world.bind(*gang("g", members={1: 2, 2: 1}))
+
+    assert sorted(devices for _, devices in placed) == ["0", "1", "2,3"]
+
+
+def test_a_place_that_kube_scheduler_does_not_offer_is_waited_for(world):
+    """The gang's place is decided; only this pod's node is not offered now."""
+    first, second = gang("g", pods=2, leafs=4)
+    world.bind(first)
+
+    answer = world.ask(second, offered=["m1"])
+
+    assert isinstance(answer, Wait)
+    assert answer.reason.code is Code.GANG_ELSEWHERE
+
+
+def test_or_it_is_taken_all_the_same_as_the_original_does():
+    world = World(RACKS + "bindUnoffered: true\n")
+
+    assert isinstance(world.ask(one("g", leafs=4), offered=[]), Bind)
+    assert isinstance(world.ask(one("h", leafs=4, ignoreK8sSuggestedNodes=False), offered=[]), Wait)
+
+
+def test_a_pod_without_room_is_told_what_is_used_up(world):
+    world.bind(*gang("g", pods=2, leafs=4))
+
+    answer = world.ask(one("h", leafs=1))
+
+    assert (answer.reason.code, answer.reason.text.count("insufficient capacity when scheduling in VC a")) == (
+        Code.CELLS_EXHAUSTED,
+        1,
+    )
+
+
+def test_a_pod_that_would_need_a_bad_machine_is_told_so(world):
+    world.turn("m1", "m2", "m3", "m4", healthy=False)
+
+    assert world.ask(one("g", leafs=4)).reason.code is Code.CELLS_BAD
+
+
+def test_a_pod_that_would_need_what_is_not_offered_is_told_so(world):
+    answer = world.ask(one("g", leafs=4, ignoreK8sSuggestedNodes=False), offered=[])
+
+    assert answer.reason.code is Code.CELLS_NOT_OFFERED
+
+
+def test_the_same_calls_give_the_same_answers():
+    def answers():
+        world = World()
+        for number in range(8):
+            each = one(f"g{number}", tenant="ab"[number % 2], leafs=1 + number % 4, priority=number % 3 - 1)
+            answer = world.ask(each)
+            if isinstance(answer, Bind):
+                world.take(each, answer)
+            yield answer
+
+    assert list(answers()) == list(answers())
+
+
+# -- pods that are wrong ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "text"),
+    [
+        ({"tenant": "nobody"}, "VC nobody does not exists!"),
+        ({"leafCellType": "tpu"}, "leaf cell type tpu which the whole cluster does not have"),
+        ({"pinnedCellId": "ghost"}, "VC a does not have pinned cell ghost"),
+        ({"priority": 1001}, "Priority is greater than 1000"),
+    ],
+)
+def test_a_wish_that_can_never_be_is_refused(world, wish, text):
+    assert text in refusal(world, one("g", **wish))
+
+
+def test_a_tenant_without_that_type_is_refused_unless_opportunistic():
+    world = World(RACKS + "  c: {}\n")
+
+    assert "which VC c does not have" in refusal(world, one("g", tenant="c", leafCellType="gpu"))
+    assert world.bind(one("o", tenant="c", leafCellType="gpu", priority=-1))
+
+
+def test_opportunistic_pods_have_no_pinned_cells():
+    assert "opportunistic pod not supported" in refusal(World(PINNED), one("g", pinnedCellId="pin", priority=-1))
+
+
+def test_more_pods_than_were_declared_are_refused(world):
+    pods = gang("g", pods=1, leafs=1)
+    world.bind(*pods)
+
+    assert "more pods than the configured number" in refusal(world, pod("late", pods[0].annotations[0][1]))
+
+
+@pytest.mark.parametrize("spec", ["", "nonsense", "[" * 100_000, "x" * 10_000_000])
+def test_a_wish_that_cannot_be_read_is_refused(world, spec):
+    assert "pod-scheduling-spec" in refusal(world, pod("p", spec))
+
+
+# -- pinned cells -----------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_names_a_pinned_cell_runs_in_it():
+    world = World(PINNED)
+
+    assert world.bind(one("g", pinnedCellId="pin", leafs=2)) == [("m1", "0,1")]
+
+
+def test_a_pod_that_names_none_never_does():
+    world = World(PINNED)
+
+    assert world.bind(one("g", leafs=4))[0][0] != "m1"
+    assert isinstance(world.ask(one("h", leafs=4)), Wait)
+
+
+def test_opportunistic_pods_may_use_a_pinned_cell_while_it_is_idle():
+    world = World(PINNED)
+    opportunistic = [one(f"o{number}", tenant="b", leafs=4, priority=-1) for number in range(4)]
+    world.bind(*opportunistic)
+
+    assert world.preempt(one("g", pinnedCellId="pin", leafs=4)) == {
+        each.uid for each in world.allocated.values() if each.node_name == "m1"
+    }
+
+
+# -- others -----------------------------------------------------------------------------------------------------------
+
+
+def test_pods_that_ask_for_nothing_here_are_not_looked_at(world):
+    before = snapshot(world.hive)
+    other = Pod(namespace="kube-system", name="proxy", uid="u", node_name="m1")
+    world.found(other)
+    world.delete(other)
+
+    assert snapshot(world.hive) == before
+    assert not world.algorithm.strangers
+
+
+def test_a_pod_whose_devices_are_not_configured_runs_unaccounted(world):
+    pods = gang("g", pods=1, leafs=4)
+    world.bind(*pods)
+    world.restart(config=RACKS.replace("m1", "m9"))
+
+    assert list(world.group("g").leafs()) == []
+    assert world.bind(*gang("h", pods=2, leafs=4))
+    world.delete(*pods)
+    assert "g" not in world.hive.groups
+
+
+def test_a_proposal_that_comes_to_nothing_gives_all_back(world):
+    before = snapshot(world.hive)
+    each = one("g", leafs=4)
+    world.bind(each)
+    world.expire(each)
+
+    assert snapshot(world.hive)["groups"] == before["groups"]
+    assert world.bind(each)
+
+
+def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
+    world = World()
+    lazy = gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True)
+    world.bind(*lazy)
+    high = one("high", leafs=4, priority=5)
+    world.bind(high)
+    assert [place.types for place in world.group("lazy").places[4]] == [("",) * 4] * 2
+    assert world.allocated[high.uid].annotation(LAZILY) == "lazy"
+
+    for order in ([high.uid], [each.uid for each in lazy]):
+        world.restart(order)
+        assert world.group("lazy").virtual is None
+        assert world.group("high").virtual is not None
+
+
+def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
+    """Anybody may write that annotation on a pod that is bound already."""
+    world = World()
+    world.bind(one("proud", leafs=4))
+    liar = one("liar", leafs=4)
+    answer = world.ask(liar)
+    lie = msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, "proud,liar,ghost")))
+    world.take(liar, lie)
+
+    assert world.group("proud").virtual is not None
+
+
+# -- preemption -------------------------------------------------------------------------------------------------------
+
+
+def test_whom_a_pod_would_preempt_is_told_on_all_machines(world):
+    world.bind(*gang("low", pods=2, leafs=4))
+
+    answer = world.ask(gang("high", pods=2, leafs=4, priority=5)[0], phase=PREEMPTING)
+
+    assert isinstance(answer, Preempt)
+    assert {(victim.node, victim.uid) for victim in answer.victims} == {("m1", "u-low-0"), ("m2", "u-low-1")}
+
+
+def test_asking_alone_reserves_nothing(world):
+    world.bind(*gang("low", pods=2, leafs=4))
+    world.ask(gang("high", pods=2, leafs=4, priority=5)[0], phase=PREEMPTING)
+
+    assert list(world.hive.groups) == ["low"]
+
+
+def test_a_proposal_that_is_out_of_date_is_worked_out_again(world):
+    low = gang("low", pods=2, leafs=4)
+    world.bind(*low)
+    high = gang("high", pods=2, leafs=4, priority=5)[0]
+    answer = world.ask(high, phase=PREEMPTING)
+    world.delete(*low)
+
+    world.take_preemption(high, answer)
+
+    assert "high" not in world.hive.groups
+
+
+def test_what_a_preemptor_waits_for_is_nobody_elses(world):
+    low = gang("low", pods=2, leafs=4)
+    world.bind(*low)
+    high = gang("high", pods=2, leafs=4, priority=5)
+    world.preempt(high[0])
+    world.delete(low[0])
+
+    assert isinstance(world.ask(one("late", leafs=4, priority=5)), Wait)
+
+    world.delete(low[1])
+    assert len(world.bind(*high)) == 2
+
+
+def test_whoever_stops_asking_gives_its_reservation_up(world):
+    world.bind(*gang("low", pods=2, leafs=4))
+    high = gang("high", pods=2, leafs=4, priority=5)[0]
+    world.preempt(high)
+    world.stop_preempting(high)
+
+    assert list(world.hive.groups) == ["low"]
+
+
+def test_tenants_never_preempt_each_others_guaranteed_pods(world):
+    world.bind(*gang("b", tenant="b", pods=1, leafs=4), *gang("c", tenant="b", pods=1, leafs=2))
+    world.bind(*gang("a", pods=2, leafs=4))
+
+    assert isinstance(world.ask(one("more", leafs=4, priority=1000), phase=PREEMPTING), Preempt)
+    victims = world.ask(one("most", leafs=4, priority=1000), phase=PREEMPTING).victims
+    assert {victim.uid.rpartition("-")[0] for victim in victims} == {"u-a"}
+
+
+# -- for people -------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_counts_devices_by_virtual_cluster(world):
+    world.bind(one("g", leafs=4), one("o", tenant="b", leafs=3, priority=-1))
+    world.turn("m3", "m4", healthy=False)
+
+    clusters = world.algorithm.inspect()["virtualClusters"]
+
+    assert {key: clusters["a"][key] for key in ("guaranteed", "used", "borrowed")} == {
+        "guaranteed": 8,
+        "used": 4,
+        "borrowed": 0,
+    }
+    assert clusters["b"]["borrowed"] == 3

@@ -1,0 +1,49 @@
+"""The page about HiveD: its examples work, and it names every setting."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from algorithm.hived import HivedSettings
+from algorithm.hived.config import HivedConfig
+from algorithm.hived.podspec import SPEC, parse_spec
+
+PAGES = Path(__file__).parents[4] / "docs"
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (PAGES / "algorithm-hived.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def examples(page):
+    return [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)]
+
+
+def test_the_example_of_a_configuration_is_one(examples):
+    settings = HivedSettings.model_validate(examples[0]["algorithm"]["settings"])
+
+    assert list(settings.layout().machines) == [f"gpu-0{number}" for number in range(1, 7)]
+
+
+def test_the_example_of_a_pod_is_one(examples):
+    spec = parse_spec(examples[1]["metadata"]["annotations"][SPEC], namespace="ns", name="pod")
+
+    assert (spec.tenant, spec.group, spec.pods) == ("research", "training-7", ((8, 3),))
+
+
+def test_every_setting_has_a_row(page):
+    own = HivedSettings.model_fields.keys() - HivedConfig.model_fields.keys()
+
+    assert all(f"| `{HivedSettings.model_fields[name].alias}` |" in page for name in own)
+
+
+def test_every_defect_of_the_list_has_a_row_and_the_tests_speak_of_no_other():
+    told = set(re.findall(r"^\| (BUG-\d+) \|", (PAGES / "moving-from-hived.md").read_text(), re.MULTILINE))
+    named = set(re.findall(r"bug_(\d+)", Path(__file__).with_name("test_upstream_bugs.py").read_text()))
+
+    assert told == {f"BUG-{number}" for number in range(1, 25)}
+    assert {f"BUG-{number}" for number in named} <= told
