@@ -3,7 +3,8 @@
 This is what makes tenants safe from each other. *Free* hardware belongs to no preassigned cell; it is listed at the
 highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; give it back
 and it merges with its buddies). Of each level, `total_left` counts what is free or part of something free, `owed`
-what tenants may still ask for. Safety is `total_left >= owed` at every level, always.
+what tenants may still ask for. Safety is that all of it could be handed out at once, always: at every level,
+`total_left` is no less than what is owed of that level and, as parts of larger cells, of the higher ones.
 
 If hardware is bad, it may happen that more is owed than is healthy: then somebody's cell is *doomed*, bound to bad
 hardware at once, so that the tenant's own scheduler sees what cannot be had. It is undone as soon as enough is
@@ -12,7 +13,7 @@ healthy again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
@@ -60,11 +61,10 @@ class Books:
         self._owe(tenant, level, -1)
         self.total_left[level] -= 1
         highest = self._take_out(cell)
-        safe, above = True, cell.parent
+        above = cell.parent
         for higher in range(level + 1, highest + 1):
             assert above is not None
             self.total_left[higher] -= 1
-            safe = safe and self.total_left[higher] >= self.owed[higher]
             if above.healthy:
                 self._doom(higher)
             else:
@@ -76,7 +76,12 @@ class Books:
             self._allocate_bad(cell)
             if not doomed:
                 self._absolve(level)
-        return self._below(cell, -1, doomed=doomed) and safe
+        self._below(cell, -1, doomed=doomed)
+        return self.is_safe()
+
+    def is_safe(self) -> bool:
+        """Whether all that is owed could be handed out at once."""
+        return all(left >= reserved(self.chain, self.owed, level) for level, left in self.total_left.items())
 
     def release(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> None:
         """The reverse: nobody's any more, merged with its buddies."""
@@ -105,18 +110,16 @@ class Books:
         self.owed_to[tenant][level] += number
         self.owed[level] += number
 
-    def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> bool:
+    def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> None:
         """What is inside the cell comes or goes with it."""
-        safe, number = True, 1
+        number = 1
         for level in range(cell.level - 1, 0, -1):
             number *= self.chain.levels[level + 1].fanout
             self.total_left[level] += sign * number
-            safe = safe and self.total_left[level] >= self.owed[level]
             if not doomed and sign < 0:
                 self._doom(level)
             elif not doomed:
                 self._absolve(level)
-        return safe
 
     # -- the free lists ---------------------------------------------------------------------------------------
 
@@ -230,7 +233,7 @@ class Books:
         """Whether larger cells that would have to be split for it are owed to nobody."""
         above = cell.parent
         while above is not None and not above.split:
-            if self.total_left[above.level] <= self.owed[above.level]:
+            if self.total_left[above.level] <= reserved(self.chain, self.owed, above.level):
                 return False
             above = above.parent
         return True
@@ -304,6 +307,14 @@ class Books:
 
     def _number_doomed(self) -> list[int]:
         return [len(cells) for levels in self.doomed.values() for cells in levels.values()]
+
+
+def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
+    """So many cells of the level are owed, as such or as parts of larger ones."""
+    number = 0
+    for higher in range(chain.top, level, -1):
+        number = (number + owed[higher]) * chain.levels[higher].fanout
+    return number + owed[level]
 
 
 def _in_use(cell: PhysicalCell) -> bool:

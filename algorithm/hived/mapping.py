@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from algorithm.hived.books import Books
+from algorithm.hived.books import Books, reserved
 from algorithm.hived.cells import OPPORTUNISTIC, CellList, PhysicalCell, VirtualCell
 from algorithm.hived.request import Offered
 
@@ -50,10 +50,12 @@ def map_plan(leafs: Sequence[VirtualCell], books: Books, offered: Offered, *, sp
     it can; otherwise that is tried only where the original's way, which does not look ahead, comes to nothing.
     """
     any_bad = any(books.bad_free.values())
-    if sparing and any_bad:
-        return _run(_Sparing(books, offered), leafs)
-    mapped = _run(_Mapper(books, offered), leafs)
-    return _run(_Sparing(books, offered), leafs) if mapped is None and any_bad else mapped
+    if not (sparing and any_bad):
+        mapper = _Mapper(books, offered)
+        mapped = _run(mapper, leafs)
+        if mapped is not None or not (any_bad or mapper.relaxed):
+            return mapped
+    return _run(_Sparing(books, offered), leafs)
 
 
 def _run(mapper: _Mapper, leafs: Sequence[VirtualCell]) -> Mapped | None:
@@ -93,6 +95,8 @@ class _Mapper:
         self._top = books.chain.top
         self._owed = dict(books.owed)
         self._free = _Free(books)
+        #: Whether larger cells were split although there are free ones of the wanted size.
+        self.relaxed = False
 
     def run(self, roots: list[Tree], below: dict[VirtualCell, list[Tree]], mapped: Mapped) -> Mapped | None:
         for root in roots:
@@ -102,7 +106,25 @@ class _Mapper:
             assert bound.physical is not None
             if self._map(trees, bound.physical.children, mapped) is None:
                 return None
-        return mapped
+        return None if self.relaxed and not self._keeps_promises(roots, mapped) else mapped
+
+    def _keeps_promises(self, roots: list[Tree], mapped: Mapped) -> bool:
+        """Whether all that is owed then could still be handed out; the original does not look."""
+        chain, left, owed = self._books.chain, dict(self._books.total_left), dict(self._books.owed)
+        split: set[PhysicalCell] = set()
+        for root in roots:
+            cell = _hardware(root, mapped)
+            owed[cell.level] -= 1
+            number = 1
+            for level in range(cell.level, 0, -1):
+                left[level] -= number
+                number *= chain.levels[level].fanout
+            above = cell.parent
+            while above is not None and not above.split and above not in split:
+                split.add(above)
+                left[above.level] -= 1
+                above = above.parent
+        return all(left[level] >= reserved(chain, owed, level) for level in owed)
 
     # -- buddy allocation -------------------------------------------------------------------------------------
 
@@ -151,6 +173,7 @@ class _Mapper:
             picked = self._map([root], here, mapped)
             if picked is not None:
                 here.remove(picked[0])
+                self.relaxed = True
                 return True
         return False
 
@@ -238,8 +261,10 @@ class _Sparing(_Mapper):
         """Free cells of the level, then larger ones that may be split without breaking a promise."""
         spare = self._spare(wanted)
         for level in range(wanted, self._top + 1):
-            if level == wanted or spare[level]:
-                yield from sorted(self._free.at(level), key=_borrowed)
+            if level > wanted and not spare[level]:
+                # What is larger cannot be split down to the wanted size without splitting a cell of this level.
+                return
+            yield from sorted(self._free.at(level), key=_borrowed)
 
     def _hurts(self, part: PhysicalCell, source: PhysicalCell) -> bool:
         """Whether taking it splits a healthy cell of which no more are free than are owed."""
@@ -247,16 +272,9 @@ class _Sparing(_Mapper):
         while cell is not source:
             assert cell.parent is not None
             cell = cell.parent
-            if cell.healthy and self._healthy[cell.level] <= self._reserved(cell.level):
+            if cell.healthy and self._healthy[cell.level] <= reserved(self._books.chain, self._owed, cell.level):
                 return True
         return False
-
-    def _reserved(self, level: int) -> int:
-        """So many cells of the level are owed, as such or as parts of larger ones."""
-        number = 0
-        for higher in range(self._top, level, -1):
-            number = (number + self._owed[higher]) * self._books.chain.levels[higher].fanout
-        return number + self._owed[level]
 
     def _take(self, part: PhysicalCell, source: PhysicalCell) -> None:
         self._free.own(source.level).remove(source)
@@ -270,6 +288,18 @@ class _Sparing(_Mapper):
             self._free.own(cell.level).extend(buddy for buddy in cell.parent.children if buddy is not cell)
             cell = cell.parent
             self._healthy[cell.level] -= cell.healthy
+
+
+def _hardware(tree: Tree, mapped: Mapped) -> PhysicalCell:
+    """What the tree's own cell is mapped to."""
+    leaf = tree
+    while leaf.children:
+        leaf = leaf.children[0]
+    hardware = mapped[leaf.cell]
+    while hardware.level < tree.cell.level:
+        assert hardware.parent is not None
+        hardware = hardware.parent
+    return hardware
 
 
 def _parts(cell: PhysicalCell, level: int) -> list[PhysicalCell]:

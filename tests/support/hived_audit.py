@@ -143,7 +143,11 @@ def _audit_books(books: Books, hive: Hive) -> None:
                 assert cell.virtual.tenant == name, cell
                 assert cell.virtual.is_preassigned, cell
         assert books.owed[level] == owed_in_all, level
-        assert books.total_left[level] >= books.owed[level], f"safety: {level} {books.total_left} {books.owed}"
+    wanted = 0
+    for level in sorted(full, reverse=True):
+        # What is owed of larger cells is made of cells of this level, too.
+        wanted = wanted * books.chain.levels[level + 1].fanout + books.owed[level] if wanted else books.owed[level]
+        assert books.total_left[level] >= wanted, f"safety: {level} {books.total_left} {books.owed}"
 
 
 def _is_taken(cell: Cell) -> bool:

@@ -156,3 +156,32 @@ def test_a_virtual_cluster_gets_its_cells_whatever_opportunistic_pods_run():
     gone = world.preempt(gang("g", pods=2, leafs=4)[0])
 
     assert len(gone) == 8
+
+
+def test_nobodys_quota_is_broken_for_a_healthy_machine():
+    """All is promised, and the one machine that infer has left is bad. The original splits a couple that train is owed.
+
+    It does so if a larger cell seems to have room, without a look at what is owed of the sizes in between.
+    """
+    world = World("""
+physicalCluster:
+  cellTypes:
+    host: {childCellType: gpu, childCellNumber: 1, isNodeLevel: true}
+    couple: {childCellType: host, childCellNumber: 2}
+    rack: {childCellType: couple, childCellNumber: 2}
+  physicalCells:
+  - {cellType: rack, cellChildren: [{cellChildren: [{cellAddress: m1}, {cellAddress: m2}]}, {}]}
+  - {cellType: rack}
+virtualClusters:
+  infer: {virtualCells: [{cellType: rack.couple, cellNumber: 1}, {cellType: rack.couple.host, cellNumber: 2}]}
+  train: {virtualCells: [{cellType: rack.couple, cellNumber: 2}]}
+""")
+    infer = [one(name, tenant="infer") for name in ("couple-1", "couple-2", "host-1", "host-2")]
+    left = world.bind(*infer)[2][0]
+    world.delete(infer[2])
+    world.turn(left, healthy=False)
+
+    answer = world.ask(one("late", tenant="infer"))
+
+    assert isinstance(answer, Wait)
+    assert world.hive.books["rack"].is_safe()
