@@ -94,7 +94,7 @@ def _serving(config: Path) -> Iterator[_Server]:
             yield _Server(url, process.pid, time.monotonic() - began)
         finally:
             process.terminate()
-            process.wait()
+            process.wait(30)
 
 
 def _when_ready(process: subprocess.Popen[bytes], url_file: Path) -> str:
