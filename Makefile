@@ -15,10 +15,10 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench soak demo demo-real e2e lock clean
+.PHONY: help install test lint bench bench-hived hived-figure soak demo demo-real e2e lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED) ## make .venv with everything in it (the other targets do that by themselves)
 
@@ -33,6 +33,12 @@ lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 
 bench: $(INSTALLED) ## measure; prints a table of ratios
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-hived: $(INSTALLED) ## measure HiveD on the original's workload, beside what the original took
+	@$(BIN)/python -m tests.bench.hived $(ARGS)
+
+hived-figure: $(INSTALLED) ## simulate who waits longer for sharing; draws docs/hived-sharing.svg
+	@$(BIN)/python -m tests.bench.hived.sharing $(ARGS)
 
 soak: $(INSTALLED) ## every fault on every call, simulated and on sockets, for MINUTES (default 5); prints figures
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

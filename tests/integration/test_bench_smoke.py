@@ -10,6 +10,11 @@ import pytest
 from rich.console import Console
 
 from tests.bench.__main__ import main
+from tests.bench.hived.__main__ import main as hived_main
+from tests.bench.hived.figures import Figure as HivedFigure
+from tests.bench.hived.figures import aims as hived_aims
+from tests.bench.hived.figures import show as show_hived
+from tests.bench.hived.workload import DOES_NOT_FIT, KINDS
 from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_rim
 from tests.bench.world import QUICK
 
@@ -46,6 +51,35 @@ def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
     assert len(figures) == 16
     assert all(value > 0 for each in figures for value in each["rounds"])
     assert "binds per second" in capsys.readouterr().out
+
+
+def test_the_quick_bench_of_hived_measures_every_figure_and_ends_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hived_main(["--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    figures = json.loads((tmp_path / "raw.json").read_bytes())["figures"]
+    kinds = {(each["what"], each["job"]) for each in figures if each["end_to_end"]}
+    expected = {("filter first", kind) for kind in [*KINDS, DOES_NOT_FIT]} | {("GET clusterstatus", ""), ("fill", "")}
+    assert expected <= kinds
+    assert len([each for each in figures if not each["end_to_end"]]) == 24
+    assert all(ms >= 0 for each in figures for ms in each["ms"])
+    assert "original's p50" in capsys.readouterr().out
+
+
+def test_hived_is_held_against_the_original_and_against_growth() -> None:
+    out = StringIO()
+    figures = [
+        HivedFigure(1000, 4, "schedule first", "1x1", [1.0]),
+        HivedFigure(4000, 4, "schedule first", "1x1", [2.1]),
+        HivedFigure(100, 4, "filter first", "1x1", [99.0], end_to_end=True),
+        HivedFigure(500, 4, "filter first", "1x1", [1.0, 1.2, 9.0], end_to_end=True),
+        HivedFigure(500, 3, "filter first", "1x1", [99.0], end_to_end=True),
+    ]
+    show_hived(Console(file=out, width=160), figures)
+    assert [each.original is not None for each in figures] == [True, True, True, True, False]
+    assert "met     500 machines: filter first, 1x1, ms: 1.20 (aim: at most 1.34)" in out.getvalue()
+    assert "MISSED  schedule first, 1x1, 4 levels: 4,000 machines over 1,000: 2.10 (aim: at most 2)" in out.getvalue()
+    assert len(hived_aims(figures)) == 2
 
 
 def test_a_figure_of_the_rim_is_held_against_its_aim() -> None:

@@ -23,7 +23,7 @@ from tests.bench.hived.workload import LEVELS, sizes
 
 #: Jobs of each kind by themselves and end to end; half of it in the largest cluster, as for the original.
 _JOBS, _JOBS_END_TO_END, _LARGEST = 300, 200, 4000
-_QUICK_SIZE, _QUICK_JOBS = 100, 3
+_QUICK_SIZE, _QUICK_JOBS = 100, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

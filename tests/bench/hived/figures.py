@@ -97,7 +97,7 @@ def _growth(figures: list[Figure]) -> list[Aim]:
 def show(console: Console, figures: list[Figure]) -> None:
     """A table each for the algorithm by itself and end to end, by levels; then the aims."""
     for (end_to_end, levels), group in groupby(figures, lambda each: (each.end_to_end, each.levels)):
-        title = "end to end" if end_to_end else "the algorithm by itself"
+        title = "end to end" if end_to_end else "the algorithm by itself, CPU time"
         console.print(_table(f"{title}, {levels} levels", list(group)))
     show_aims(console, aims(figures))
 
