@@ -14,6 +14,7 @@ from typing import Any
 from algorithm.hived import bindinfo
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
+from algorithm.hived.devicehealth import DeviceHealth
 from algorithm.hived.explain import explain
 from algorithm.hived.groups import Allocation, Member, Place
 from algorithm.hived.hive import Hive
@@ -42,6 +43,7 @@ LAZILY = "waggle.dev/hived-lazily-preempted"
 _CODES = {
     "insufficient-capacity": Code.CELLS_EXHAUSTED,
     "needs-bad-node": Code.CELLS_BAD,
+    "needs-bad-devices": Code.CELLS_BAD,
     "mapping-needs-bad-node": Code.CELLS_BAD,
     "needs-non-suggested-node": Code.CELLS_NOT_OFFERED,
     "mapping-needs-bad-or-non-suggested-node": Code.CELLS_NOT_OFFERED,
@@ -67,7 +69,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def __init__(self, settings: HivedSettings) -> None:
         self.settings = settings
-        self.hive = Hive(settings.layout(), sparing=settings.keep_healthy_cells_whole)
+        layout, bad_devices = settings.layout(), settings.bad_devices
+        self.hive = Hive(layout, sparing=settings.keep_healthy_cells_whole, weighs_damage=bad_devices is not None)
+        self.devices = DeviceHealth(bad_devices, layout.numbers())
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
         self._pages = Pages(self.hive)
@@ -79,14 +83,16 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def add_node(self, node: Node) -> None:
         self._generation += 1
-        self.hive.set_health(node.name, healthy=_is_healthy(node))
+        self.hive.set_health(node.name, healthy=_is_healthy(node), bad=self.devices.read(node))
 
     def update_node(self, old: Node, new: Node) -> None:
-        if _is_healthy(old) != _is_healthy(new):
+        known = self.devices.bad(new.name)
+        if _is_healthy(old) != _is_healthy(new) or self.devices.read(new) != known:
             self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
         self._generation += 1
+        self.devices.forget(node.name)
         self.hive.set_health(node.name, healthy=False)
 
     # -- pods -------------------------------------------------------------------------------------------------
@@ -203,11 +209,11 @@ class HivedAlgorithm(SchedulerAlgorithm):
     # -- for people -------------------------------------------------------------------------------------------
 
     def inspect(self) -> Mapping[str, Any]:
-        return summary(self.hive, self.strangers)
+        return summary(self.hive, self.strangers, self.devices.warnings)
 
     def explain(self, pod: Pod) -> Sequence[str]:
         try:
-            return explain(self.hive, _spec(pod))
+            return explain(self.hive, _spec(pod), self.devices.warnings)
         except UserError as error:
             return (str(error),)
 

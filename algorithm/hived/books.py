@@ -23,8 +23,9 @@ from algorithm.hived.layout import Chain, Tenant
 class Books:
     """See the module's text. All counters are by level."""
 
-    def __init__(self, chain: Chain, tenants: Iterable[Tenant]) -> None:
+    def __init__(self, chain: Chain, tenants: Iterable[Tenant], *, weighs_damage: bool = False) -> None:
         self.chain = chain
+        self._weighs_damage = weighs_damage
         levels = range(1, chain.top + 1)
         self.free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
         self.free[chain.top].extend(chain.full[chain.top])
@@ -220,7 +221,7 @@ class Books:
             return
         for tenant, owed in self.owed_to.items():
             while owed[level] > self.healthy_free(level):
-                cell = next((each for each in self.bad_free[level] if self.can_be_spared(each)), None)
+                cell = self._to_doom(level)
                 if cell is None:
                     # A promise was broken by a changed configuration.
                     break
@@ -228,6 +229,11 @@ class Books:
                 pair(cell, virtual)
                 self.doomed[tenant][level].append(cell)
                 self.allocate(cell, tenant, doomed=True)
+
+    def _to_doom(self, level: int) -> PhysicalCell | None:
+        """The first that can be spared; where machines may be bad in part, the one with the most healthy devices."""
+        spare = (cell for cell in self.bad_free[level] if self.can_be_spared(cell))
+        return min(spare, key=lambda cell: cell.bad_leafs, default=None) if self._weighs_damage else next(spare, None)
 
     def can_be_spared(self, cell: PhysicalCell) -> bool:
         """Whether larger cells that would have to be split for it are owed to nobody."""
@@ -260,6 +266,12 @@ class Books:
         for cell in [cell for levels in self.doomed.values() for cells in levels.values() for cell in cells]:
             if not _in_use(cell):
                 self.pardon(cell)
+
+    def health_changed(self) -> None:
+        """What is doomed is chosen anew where one choice is better than another."""
+        with self.paused():
+            if self._weighs_damage:
+                self.pardon_all()
 
     def can_be_pardoned(self, cell: PhysicalCell) -> bool:
         virtual = cell.virtual

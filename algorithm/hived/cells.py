@@ -123,9 +123,24 @@ class Cell:
 
 
 class PhysicalCell(Cell):
-    """Hardware. `nodes` are the machines it spans or is part of, `indices` its devices (below or at a machine)."""
+    """Hardware. `nodes` are the machines it spans or is part of, `indices` its devices (below or at a machine).
 
-    __slots__ = ("group", "healthy", "indices", "nodes", "pinned", "reserver", "split", "state", "tenant", "virtual")
+    `bad_leafs` counts its bad devices.
+    """
+
+    __slots__ = (
+        "bad_leafs",
+        "group",
+        "healthy",
+        "indices",
+        "nodes",
+        "pinned",
+        "reserver",
+        "split",
+        "state",
+        "tenant",
+        "virtual",
+    )
 
     parent: PhysicalCell | None
     children: list[PhysicalCell]  # type: ignore[assignment]
@@ -137,6 +152,7 @@ class PhysicalCell(Cell):
         self.nodes: tuple[str, ...] = ()
         self.indices: tuple[int, ...] = ()
         self.healthy = True
+        self.bad_leafs = 0
         self.state = CellState.FREE
         self.virtual: VirtualCell | None = None
         #: Who uses the device, and who waits for it.
@@ -199,6 +215,10 @@ class VirtualCell(Cell):
     def healthy(self) -> bool:
         """That of the hardware; as long as it is none in particular, nothing bad can be said of it."""
         return self.physical is None or self.physical.healthy
+
+    @property
+    def bad_leafs(self) -> int:
+        return 0 if self.physical is None else self.physical.bad_leafs
 
     @property
     def state(self) -> CellState:

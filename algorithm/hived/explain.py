@@ -9,13 +9,14 @@ the hive is changed back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import nlargest
 
 from algorithm.hived.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Group, GroupState, Held
 from algorithm.hived.hive import Hive
+from algorithm.hived.nodelist import usable
 from algorithm.hived.planner import Plan, candidate_chains, decide
 from algorithm.hived.podspec import PodSpec
 
@@ -23,8 +24,10 @@ from algorithm.hived.podspec import PodSpec
 _TRIALS, _SHOWN = 40, 8
 
 
-def explain(hive: Hive, spec: PodSpec) -> list[str]:
+def explain(hive: Hive, spec: PodSpec, warnings: Mapping[str, str] | None = None) -> list[str]:
     """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
+
+    `warnings` are about what is written on nodes and cannot be read, by node.
 
     Raises UserError for what can never be.
     """
@@ -36,7 +39,8 @@ def explain(hive: Hive, spec: PodSpec) -> list[str]:
         return [decision.text]
     chains = candidate_chains(hive, spec)
     sentences = [sentence for chain in chains for sentence in _in_chain(hive, spec, chain)]
-    return sentences + _bad_machines(hive, chains) + _ends(hive, spec, chains)
+    unread = [f"node {node}: {text}" for node, text in sorted((warnings or {}).items())[:_SHOWN]]
+    return sentences + _bad_machines(hive, chains) + unread + _ends(hive, spec, chains)
 
 
 def _possible(plan: Plan) -> str:
@@ -83,11 +87,11 @@ def _fragments(hive: Hive, spec: PodSpec, chain: str) -> Iterator[str]:
     machine = hive.layout.chains[chain].machine_level
     pieces = [piece for root in _roots(hive, spec, chain) for piece in _pieces(root, machine)]
     largest = max(devices for devices, _ in spec.pods)
-    fits = sum(piece.free_for(spec.priority) >= largest for piece in pieces if _is_healthy(piece))
+    fits = sum(usable(piece, spec.priority) >= largest for piece in pieces)
     most = nlargest(_SHOWN, pieces, key=lambda piece: piece.free_for(spec.priority))
     shown = [f"{piece.free_for(spec.priority)} in {_name(piece)}" for piece in most if piece.free_for(spec.priority)]
     yield (
-        f"a pod of {largest} needs them in one piece, and {fits} healthy pieces have so many; "
+        f"a pod of {largest} needs them in one piece, and {fits} pieces have so many healthy ones; "
         f"the largest: {', '.join(shown)}"
     )
 
@@ -101,16 +105,17 @@ def _pieces(root: Cell, machine: int) -> Iterator[Cell]:
             yield from _pieces(child, machine)
 
 
-def _is_healthy(cell: Cell) -> bool:
+def _bad_leafs(cell: Cell) -> int:
     assert isinstance(cell, PhysicalCell | VirtualCell)
-    return cell.healthy
+    return cell.bad_leafs
 
 
 def _name(cell: Cell) -> str:
     physical = cell.physical if isinstance(cell, VirtualCell) else cell
     assert physical is None or isinstance(physical, PhysicalCell)
     where = cell.address if physical is None else f"{cell.address} ({physical.nodes[0]})"
-    return where if _is_healthy(cell) else f"{where}, bad"
+    bad = _bad_leafs(cell)
+    return f"{where}, bad" if bad == cell.leafs else f"{where}, {bad} of them bad" if bad else where
 
 
 # -- what would help --------------------------------------------------------------------------------------------------
@@ -118,12 +123,16 @@ def _name(cell: Cell) -> str:
 
 def _bad_machines(hive: Hive, chains: Iterable[str]) -> list[str]:
     wanted = set(chains)
-    bad = [
-        name
-        for name, devices in hive.layout.machines.items()
-        if any(device.chain in wanted and not device.healthy for device in devices)
-    ]
-    return [f"bad machines are not used: {_listed(bad)}"] if bad else []
+    machines: list[str] = []
+    devices: list[str] = []
+    for name, leafs in hive.layout.machines.items():
+        bad = [leaf for leaf in leafs if leaf.chain in wanted and not leaf.healthy]
+        if bad and any(leaf.healthy for leaf in leafs):
+            devices.append(f"{name} {','.join(str(leaf.indices[0]) for leaf in bad)}")
+        elif bad:
+            machines.append(name)
+    sentences = [f"bad machines are not used: {_listed(machines)}"] if machines else []
+    return sentences + ([f"bad devices are not used: {_listed(devices)}"] if devices else [])
 
 
 def _ends(hive: Hive, spec: PodSpec, chains: Sequence[str]) -> list[str]:

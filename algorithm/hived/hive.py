@@ -6,7 +6,7 @@ configuration that is no longer, and books and cells always agree with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from algorithm.hived.books import Books
@@ -29,13 +29,25 @@ from algorithm.hived.recovery import recovered
 class Hive:
     """See the module's text. A new hive believes all machines bad until they are announced."""
 
-    def __init__(self, layout: Layout, chains_of: dict[str, list[str]] | None = None, *, sparing: bool = False) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        chains_of: dict[str, list[str]] | None = None,
+        *,
+        sparing: bool = False,
+        weighs_damage: bool = False,
+    ) -> None:
         self.layout = layout
         #: Whether healthy cells are kept whole as long as something else will do.
         self.sparing = sparing
         #: Chains of a device type in the order in which they are tried.
         self.chains_of = chains_of or layout.chains_of
-        self.books = {name: Books(chain, layout.tenants.values()) for name, chain in layout.chains.items()}
+        #: Whether a machine may be bad in part: then the least bad hardware is doomed first.
+        self.weighs_damage = weighs_damage
+        self.books = {
+            name: Books(chain, layout.tenants.values(), weighs_damage=weighs_damage)
+            for name, chain in layout.chains.items()
+        }
         self.groups: dict[str, Group] = {}
         self.started = False
         self.nodes: dict[tuple[str, str], NodeList] = {}
@@ -68,16 +80,31 @@ class Hive:
 
     # -- health -----------------------------------------------------------------------------------------------
 
-    def set_health(self, machine: str, *, healthy: bool) -> None:
-        """A machine turned healthy or bad. One that is not configured has no devices and changes nothing."""
+    def set_health(self, machine: str, *, healthy: bool, bad: Collection[int] = ()) -> None:
+        """A machine turned healthy, but for devices with the numbers `bad`; or it turned bad as a whole.
+
+        One that is not configured has no devices and changes nothing.
+        """
         leafs = self.layout.machines.get(machine, ())
         for leaf in leafs:
-            if healthy:
-                self._turn_healthy(leaf)
-            else:
-                self._turn_bad(leaf)
+            well = healthy and leaf.indices[0] not in bad
+            if well != leaf.healthy:
+                self._count_bad(leaf, -1 if well else 1)
+                if well:
+                    self._turn_healthy(leaf)
+                else:
+                    self._turn_bad(leaf)
         if self.started:
-            self._settle(leafs)
+            for chain in dict.fromkeys(leaf.chain for leaf in leafs):
+                self.books[chain].health_changed()
+
+    @staticmethod
+    def _count_bad(leaf: PhysicalCell, number: int) -> None:
+        cell: PhysicalCell | None = leaf
+        while cell is not None:
+            cell.bad_leafs += number
+            _touch(cell)
+            cell = cell.parent
 
     def start(self) -> None:
         """The machines that exist have been announced, pods come now; calls after the first mean nothing.
@@ -113,9 +140,7 @@ class Hive:
     def _mark(cell: PhysicalCell, *, healthy: bool) -> None:
         cell.healthy = healthy
         cell.shown_anew()
-        for each in (cell, cell.virtual):
-            if each is not None and each.listed is not None:
-                each.listed.touch(each)
+        _touch(cell)
 
     # -- devices ----------------------------------------------------------------------------------------------
 
@@ -312,6 +337,13 @@ class Hive:
             device.reserver = None
             device.group = group
             device.set_state(CellState.USED)
+
+
+def _touch(cell: PhysicalCell) -> None:
+    """Health changed, by which machines are ordered."""
+    for each in (cell, cell.virtual):
+        if each is not None and each.listed is not None:
+            each.listed.touch(each)
 
 
 def _shown_anew_around(device: PhysicalCell) -> None:

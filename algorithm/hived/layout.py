@@ -73,6 +73,10 @@ class Layout:
     #: Devices by chain, machine and index.
     devices: dict[tuple[str, str, int], PhysicalCell]
 
+    def numbers(self) -> dict[str, frozenset[int]]:
+        """The numbers of each machine's devices."""
+        return {name: frozenset(device.indices[0] for device in devices) for name, devices in self.machines.items()}
+
 
 def preassigned(tenant: Tenant) -> Iterator[VirtualCell]:
     """What the tenant was promised, in the order of its addresses."""

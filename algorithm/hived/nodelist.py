@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from algorithm.hived.cells import OPPORTUNISTIC, Cell, PhysicalCell, VirtualCell
 from algorithm.hived.request import Offered
 
-#: Bad, not offered, less used, more used by higher priorities: each is tried later.
-_Key = tuple[bool, bool, int, int]
+#: Damage, not offered, less used, more used by higher priorities: each is tried later.
+_Key = tuple[int, bool, int, int]
+#: Some devices of a machine are bad, or all.
+_SOME, _ALL = 1, 2
 
 
 class NodeList:
@@ -44,11 +46,11 @@ class NodeList:
         self._changed[cell] = None
 
     def _key(self, cell: Cell, *, offered: bool) -> _Key:
-        healthy = cell.healthy  # type: ignore[attr-defined]
+        damage = _damage(cell)
         if self._packs:
-            return (not healthy, not offered, -cell.used_total, 0)
+            return (damage, not offered, -cell.used_total, 0)
         same = cell.used.get(OPPORTUNISTIC, 0)
-        return (not healthy, not offered, -same, cell.used_total - same)
+        return (damage, not offered, -same, cell.used_total - same)
 
     # -- sorting ----------------------------------------------------------------------------------------------
 
@@ -115,13 +117,16 @@ class NodeList:
         """In order: machine, devices free for this priority (`least` or more), whether healthy, whether offered.
 
         Machines with less than `least` free are left out; nothing is ever placed on them, and as pods are placed in
-        ascending order, nothing later is either.
+        ascending order, nothing later is either. Of machines with bad and healthy devices, the healthy ones count.
         """
         for key in self._keys:
             bucket = self._buckets[key]
             if not bucket:
                 continue
-            bad, unoffered = key[0], key[1]
+            bad, unoffered = key[0] == _ALL, key[1]
+            if key[0] == _SOME:
+                yield from ((cell, free, True, not unoffered) for cell, free in _undamaged(bucket, priority, least))
+                continue
             if priority == OPPORTUNISTIC and self.uniform:
                 first = next(iter(bucket))
                 free = first.leafs - first.used_total
@@ -133,6 +138,37 @@ class NodeList:
                 free = cell.free_for(priority)
                 if free >= least:
                     yield cell, free, not bad, not unoffered
+
+    def with_bad_devices(self, priority: int, least: int) -> Cell | None:
+        """A machine that would have so many devices for this priority, were some of them not bad."""
+        return next(
+            (
+                cell
+                for key in self._keys
+                if key[0] == _SOME
+                for cell in self._buckets[key]
+                if cell.free_for(priority) >= least
+            ),
+            None,
+        )
+
+
+def usable(cell: Cell, priority: int) -> int:
+    """How many healthy devices a pod of this priority could have here, those of lower priorities included."""
+    if cell.healthy:  # type: ignore[attr-defined]
+        return cell.free_for(priority)
+    leafs = (leaf for leaf in cell.walk() if leaf.level == 1)
+    return sum(leaf.healthy and leaf.priority < priority for leaf in leafs)  # type: ignore[attr-defined]
+
+
+def _undamaged(cells: Iterable[Cell], priority: int, least: int) -> Iterator[tuple[Cell, int]]:
+    return ((cell, free) for cell in cells if (free := usable(cell, priority)) >= least)
+
+
+def _damage(cell: Cell) -> int:
+    if cell.healthy:  # type: ignore[attr-defined]
+        return 0
+    return _SOME if 0 < cell.bad_leafs < cell.leafs else _ALL  # type: ignore[attr-defined]
 
 
 def _is_offered(cell: Cell, offered: Offered) -> bool:

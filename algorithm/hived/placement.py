@@ -24,7 +24,7 @@ Placement = dict[int, list[list[Cell]]]
 class Shortage:
     """Why there is no place.
 
-    `kind` is capacity, bad or unoffered, and `node` the machine that would have to be used.
+    `kind` is capacity, bad, bad-devices or unoffered, and `node` the machine that would have to be used.
     """
 
     kind: str
@@ -34,6 +34,8 @@ class Shortage:
     def text(self) -> str:
         if self.kind == "capacity":
             return "insufficient capacity"
+        if self.kind == "bad-devices":
+            return f"have to use bad devices of node {self.node}"
         return f"have to use at least one {'bad' if self.kind == 'bad' else 'non-suggested'} node {self.node}"
 
 
@@ -84,12 +86,15 @@ def _first_fit(nodes: NodeList, priority: int, request: Request) -> list[Cell] |
             if following is None:
                 return found
             need = following
-    return CAPACITY
+    damaged = nodes.with_bad_devices(priority, need)
+    return CAPACITY if damaged is None else Shortage("bad-devices", damaged.address)
 
 
 def _available(node: Cell, priority: int) -> list[Cell]:
     """Devices that may be taken: free ones first, then those of lower priorities, each in the tree's order."""
     leafs = leafs_of(node)
+    if not node.healthy:  # type: ignore[attr-defined]
+        leafs = [leaf for leaf in leafs if leaf.healthy]  # type: ignore[attr-defined]
     free = [leaf for leaf in leafs if leaf.priority == FREE]
     return free + [leaf for leaf in leafs if FREE < leaf.priority < priority]
 

@@ -242,7 +242,12 @@ def candidate_chains(hive: Hive, spec: PodSpec) -> list[str]:
 
 
 def _refused(shortage: Shortage, where: str) -> Refusal:
-    kinds = {"capacity": "insufficient-capacity", "bad": "needs-bad-node", "unoffered": "needs-non-suggested-node"}
+    kinds = {
+        "capacity": "insufficient-capacity",
+        "bad": "needs-bad-node",
+        "bad-devices": "needs-bad-devices",
+        "unoffered": "needs-non-suggested-node",
+    }
     return Refusal(kinds[shortage.kind], f"{shortage.text} {where}")
 
 

@@ -7,10 +7,17 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from algorithm.hived.config import HivedConfig, HivedConfigError, without_server_keys, without_unknown
+from algorithm.hived.config import HivedConfig, HivedConfigError, Section, without_server_keys, without_unknown
 from algorithm.hived.layout import Layout, build
 
-_OWN = ("lax", "bindUnoffered", "keepHealthyCellsWhole")
+_OWN = ("lax", "bindUnoffered", "keepHealthyCellsWhole", "badDevices")
+
+
+class BadDevicesSettings(Section):
+    """Where a node says which of its devices are bad. An empty name: nowhere."""
+
+    annotation: str = Field(default="waggle.dev/bad-devices", description="Name of the annotation: `0,3`.")
+    taint: str = Field(default="waggle.dev/bad-devices", description="Key of the taint, whose value is `0_3`.")
 
 
 class HivedSettings(HivedConfig):
@@ -30,6 +37,10 @@ class HivedSettings(HivedConfig):
             "While machines are bad, take parts of partly bad cells before a healthy one is split. The original takes "
             "whichever comes first, and another tenant may find no healthy rack left."
         ),
+    )
+
+    bad_devices: BadDevicesSettings | None = Field(
+        default=None, description="Read from nodes which of their devices are bad; the others are used."
     )
 
     @model_validator(mode="before")

@@ -193,8 +193,13 @@ def _borrowed_by(hive: Hive, tenant: str) -> list[PhysicalCell]:
 # -- the summary ------------------------------------------------------------------------------------------------------
 
 
-def summary(hive: Hive, strangers: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """By virtual cluster: devices guaranteed, used within that, borrowed from others, and bad."""
+def summary(
+    hive: Hive, strangers: Mapping[str, tuple[str, str]], warnings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """By virtual cluster: devices guaranteed, used within that, borrowed from others, and bad.
+
+    `warnings` are about what is written on nodes and cannot be read, by node.
+    """
     groups = hive.groups.values()
     return {
         "virtualClusters": {name: _tenant(hive, name) for name in hive.layout.tenants},
@@ -204,6 +209,7 @@ def summary(hive: Hive, strangers: Mapping[str, tuple[str, str]]) -> dict[str, A
             "lazilyPreempted": sum(bool(group.lazily_preempted_by) for group in groups),
         },
         "strangers": dict(nsmallest(SHOWN, strangers.values())),
+        "nodeWarnings": dict(nsmallest(SHOWN, (warnings or {}).items())),
     }
 
 
@@ -216,5 +222,5 @@ def _tenant(hive: Hive, name: str) -> dict[str, int]:
         "guaranteed": sum(cell.leafs for cell in cells),
         "used": sum(cell.used_total for cell in cells),
         "borrowed": borrowed,
-        "bad": sum(cell.leafs for cell in cells if not cell.healthy),
+        "bad": sum(cell.bad_leafs for cell in cells),
     }
