@@ -21,7 +21,7 @@ from algorithm.hived.hive import Hive
 from algorithm.hived.layout import Level
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
-from algorithm.hived.settings import HivedSettings
+from algorithm.hived.settings import BadDevicesSettings, HivedSettings
 from algorithm.hived.status import Pages, summary
 from algorithm.interface import (
     Bind,
@@ -52,7 +52,7 @@ _CODES = {
 
 
 #: What a fork has in common with its original.
-_UNCHANGING = (HivedSettings, Level, Place, Allocation, Member, SuggestedNodes)
+_UNCHANGING = (HivedSettings, BadDevicesSettings, Level, Place, Allocation, Member, SuggestedNodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,10 @@ def _audit_cell(cell: Cell) -> None:
 def _audit_physical(cell: PhysicalCell) -> None:
     if cell.children:
         assert cell.healthy == all(child.healthy for child in cell.children), cell
+        assert cell.bad_leafs == sum(child.bad_leafs for child in cell.children), cell
         assert cell.state is derived_state(cell.children), (cell, cell.state)
+    else:
+        assert cell.bad_leafs == (not cell.healthy), cell
     if cell.virtual is not None:
         assert cell.virtual.physical is cell, cell
         assert cell.virtual.level == cell.level, cell

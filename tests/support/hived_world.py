@@ -54,8 +54,10 @@ def settings_of(text: str) -> HivedSettings:
     return HivedSettings.model_validate(load(text))
 
 
-def node(name: str, *, healthy: bool = True) -> Node:
-    return Node(name=name, uid=f"uid-{name}", ready=healthy)
+def node(name: str, *, healthy: bool = True, bad: str | None = None) -> Node:
+    """`bad` is what is written on it about bad devices."""
+    written = {} if bad is None else {"waggle.dev/bad-devices": bad}
+    return Node(name=name, uid=f"uid-{name}", ready=healthy, annotations=pairs(written))
 
 
 def gang(
@@ -181,6 +183,8 @@ class World:
         self.settings = settings_of(config)
         self.algorithm = HivedAlgorithm(self.settings)
         self.nodes: dict[str, bool] = {}
+        #: What is written on nodes about bad devices.
+        self.bad: dict[str, str] = {}
         self.waiting: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, Pod] = {}
@@ -201,16 +205,31 @@ class World:
     def turn(self, *names: str, healthy: bool) -> None:
         """Machines that exist change their health, others appear."""
         for name in names:
-            known = self.nodes.get(name)
+            before = self.node(name) if name in self.nodes else None
             self.nodes[name] = healthy
-            if known is None:
-                self.algorithm.add_node(node(name, healthy=healthy))
-            else:
-                self.algorithm.update_node(node(name, healthy=known), node(name, healthy=healthy))
-            self.audit()
+            self._tell(before, self.node(name))
+
+    def mark(self, name: str, bad: str) -> None:
+        """Somebody writes on a node which of its devices are bad."""
+        before = self.node(name)
+        self.bad[name] = bad
+        self._tell(before, self.node(name))
+
+    def node(self, name: str) -> Node:
+        return node(name, healthy=self.nodes[name], bad=self.bad.get(name))
+
+    def _tell(self, before: Node | None, now: Node) -> None:
+        if before is None:
+            self.algorithm.add_node(now)
+        else:
+            self.algorithm.update_node(before, now)
+        self.audit()
 
     def remove_node(self, name: str) -> None:
-        self.algorithm.delete_node(node(name, healthy=self.nodes.pop(name)))
+        gone = self.node(name)
+        del self.nodes[name]
+        self.bad.pop(name, None)
+        self.algorithm.delete_node(gone)
         self.audit()
 
     # -- pods -------------------------------------------------------------------------------------------------
@@ -291,8 +310,8 @@ class World:
             self.settings = settings_of(config)
         self.algorithm = HivedAlgorithm(self.settings)
         self.preempting.clear()
-        for name, healthy in self.nodes.items():
-            self.algorithm.add_node(node(name, healthy=healthy))
+        for name in self.nodes:
+            self.algorithm.add_node(self.node(name))
         self.audit()
         for uid in self._order(order):
             self.algorithm.add_allocated_pod(self.allocated[uid])
