@@ -42,7 +42,7 @@ def _unknown(key: str, near: list[str], known: set[str]) -> str:
     return f"unknown key {key}; {hint}"
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, coerce_numbers_to_str=True
     )
@@ -60,7 +60,7 @@ class _Section(BaseModel):
         return {key: each for key, each in value.items() if each is not None}
 
 
-class CellType(_Section):
+class CellType(Section):
     """One level of a tree: this many children of that type. A type that is only ever a child is a device."""
 
     child_cell_type: str = Field(min_length=1)
@@ -68,7 +68,7 @@ class CellType(_Section):
     is_node_level: bool = False
 
 
-class PhysicalCellSpec(_Section):
+class PhysicalCellSpec(Section):
     """A piece of hardware. Only the top one needs its type; addresses and children that are left out are inferred."""
 
     cell_type: str = ""
@@ -77,28 +77,28 @@ class PhysicalCellSpec(_Section):
     cell_children: tuple[PhysicalCellSpec, ...] = ()
 
 
-class PhysicalCluster(_Section):
+class PhysicalCluster(Section):
     cell_types: dict[str, CellType] = Field(default_factory=dict)
     physical_cells: tuple[PhysicalCellSpec, ...] = ()
 
 
-class VirtualCellSpec(_Section):
+class VirtualCellSpec(Section):
     """`cell_number` cells of the last type of the path `cell_type`, which begins with a top type: rack.host.socket."""
 
     cell_type: str = Field(min_length=1)
     cell_number: int = Field(ge=0)
 
 
-class PinnedCellSpec(_Section):
+class PinnedCellSpec(Section):
     pinned_cell_id: str = Field(min_length=1)
 
 
-class VirtualCluster(_Section):
+class VirtualCluster(Section):
     virtual_cells: tuple[VirtualCellSpec, ...] = ()
     pinned_cells: tuple[PinnedCellSpec, ...] = ()
 
 
-class HivedConfig(_Section):
+class HivedConfig(Section):
     """What is promised to whom, of what."""
 
     physical_cluster: PhysicalCluster = Field(default_factory=PhysicalCluster)

@@ -54,11 +54,15 @@ class Pages:
         raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; {_ALL}")
 
     def _group(self, name: str) -> dict[str, Any]:
-        group = self._hive.groups.get(name)
-        if group is None:
+        groups = self._hive.groups
+        found = [groups[name]] if name in groups else [group for group in groups.values() if group.shown == name]
+        if len(found) > 1:
+            paths = ", ".join(sorted(group.name for group in found))
+            raise NoSuchPage(f"affinitygroups/{name}", f"several affinity groups have that name: {paths}", status=400)
+        if not found:
             text = f"affinity group {name} does not exist since it is not allocated or preempting"
             raise NoSuchPage(f"affinitygroups/{name}", text, status=400)
-        return affinity_group(group)
+        return affinity_group(found[0])
 
     def _cluster(self) -> Iterator[bytes]:
         yield b'{"physicalCluster":'
@@ -107,7 +111,10 @@ class Pages:
 
 
 def affinity_group(group: Group) -> dict[str, Any]:
-    """One group, as the original shows it. Devices that are no longer configured are left out."""
+    """One group, as the original shows it. Devices that it does not have (any more) are left out.
+
+    If names are scoped, its `path` says which one of that name it is.
+    """
     status: dict[str, Any] = {"vc": group.tenant, "priority": group.priority, "state": group.state.value}
     status |= _placements(group)
     uids = [member.uid for member in group.members()]
@@ -117,7 +124,10 @@ def affinity_group(group: Group) -> dict[str, Any]:
         status["preemptingPods"] = list(group.preempting)
     if group.lazily_preempted_by:
         status["lazyPreemptionStatus"] = {"preemptor": group.lazily_preempted_by}
-    return {"metadata": {"name": group.name}, "status": status}
+    metadata = {"name": group.shown}
+    if group.scope:
+        metadata["path"] = f"/v1/inspect/affinitygroups/{group.name}"
+    return {"metadata": metadata, "status": status}
 
 
 def _placements(group: Group) -> dict[str, Any]:
