@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from algorithm.gauges import Gauge
 from algorithm.hived import bindinfo
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
@@ -24,7 +25,7 @@ from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError
 from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.status import Pages, summary
+from algorithm.hived.status import Pages, gauges, summary
 from algorithm.hived.tenancy import Tenancy
 from algorithm.hived.waiting import Waiting
 from algorithm.interface import (
@@ -248,7 +249,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
     # -- for people -------------------------------------------------------------------------------------------
 
     def inspect(self) -> Mapping[str, Any]:
-        return summary(self.hive, self.strangers)
+        return summary(self.hive, self.strangers, self._waiting)
+
+    def metrics(self) -> Sequence[Gauge]:
+        return gauges(self.hive, self._waiting)
 
     def explain(self, pod: Pod) -> Sequence[str]:
         try:

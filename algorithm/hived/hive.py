@@ -25,7 +25,7 @@ from algorithm.hived.limits import Limits, OpportunisticLimits
 from algorithm.hived.nodelist import NodeList, schedulable_nodes
 from algorithm.hived.podspec import PodSpec, UserError
 from algorithm.hived.recovery import occupied, recovered
-from algorithm.hived.usage import Usage
+from algorithm.hived.usage import Usage, guaranteed
 
 
 class Hive:
@@ -40,6 +40,7 @@ class Hive:
         limits: Limits | None = None,
     ) -> None:
         self.layout = layout
+        self.guaranteed = guaranteed(layout)
         self.usage = Usage()
         #: What opportunistic pods may have.
         self.limits = limits or Limits(OpportunisticLimits(), layout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-
 from typing import TypeVar
 
 from algorithm.hived.groups import Group
