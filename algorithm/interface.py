@@ -59,6 +59,7 @@ from typing import Any, Self, overload
 
 import msgspec
 
+from algorithm.gauges import Gauge
 from algorithm.model import Node, Pairs, Pod
 from algorithm.reasons import Reason
 
@@ -282,6 +283,14 @@ class SchedulerAlgorithm(ABC):
     def inspect(self) -> Mapping[str, Any]:
         """What people want to see of your state, as JSON-ready data. Called under the lock: keep it short."""
         return {}
+
+    def metrics(self) -> Sequence[Gauge]:
+        """Numbers of now for Prometheus, each shown as `waggle_<algorithm>_<name>` at `/metrics`.
+
+        Called under the lock at each scrape: keep what you count, don't count then. See `algorithm.gauges` for what is
+        allowed; a gauge that is not sound is left out, and reported as a bug.
+        """
+        return ()
 
     def explain(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
         """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.

@@ -55,6 +55,7 @@ class Code(StrEnum):
     CELLS_EXHAUSTED = "CellsExhausted", "no cells for affinity group {group}: {detail}"
     CELLS_BAD = "CellsBad", "affinity group {group} would need bad hardware: {detail}"
     CELLS_NOT_OFFERED = "CellsNotOffered", "affinity group {group} would need nodes that are not offered: {detail}"
+    BORROWING_LIMITED = "BorrowingLimited", "affinity group {group} may not borrow more: {detail}"
     POD_INVALID = "PodInvalid", "pod cannot be scheduled as declared: {detail}"
     OTHER = "Other", "{detail}"
 

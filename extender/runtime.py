@@ -16,6 +16,7 @@ the process is restarted. That costs nothing but time: all state is rebuilt from
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from algorithm.gauges import Gauge
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
@@ -67,6 +69,8 @@ SLICE = 25
 _VERBS = (FilterRequested, PreemptRequested, BindRequested)
 #: Pods that are looked at for people while the lock is held.
 VIEWS = 100
+#: In the name of a metric.
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 #: The timer never runs more often than this, seconds.
 SHORTEST_TICK = 0.05
 
@@ -82,8 +86,11 @@ class Runtime:
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = eternal,
         record: Callable[[Event, float], None] | None = None,
+        algorithm: str = "algorithm",
     ) -> None:
         self._heart = lifecycle
+        #: The name of the algorithm's metrics begins with it.
+        self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._carry_out = carry_out
         self._clock = clock
         self._fence = fence
@@ -368,6 +375,7 @@ class Runtime:
         with self._lock:
             counts = dict(self._heart.counts)
             cache = self._heart.transitions.cache.counts()
+            gauges = self._heart.teller.metrics()
             faults = self._heart.teller.faults
             entries = list(self._heart.transitions.roster)
         metrics = [*(_counter(name, counts) for name in _COUNTERS), _preemptions(counts)]
@@ -384,6 +392,7 @@ class Runtime:
                 ],
             ),
             *_pods_by_state_and_reason(entries),
+            *(_gauge(self._algorithm, gauge) for gauge in gauges),
         ]
         for source in self._gauges:
             metrics += source()
@@ -446,6 +455,12 @@ def _pods_by_state_and_reason(entries: Sequence[Entry]) -> list[Metric]:
             [({"reason": code}, number) for code, number in sorted(codes.items())],
         ),
     ]
+
+
+def _gauge(algorithm: str, gauge: Gauge) -> Metric:
+    """One of the algorithm's own."""
+    samples = [(dict(sample.labels), float(sample.value)) for sample in gauge.samples]
+    return Metric(f"waggle_{algorithm}_{gauge.name}", "gauge", gauge.help, samples)
 
 
 def _preemptions(counts: Mapping[tuple[str, str], int]) -> Metric:

@@ -89,7 +89,13 @@ class Service:
             most=settings.cluster.concurrent_writes,
             fence=fence,
         )
-        self.runtime = Runtime(Lifecycle(algorithm, policy), self._committer.submit, record=self._recorder, fence=fence)
+        self.runtime = Runtime(
+            Lifecycle(algorithm, policy),
+            self._committer.submit,
+            record=self._recorder,
+            fence=fence,
+            algorithm=settings.algorithm.name,
+        )
         self._signpost = self._make_signpost(settings.leader_election)
         self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing, went_back=self._went_back)
         self._pods_buffer = _UntilSynced(self.runtime.handle)

@@ -8,21 +8,27 @@ the pod is passed over and shown as a stranger.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from algorithm.gauges import Gauge
 from algorithm.hived import bindinfo
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
 from algorithm.hived.devicehealth import DeviceHealth
 from algorithm.hived.explain import explain
-from algorithm.hived.groups import Allocation, Member, Place
+from algorithm.hived.groups import Allocation, Group, Member, Place
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import Level
+from algorithm.hived.limits import Limits
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
-from algorithm.hived.podspec import SPEC, PodSpec, UserError, parse_spec
+from algorithm.hived.podspec import SPEC, PodSpec, UserError
+from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
 from algorithm.hived.settings import BadDevicesSettings, HivedSettings
-from algorithm.hived.status import Pages, summary
+from algorithm.hived.status import Pages, gauges, summary
+from algorithm.hived.tenancy import Tenancy
+from algorithm.hived.waiting import Waiting
 from algorithm.interface import (
     Bind,
     Phase,
@@ -48,11 +54,24 @@ _CODES = {
     "needs-non-suggested-node": Code.CELLS_NOT_OFFERED,
     "mapping-needs-bad-or-non-suggested-node": Code.CELLS_NOT_OFFERED,
     "being-preempted": Code.CELLS_EXHAUSTED,
+    "place-given-up": Code.CELLS_EXHAUSTED,
+    "opportunistic-limit": Code.BORROWING_LIMITED,
 }
 
 
 #: What a fork has in common with its original.
-_UNCHANGING = (HivedSettings, BadDevicesSettings, Level, Place, Allocation, Member, SuggestedNodes)
+_UNCHANGING = (
+    HivedSettings,
+    BadDevicesSettings,
+    Level,
+    Limits,
+    Place,
+    Allocation,
+    Member,
+    PodSpec,
+    SuggestedNodes,
+    Tenancy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +89,21 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def __init__(self, settings: HivedSettings) -> None:
         self.settings = settings
         layout, bad_devices = settings.layout(), settings.bad_devices
-        self.hive = Hive(layout, sparing=settings.keep_healthy_cells_whole, weighs_damage=bad_devices is not None)
+        self.hive = Hive(
+            layout,
+            sparing=settings.keep_healthy_cells_whole,
+            weighs_damage=bad_devices is not None,
+            limits=Limits(settings.opportunistic_limits, layout),
+        )
         self.devices = DeviceHealth(bad_devices, layout.numbers())
+        self._tenancy = Tenancy(
+            names_per=settings.group_names_per,
+            allowed=settings.allowed_namespaces,
+            obeys_gang_release=settings.obey_gang_release,
+        )
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
+        self._waiting = Waiting()
         self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
@@ -97,12 +127,23 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     # -- pods -------------------------------------------------------------------------------------------------
 
-    def add_unallocated_pod(self, pod: Pod) -> None:  # noqa: ARG002 - nothing is kept of a pod that waits
-        """Pods come: all machines there are have been announced."""
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        """Pods come: all machines there are have been announced, and all bound pods are known."""
         self.hive.start()
+        self.hive.recovering = False
+        with suppress(UserError):
+            spec = self._allowed(pod)
+            self._waiting.add(pod.uid, spec)
+            if (group := self._releasing(spec)) is not None:
+                self._generation += 1
+                pod_waits(self.hive, group, pod.uid, self._waiting)
 
     def delete_unallocated_pod(self, pod: Pod) -> None:
         self._proposed.pop(pod.uid, None)
+        spec = self._waiting.drop(pod.uid)
+        if spec is not None and (group := self._releasing(spec)) is not None:
+            self._generation += 1
+            hold_what_is_awaited(self.hive, group, self._waiting)
 
     def add_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
@@ -111,18 +152,27 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if pod.annotation(SPEC) is None:
             return
         try:
-            spec, allocation = _spec(pod), _allocation(pod)
+            spec, allocation = self._read(pod), _allocation(pod)
             with self.hive.changing_hands():
                 if spec.group not in self.hive.groups:
                     self._take_quota(pod, spec)
-                self.hive.add_pod(_member(pod), spec, allocation)
+                self.hive.add_pod(_member(pod), spec, allocation, found=pod.uid not in self._waiting)
         except UserError as error:
             self.strangers[pod.uid] = (str(pod.key), str(error))
+        self._waiting.drop(pod.uid)
 
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
-            self.hive.delete_pod(_member(pod), _spec(pod))
+            spec = self._read(pod)
+            self.hive.delete_pod(_member(pod), spec)
+            if (group := self._releasing(spec)) is not None:
+                pod_ended(self.hive, group, pod.uid, self._waiting)
+
+    def _releasing(self, spec: PodSpec) -> Group | None:
+        """The pod's group, if that gives its devices back pod by pod."""
+        group = self.hive.groups.get(spec.group) if spec.releases else None
+        return group if group is not None and group.releases and group.tenant == spec.tenant else None
 
     def add_preempting_pod(
         self,
@@ -130,7 +180,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         victims: tuple[Victim, ...],  # noqa: ARG002 - the plan has them
         node: str,  # noqa: ARG002
     ) -> None:
-        spec = _spec(pod)
+        spec = self._read(pod)
         plan = self._plan(pod, spec)
         self._generation += 1
         if plan is None:
@@ -142,7 +192,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._generation += 1
-        self.hive.stop_waiting(pod.uid, _spec(pod))
+        self.hive.stop_waiting(pod.uid, self._read(pod))
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._protected = uids
@@ -154,7 +204,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def priority(self, pod: Pod) -> int:
         """That of the pod's wish; without a guarantee it is opportunistic. Pods of others are nobody's victims."""
         try:
-            spec = _spec(pod)
+            spec = self._read(pod)
         except UserError:
             return MAX_PRIORITY + 1
         group = self.hive.groups.get(spec.group)
@@ -165,7 +215,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
         try:
-            spec = _spec(pod)
+            spec = self._allowed(pod)
             decision = decide(self.hive, spec, suggested_nodes, preempting=phase is not Phase.FILTERING)
         except UserError as error:
             raise PodRefused(reason(Code.POD_INVALID, detail=str(error))) from error
@@ -206,14 +256,27 @@ class HivedAlgorithm(SchedulerAlgorithm):
         willing = [group for group in groups if group.lazy and group.virtual is not None and group.name != spec.group]
         self.hive.take_quota(willing, spec.group)
 
+    def _read(self, pod: Pod) -> PodSpec:
+        """What the pod wants. Raises UserError."""
+        return self._tenancy.read(pod)
+
+    def _allowed(self, pod: Pod) -> PodSpec:
+        """The same of a pod that has no place yet, if its namespace may use the virtual cluster. Raises UserError."""
+        spec = self._tenancy.read(pod)
+        self._tenancy.check(pod.namespace, spec)
+        return spec
+
     # -- for people -------------------------------------------------------------------------------------------
 
     def inspect(self) -> Mapping[str, Any]:
-        return summary(self.hive, self.strangers, self.devices.warnings)
+        return summary(self.hive, self.strangers, self._waiting, self.devices.warnings)
+
+    def metrics(self) -> Sequence[Gauge]:
+        return gauges(self.hive, self._waiting)
 
     def explain(self, pod: Pod) -> Sequence[str]:
         try:
-            return explain(self.hive, _spec(pod), self.devices.warnings)
+            return explain(self.hive, self._allowed(pod), self.devices.warnings)
         except UserError as error:
             return (str(error),)
 
@@ -230,10 +293,6 @@ def _is_healthy(node: Node) -> bool:
 
 def _member(pod: Pod) -> Member:
     return Member(pod.uid, pod.name, pod.node_name)
-
-
-def _spec(pod: Pod) -> PodSpec:
-    return parse_spec(pod.annotation(SPEC) or "", namespace=pod.namespace, name=pod.name)
 
 
 def _allocation(pod: Pod) -> Allocation:

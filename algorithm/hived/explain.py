@@ -16,8 +16,9 @@ from heapq import nlargest
 from algorithm.hived.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Group, GroupState, Held
 from algorithm.hived.hive import Hive
+from algorithm.hived.limits import in_numbers
 from algorithm.hived.nodelist import usable
-from algorithm.hived.planner import Plan, candidate_chains, decide
+from algorithm.hived.planner import Plan, candidate_chains, decide, over_limit
 from algorithm.hived.podspec import PodSpec
 
 #: So many ends are tried, and so many names shown, at most.
@@ -35,7 +36,7 @@ def explain(hive: Hive, spec: PodSpec, warnings: Mapping[str, str] | None = None
     decision = decide(hive, spec, offered, preempting=True)
     if isinstance(decision, Plan):
         return [_possible(decision)]
-    if decision.kind == "being-preempted":
+    if decision.kind in ("being-preempted", "place-given-up"):
         return [decision.text]
     chains = candidate_chains(hive, spec)
     sentences = [sentence for chain in chains for sentence in _in_chain(hive, spec, chain)]
@@ -54,12 +55,14 @@ def _possible(plan: Plan) -> str:
 
 
 def _in_chain(hive: Hive, spec: PodSpec, chain: str) -> Iterator[str]:
+    if (over := over_limit(hive, spec, chain)) is not None:
+        yield in_numbers(over, hive.usage, hive.groups, spec.devices)
     roots = _roots(hive, spec, chain)
     leaf_type = hive.layout.chains[chain].leaf_type
     total = sum(root.leafs for root in roots)
     available = sum(root.free_for(spec.priority) for root in roots)
     free = sum(root.leafs - root.used_total for root in roots)
-    need = sum(devices * pods for devices, pods in spec.pods)
+    need = spec.devices
     whose = f"{spec.tenant} is promised {total}" if spec.priority >= 0 else f"there are {total}"
     lower = f", {available - free} used by lower priorities" if available > free else ""
     yield (

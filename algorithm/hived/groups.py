@@ -80,10 +80,23 @@ class Group:
     preempting: dict[str, None] = field(default_factory=dict)
     #: Who made it opportunistic; empty if nobody did.
     lazily_preempted_by: str = ""
+    #: What its name begins with that its author did not write, see `tenancy.py`.
+    scope: str = ""
+    #: Whether it gives devices back pod by pod, see `release.py`.
+    releases: bool = False
+    #: The places, as devices per pod and number, that others may use now.
+    given_up: set[tuple[int, int]] = field(default_factory=set)
+    #: The first pod that has ended; empty as long as all of its pods may still be to come.
+    ended_by: str = ""
 
     def __post_init__(self) -> None:
         if not self.slots:
             self.slots = {devices: [None] * len(places) for devices, places in self.physical.items()}
+
+    @property
+    def shown(self) -> str:
+        """The name that its author gave."""
+        return self.name.removeprefix(self.scope)
 
     @property
     def places(self) -> dict[int, tuple[Place, ...]]:

@@ -21,9 +21,11 @@ from algorithm.hived.cells import (
 )
 from algorithm.hived.groups import Allocation, Group, GroupState, Held, Member, Virtual
 from algorithm.hived.layout import Chain, Layout, VirtualLevels
+from algorithm.hived.limits import Limits, OpportunisticLimits
 from algorithm.hived.nodelist import NodeList, schedulable_nodes
 from algorithm.hived.podspec import PodSpec, UserError
-from algorithm.hived.recovery import recovered
+from algorithm.hived.recovery import occupied, recovered
+from algorithm.hived.usage import Usage, guaranteed
 
 
 class Hive:
@@ -36,8 +38,13 @@ class Hive:
         *,
         sparing: bool = False,
         weighs_damage: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self.layout = layout
+        self.guaranteed = guaranteed(layout)
+        self.usage = Usage()
+        #: What opportunistic pods may have.
+        self.limits = limits or Limits(OpportunisticLimits(), layout)
         #: Whether healthy cells are kept whole as long as something else will do.
         self.sparing = sparing
         #: Chains of a device type in the order in which they are tried.
@@ -50,6 +57,8 @@ class Hive:
         }
         self.groups: dict[str, Group] = {}
         self.started = False
+        #: Until the first pod waits, bound pods come in any order.
+        self.recovering = True
         self.nodes: dict[tuple[str, str], NodeList] = {}
         self.pinned_nodes: dict[tuple[str, str], NodeList] = {}
         self.open_nodes: dict[str, NodeList] = {}
@@ -148,6 +157,7 @@ class Hive:
         """Free devices are held by a group. False: a promise to somebody else is broken by it."""
         unbound: list[Held] = []
         for each in held:
+            self.usage.taken(each.group.tenant, each.device.chain, promised=each.virtual is not None)
             if each.virtual is None:
                 each.device.take(OPPORTUNISTIC)
                 each.device.tenant = each.group.tenant
@@ -173,6 +183,8 @@ class Hive:
     def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
         """The reverse. `virtual` is what it was held as."""
         device.give_back()
+        tenant = device.tenant if virtual is None else virtual.tenant
+        self.usage.given_back(tenant, device.chain, promised=virtual is not None)
         if virtual is None:
             device.tenant = ""
             _shown_anew_around(device)
@@ -280,6 +292,25 @@ class Hive:
     def end(self, group: Group) -> None:
         """The last pod of an allocated group is gone."""
         leafs = list(group.leafs())
+        self._leave(leafs)
+        del self.groups[group.name]
+        self._settle(device for device, _ in leafs)
+
+    def give_up(self, group: Group, devices: int, number: int) -> None:
+        """Others may have the devices of this place; the group goes on. Call it while devices change hands."""
+        _ = group.places  # is worked out from the devices as long as it has them
+        mine = group.physical[devices][number]
+        theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
+        self._leave([(device, virtual) for device, virtual in zip(mine, theirs, strict=True) if device is not None])
+        group.physical[devices][number] = [None] * len(mine)
+        if group.virtual is not None:
+            group.virtual[devices][number] = [None] * len(mine)
+        group.given_up.add((devices, number))
+        if not any(device.reserver for device, _ in group.leafs()):
+            group.state = GroupState.ALLOCATED
+
+    def _leave(self, leafs: Iterable[tuple[PhysicalCell, VirtualCell | None]]) -> None:
+        """Their user is gone; who waits for them has them now, else nobody."""
         for device, virtual in leafs:
             device.group = None
             if device.reserver is not None:
@@ -287,26 +318,28 @@ class Hive:
             else:
                 self.let_go(device, virtual)
                 device.set_state(CellState.FREE)
-        del self.groups[group.name]
-        self._settle(device for device, _ in leafs)
 
     # -- pods -------------------------------------------------------------------------------------------------
 
-    def add_pod(self, member: Member, spec: PodSpec, allocation: Allocation) -> None:
+    def add_pod(self, member: Member, spec: PodSpec, allocation: Allocation, *, found: bool = False) -> None:
         """A pod is allocated, just now or before a restart: `allocation` is what was written on it.
 
+        `found`: it was bound when it was first seen, so it is not known whether the rest of its group is still to come.
         Raises UserError, and changes nothing, if its group has no such place.
         """
         group = self.groups.get(spec.group)
         if group is None:
             with self.changing_hands():
-                group = recovered(self, spec, allocation)
+                group = recovered(self, spec, allocation, whole=not (found and spec.releases))
         slot = _slot_of(group, allocation)
         if slot is None:
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
             raise UserError("bind-info", text)
         if group.state is GroupState.PREEMPTING:
             self._arrive(group)
+        if (len(allocation.indices), slot) in group.given_up:
+            with self.changing_hands():
+                occupied(self, group, len(allocation.indices), slot)
         group.slots[len(allocation.indices)][slot] = member
 
     def delete_pod(self, member: Member, spec: PodSpec) -> None:

@@ -18,9 +18,11 @@ from typing import cast
 from algorithm.hived.cells import CellState, VirtualCell
 from algorithm.hived.groups import Allocation, Group, GroupState, Member, Physical, Virtual
 from algorithm.hived.hive import Hive
+from algorithm.hived.limits import Bound, refused
 from algorithm.hived.mapping import Mapped, map_plan
 from algorithm.hived.placement import CAPACITY, Placement, Shortage, place
 from algorithm.hived.podspec import PodSpec, UserError
+from algorithm.hived.release import occupants, vacancy
 from algorithm.hived.request import Offered, Request
 
 
@@ -72,7 +74,7 @@ def decide(hive: Hive, spec: PodSpec, offered_names: Collection[str], *, preempt
         return _Planner(hive, spec, offered).decide()
     _check_belongs(group, spec)
     if group.state is not GroupState.PREEMPTING:
-        return _next_slot(group, spec)
+        return _next_slot(hive, group, spec)
     if preempting and _lost(group, offered):
         with _cancelled(hive, group):
             decision = _Planner(hive, spec, offered).decide()
@@ -91,6 +93,7 @@ def _check_belongs(group: Group, spec: PodSpec) -> None:
         ("priority", group.priority, spec.priority),
         ("pinnedCellId", group.pinned_id, spec.pinned_id),
         ("affinityGroup.members", group.pods, dict(spec.pods)),
+        ("gangReleaseEnable", not group.releases, not spec.releases),
     )
     for key, known, given in same:
         if known != given:
@@ -98,13 +101,21 @@ def _check_belongs(group: Group, spec: PodSpec) -> None:
             raise UserError("group-differs", text)
 
 
-def _next_slot(group: Group, spec: PodSpec) -> Decision:
+def _next_slot(hive: Hive, group: Group, spec: PodSpec) -> Decision:
     if group.state is GroupState.BEING_PREEMPTED:
         return Refusal("being-preempted", f"affinity group {group.name} is being preempted")
-    slot = group.free_slot(spec.leafs)
-    if slot is None:
+    if group.free_slot(spec.leafs) is None:
         raise _full(group, spec)
+    slot = vacancy(hive, group, spec.leafs) if group.given_up else group.free_slot(spec.leafs)
+    if slot is None:
+        return Refusal("place-given-up", _given_up(hive, group, spec))
     return Plan(group, allocation_of(group, spec.leafs, slot))
+
+
+def _given_up(hive: Hive, group: Group, spec: PodSpec) -> str:
+    users = ", ".join(occupants(hive, group, spec.leafs))
+    now = f"it is used by {users}" if users else "its devices are bad, or the quota is used elsewhere"
+    return f"the place in affinity group {group.name} was given up when a pod of it had ended, and now {now}"
 
 
 def _full(group: Group, spec: PodSpec) -> UserError:
@@ -184,6 +195,8 @@ class _Planner:
     def _in_chain(self, chain: str) -> Decision:
         leafs_at = {number: level.leafs for number, level in self.hive.layout.chains[chain].levels.items()}
         if not self.request.guaranteed:
+            if (over := over_limit(self.hive, self.spec, chain)) is not None:
+                return Refusal("opportunistic-limit", refused(over, self.hive.usage, self.spec.devices))
             found = place(self.hive.open_nodes[chain], leafs_at, self.request)
             if isinstance(found, Shortage):
                 return _refused(found, "when scheduling in physical cluster")
@@ -225,6 +238,8 @@ class _Planner:
             physical=physical,
             virtual=virtual,
             chain=chain,
+            scope=spec.scope,
+            releases=spec.releases,
         )
         victims, overtakes = _in_the_way(group)
         return Plan(group, allocation_of(group, spec.leafs, 0), victims, overtakes, lazily)
@@ -239,6 +254,11 @@ def candidate_chains(hive: Hive, spec: PodSpec) -> list[str]:
     if spec.priority < 0:
         return chains
     return [chain for chain in chains if chain in hive.layout.tenants[spec.tenant].full]
+
+
+def over_limit(hive: Hive, spec: PodSpec, chain: str) -> Bound | None:
+    """The limit that an opportunistic group would exceed in the chain."""
+    return hive.limits.forbids(hive.usage, spec.tenant, chain, spec.devices) if spec.priority < 0 else None
 
 
 def _refused(shortage: Shortage, where: str) -> Refusal:

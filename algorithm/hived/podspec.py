@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -40,7 +40,8 @@ class UserError(Exception):
 class PodSpec:
     """`pods` maps devices per pod to the number of pods of the whole group, smallest first.
 
-    An empty `leaf_type` is any.
+    An empty `leaf_type` is any. `group` is unique: with `scope` in front of the name that the author gave, see
+    `tenancy.py`. A gang that `releases` gives devices back pod by pod.
     """
 
     tenant: str
@@ -52,6 +53,14 @@ class PodSpec:
     ignores_offer: bool
     group: str
     pods: tuple[tuple[int, int], ...]
+    gang_release: bool = False
+    scope: str = ""
+    releases: bool = False
+
+    @property
+    def devices(self) -> int:
+        """Of the whole group."""
+        return sum(devices * number for devices, number in self.pods)
 
 
 def parse_spec(text: str, *, namespace: str, name: str) -> PodSpec:
@@ -59,21 +68,7 @@ def parse_spec(text: str, *, namespace: str, name: str) -> PodSpec:
     if not text:
         raise _wrong("missing", "Annotation does not exist or is empty")
     spec = _parse(text)
-    return spec if spec.group else _alone(spec, f"{namespace}/{name}")
-
-
-def _alone(spec: PodSpec, group: str) -> PodSpec:
-    return PodSpec(
-        spec.tenant,
-        spec.priority,
-        spec.pinned_id,
-        spec.leaf_type,
-        spec.leafs,
-        spec.lazy,
-        spec.ignores_offer,
-        group,
-        ((spec.leafs, 1),),
-    )
+    return spec if spec.group else replace(spec, group=f"{namespace}/{name}", pods=((spec.leafs, 1),))
 
 
 def _wrong(kind: str, text: str) -> UserError:
@@ -114,6 +109,7 @@ def _parse(text: str) -> PodSpec:
         fields.flag("ignoreK8sSuggestedNodes", default=True),
         group_name,
         tuple(pods.items()),
+        fields.flag("gangReleaseEnable", default=False),
     )
 
 

@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from algorithm.hived.hive import Hive
 
 
-def recovered(hive: Hive, spec: PodSpec, allocation: Allocation) -> Group:
-    """The group, which the hive knows then. Call it while devices change hands."""
+#: Stands for the UID of a pod that may have ended before a restart.
+NOBODY_KNOWS = "?"
+
+
+def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool = True) -> Group:
+    """The group, which the hive knows then. Call it while devices change hands.
+
+    If not `whole`, it has no devices yet, and each of its pods brings its own: `occupied`.
+    """
     group = Group(
         name=spec.group,
         tenant=spec.tenant,
@@ -34,17 +41,67 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation) -> Group:
         virtual=None,
         chain=allocation.chain,
         written=dict(allocation.places),
+        scope=spec.scope,
+        releases=spec.releases,
     )
-    _Recovery(hive, spec, group).run(allocation)
+    if whole:
+        _Recovery(hive, group).run(allocation)
+    else:
+        _empty(group)
     hive.groups[group.name] = group
     return group
 
 
+def _empty(group: Group) -> None:
+    """None of the group's places is held."""
+    group.physical = {devices: [[None] * devices for _ in places] for devices, places in group.written.items()}
+    group.slots = {devices: [None] * len(places) for devices, places in group.written.items()}
+    group.given_up = {(devices, number) for devices, places in group.written.items() for number in range(len(places))}
+    if any(type_ for places in group.written.values() for place in places for type_ in place.types):
+        group.virtual = {devices: [[None] * devices for _ in places] for devices, places in group.written.items()}
+    group.ended_by = NOBODY_KNOWS
+
+
+def occupied(hive: Hive, group: Group, devices: int, number: int) -> None:
+    """A pod is bound to a place that the group did not hold. Call it while devices change hands."""
+    _Recovery(hive, group).fill(devices, number)
+
+
+def claimed(hive: Hive, group: Group, devices: int, number: int) -> bool:
+    """The group has the devices of a place that it has given up, if they are free, healthy, and promised to it still.
+
+    Nobody else is disturbed. Call it while devices change hands.
+    """
+    place = group.places[devices][number]
+    found = [hive.layout.devices.get((group.chain, place.node, index)) for index in place.indices]
+    if any(device is None or device.group or device.reserver or not device.healthy for device in found):
+        return False
+    recovery = _Recovery(hive, group, gentle=True)
+    recovery.fill(devices, number)
+    if not recovery.keeps:
+        hive.give_up(group, devices, number)
+    return recovery.keeps
+
+
 class _Recovery:
-    def __init__(self, hive: Hive, spec: PodSpec, group: Group) -> None:
-        self._hive, self._spec, self._group = hive, spec, group
+    """`gentle`: without taking anything from anybody."""
+
+    def __init__(self, hive: Hive, group: Group, *, gentle: bool = False) -> None:
+        self._hive, self._group, self._gentle = hive, group, gentle
         #: Whether the tenant is promised all that was looked at so far.
-        self._keeps = True
+        self.keeps = True
+
+    def fill(self, devices: int, number: int) -> None:
+        """The place that was given up is held, as far as its devices are there."""
+        group = self._group
+        place = group.places[devices][number]
+        held = self._place(group.chain, place)
+        group.physical[devices][number] = [each and each.device for each in held]
+        if group.virtual is not None:
+            group.virtual[devices][number] = [each and each.virtual for each in held]
+        group.given_up.discard((devices, number))
+        if not self.keeps and not self._gentle:
+            self._hive.make_opportunistic(group, group.name)
 
     def run(self, allocation: Allocation) -> None:
         group = self._group
@@ -58,7 +115,7 @@ class _Recovery:
         group.slots = {devices: [None] * len(places) for devices, places in allocation.places}
         if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
             group.virtual = virtual
-            if not self._keeps:
+            if not self.keeps:
                 self._hive.make_opportunistic(group, group.name)
 
     def _place(self, chain: str, place: Place) -> list[Held | None]:
@@ -66,18 +123,29 @@ class _Recovery:
 
     def _hold(self, chain: str, node: str, index: int, type_: str) -> Held | None:
         device = self._find(chain, node, index)
-        if device is None or device.group is not None:
+        if device is None or (device.group is not None and not self._yields(device.group, device)):
             return None
         if device.reserver is not None:
             # Somebody is placed on what a preemptor had reserved: that preemption is over.
             self._hive.cancel(device.reserver)
-        cell = self._virtual_for(device, type_) if type_ and self._keeps else None
+        cell = self._virtual_for(device, type_) if type_ and self.keeps else None
         held = Held(device, cell, self._group)
         safe = self._hive.hold([held])
-        self._keeps = self._keeps and safe and (cell is not None or not type_)
+        self.keeps = self.keeps and safe and (cell is not None or not type_)
         device.group = self._group
         device.set_state(CellState.USED)
         return held
+
+    def _yields(self, user: Group, device: PhysicalCell) -> bool:
+        """At a restart, a place without a pod is given up for a pod that really runs there."""
+        if not self._hive.recovering:
+            return False
+        for devices, slots in user.slots.items():
+            for number, member in enumerate(slots):
+                if member is None and device in user.physical[devices][number]:
+                    self._hive.give_up(user, devices, number)
+                    return True
+        return False
 
     def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
         """Where it was, or in another chain."""
@@ -92,13 +160,13 @@ class _Recovery:
 
         None if the tenant is not promised such a cell any more, or others are in the way.
         """
-        layout, spec = self._hive.layout, self._spec
+        layout, group = self._hive.layout, self._group
         level = layout.chains[device.chain].level_of(type_)
-        tenant = layout.tenants.get(spec.tenant)
+        tenant = layout.tenants.get(group.tenant)
         if level is None or tenant is None or level < device.level:
             return None
-        if spec.pinned_id:
-            preassigned = tenant.pinned.get(spec.pinned_id, {}).get(level, [])
+        if group.pinned_id:
+            preassigned = tenant.pinned.get(group.pinned_id, {}).get(level, [])
         else:
             preassigned = tenant.preassigned.get(device.chain, {}).get(level, [])
         hardware = device
@@ -115,8 +183,8 @@ class _Recovery:
         books = self._hive.books[hardware.chain]
         if hardware.pinned or not self._freed(hardware, books):
             return None
-        root = _lowest(preassigned, self._spec.priority)
-        if root is None:
+        root = _lowest(preassigned, self._group.priority)
+        if root is None or (self._gentle and root.physical is not None):
             return None
         if root.physical is not None:
             # Its quota is needed here: whoever has it goes on without (possible after a reconfiguration).
@@ -126,14 +194,16 @@ class _Recovery:
                 books.pardon(root.physical)
         return root if root.physical is None else None
 
-    @staticmethod
-    def _freed(hardware: PhysicalCell, books: Books) -> bool:
+    def _freed(self, hardware: PhysicalCell, books: Books) -> bool:
         """Whether the hardware is nobody's and may be taken, if need be once what is doomed in the chain is pardoned.
 
         What was doomed after a restart was chosen without knowing who runs where.
         """
-        if not (books.is_free(hardware) and books.can_be_spared(hardware)):
-            books.pardon_all()
+        if books.is_free(hardware) and books.can_be_spared(hardware):
+            return True
+        if self._gentle:
+            return False
+        books.pardon_all()
         return books.is_free(hardware)
 
     def _descend(self, cell: PhysicalCell, hardware: PhysicalCell, root: VirtualCell) -> VirtualCell | None:
@@ -143,7 +213,7 @@ class _Recovery:
             return cell.virtual
         assert cell.parent is not None
         above = self._descend(cell.parent, hardware, root)
-        return None if above is None else _lowest(above.children, self._spec.priority)
+        return None if above is None else _lowest(above.children, self._group.priority)
 
 
 def _users(root: VirtualCell) -> list[Group]:

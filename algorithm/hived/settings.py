@@ -9,8 +9,21 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from algorithm.hived.config import HivedConfig, HivedConfigError, Section, without_server_keys, without_unknown
 from algorithm.hived.layout import Layout, build
+from algorithm.hived.limits import OpportunisticLimits, known
+from algorithm.hived.tenancy import OTHERS, Scope, unambiguous
 
-_OWN = ("lax", "bindUnoffered", "keepHealthyCellsWhole", "badDevices")
+_LIMITS = "opportunisticLimits."
+
+_OWN = (
+    "lax",
+    "bindUnoffered",
+    "keepHealthyCellsWhole",
+    "obeyGangRelease",
+    "groupNamesPer",
+    "allowedNamespaces",
+    "opportunisticLimits",
+    "badDevices",
+)
 
 
 class BadDevicesSettings(Section):
@@ -38,9 +51,32 @@ class HivedSettings(HivedConfig):
             "whichever comes first, and another tenant may find no healthy rack left."
         ),
     )
-
     bad_devices: BadDevicesSettings | None = Field(
         default=None, description="Read from nodes which of their devices are bad; the others are used."
+    )
+    obey_gang_release: bool = Field(
+        default=False,
+        description=(
+            "Obey gangReleaseEnable: a gang without it gives back each pod's devices as the pod ends. The original "
+            "keeps them until the gang's last pod has ended, whatever the pods say."
+        ),
+    )
+    group_names_per: tuple[Scope, ...] = Field(
+        default=(),
+        description=(
+            "Of what a group's name is a name: virtualCluster, namespace, or both. If empty, of the cluster, as in the "
+            "original."
+        ),
+    )
+    allowed_namespaces: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description=(
+            "By virtual cluster, the namespaces whose pods may use it; * and ? stand for any text and character. "
+            "The virtual cluster * is all that are not named; what is not named at all is open to everybody."
+        ),
+    )
+    opportunistic_limits: OpportunisticLimits = Field(
+        default_factory=OpportunisticLimits, description="What opportunistic pods may have at most, at any time."
     )
 
     @model_validator(mode="before")
@@ -58,6 +94,20 @@ class HivedSettings(HivedConfig):
         if "" in value:
             raise ValueError("a virtual cluster needs a name")
         return value
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> HivedSettings:
+        tenants, types = self.virtual_clusters.keys(), {cell.cell_type for cell in self.physical_cluster.physical_cells}
+        known(self.allowed_namespaces, {*tenants, OTHERS}, "allowedNamespaces", "virtual cluster")
+        known(
+            self.opportunistic_limits.virtual_clusters,
+            {*tenants, OTHERS},
+            _LIMITS + "virtualClusters",
+            "virtual cluster",
+        )
+        known(self.opportunistic_limits.chains, types, _LIMITS + "chains", "chain")
+        unambiguous(self.group_names_per, tenants)
+        return self
 
     #: The cells that were made in order to check the configuration; whoever asks first has them.
     _checked: Layout | None = PrivateAttr(default=None)

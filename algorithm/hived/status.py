@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Any, cast
 
 import msgspec
 
+from algorithm.gauges import Gauge, Sample
 from algorithm.hived.cells import OPPORTUNISTIC, Cell, CellState, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import preassigned
 from algorithm.hived.picture import Picture
+from algorithm.hived.usage import Where, bad
+from algorithm.hived.waiting import Waiting
 from algorithm.interface import NoSuchPage
 
 #: So many strangers are shown at most.
@@ -54,11 +58,15 @@ class Pages:
         raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; {_ALL}")
 
     def _group(self, name: str) -> dict[str, Any]:
-        group = self._hive.groups.get(name)
-        if group is None:
+        groups = self._hive.groups
+        found = [groups[name]] if name in groups else [group for group in groups.values() if group.shown == name]
+        if len(found) > 1:
+            paths = ", ".join(sorted(group.name for group in found))
+            raise NoSuchPage(f"affinitygroups/{name}", f"several affinity groups have that name: {paths}", status=400)
+        if not found:
             text = f"affinity group {name} does not exist since it is not allocated or preempting"
             raise NoSuchPage(f"affinitygroups/{name}", text, status=400)
-        return affinity_group(group)
+        return affinity_group(found[0])
 
     def _cluster(self) -> Iterator[bytes]:
         yield b'{"physicalCluster":'
@@ -107,7 +115,10 @@ class Pages:
 
 
 def affinity_group(group: Group) -> dict[str, Any]:
-    """One group, as the original shows it. Devices that are no longer configured are left out."""
+    """One group, as the original shows it. Devices that it does not have (any more) are left out.
+
+    If names are scoped, its `path` says which one of that name it is.
+    """
     status: dict[str, Any] = {"vc": group.tenant, "priority": group.priority, "state": group.state.value}
     status |= _placements(group)
     uids = [member.uid for member in group.members()]
@@ -117,7 +128,10 @@ def affinity_group(group: Group) -> dict[str, Any]:
         status["preemptingPods"] = list(group.preempting)
     if group.lazily_preempted_by:
         status["lazyPreemptionStatus"] = {"preemptor": group.lazily_preempted_by}
-    return {"metadata": {"name": group.name}, "status": status}
+    metadata = {"name": group.shown}
+    if group.scope:
+        metadata["path"] = f"/v1/inspect/affinitygroups/{group.name}"
+    return {"metadata": metadata, "status": status}
 
 
 def _placements(group: Group) -> dict[str, Any]:
@@ -194,15 +208,28 @@ def _borrowed_by(hive: Hive, tenant: str) -> list[PhysicalCell]:
 
 
 def summary(
-    hive: Hive, strangers: Mapping[str, tuple[str, str]], warnings: Mapping[str, str] | None = None
+    hive: Hive,
+    strangers: Mapping[str, tuple[str, str]],
+    waiting: Waiting,
+    warnings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """By virtual cluster: devices guaranteed, used within that, borrowed from others, and bad.
+    """By virtual cluster: devices guaranteed, used within that, borrowed from others, bad, and waited for.
 
     `warnings` are about what is written on nodes and cannot be read, by node.
     """
     groups = hive.groups.values()
+    usage = hive.usage
+    counts = {
+        "guaranteed": _by_tenant(hive.guaranteed),
+        "used": _by_tenant(usage.used),
+        "borrowed": _by_tenant(usage.borrowed),
+        "waiting": waiting.devices,
+        "bad": _by_tenant(bad(hive.layout)),
+    }
     return {
-        "virtualClusters": {name: _tenant(hive, name) for name in hive.layout.tenants},
+        "virtualClusters": {
+            name: {kind: counted[name] for kind, counted in counts.items()} for name in hive.layout.tenants
+        },
         "affinityGroups": {
             "known": len(groups),
             "preempting": sum(bool(group.preempting) for group in groups),
@@ -213,14 +240,35 @@ def summary(
     }
 
 
-def _tenant(hive: Hive, name: str) -> dict[str, int]:
-    cells = list(preassigned(hive.layout.tenants[name]))
-    borrowed = sum(
-        len(list(group.leafs())) for group in hive.groups.values() if group.tenant == name and group.virtual is None
+def _by_tenant(counted: Counter[Where]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (tenant, _), number in counted.items():
+        found[tenant] += number
+    return found
+
+
+# -- for Prometheus ---------------------------------------------------------------------------------------------------
+
+
+def gauges(hive: Hive, waiting: Waiting) -> tuple[Gauge, ...]:
+    """By virtual cluster (and chain): the same numbers."""
+    promised, tenants = hive.guaranteed, hive.layout.tenants
+    return (
+        _by_chain("guaranteed_devices", "Devices that the virtual cluster is promised.", promised, promised),
+        _by_chain("used_devices", "Devices in use, or reserved, within the promise.", hive.usage.used, promised),
+        _by_chain("borrowed_devices", "Devices in use without a promise.", hive.usage.borrowed, promised),
+        _by_chain("bad_devices", "Promised devices that are bad hardware now.", bad(hive.layout), promised),
+        _by_cluster("waiting_devices", "Devices that waiting pods ask for.", waiting.devices, tenants),
+        _by_cluster("waiting_pods", "Pods that wait for a place.", waiting.pods, tenants),
     )
-    return {
-        "guaranteed": sum(cell.leafs for cell in cells),
-        "used": sum(cell.used_total for cell in cells),
-        "borrowed": borrowed,
-        "bad": sum(cell.bad_leafs for cell in cells),
-    }
+
+
+def _by_chain(name: str, text: str, counted: Counter[Where], promised: Iterable[Where]) -> Gauge:
+    """Also zeros, wherever something is promised."""
+    places = sorted({*promised, *counted})
+    samples = (Sample(counted[at], (("virtual_cluster", at[0]), ("chain", at[1]))) for at in places)
+    return Gauge(name, text, tuple(samples))
+
+
+def _by_cluster(name: str, text: str, counted: Counter[str], tenants: Iterable[str]) -> Gauge:
+    return Gauge(name, text, tuple(Sample(counted[tenant], (("virtual_cluster", tenant),)) for tenant in tenants))

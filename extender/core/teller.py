@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from algorithm.gauges import Gauge, sound
 from algorithm.interface import (
     Bind,
     Phase,
@@ -260,6 +261,17 @@ class Teller:
         except Exception as error:
             self._failed(error)
             return {}
+
+    def metrics(self) -> list[Gauge]:
+        """The algorithm's gauges that are sound; none if it fails. What is not counts as a fault."""
+        try:
+            good, flaws = sound(self.algorithm.metrics())
+        except Exception as error:
+            self._failed(error)
+            return []
+        for flaw in flaws:
+            self.misbehaved(f"metrics returned {flaw}")
+        return good
 
     def _told(self, call: Callable[..., None], *args: object) -> bool:
         try:

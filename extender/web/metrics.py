@@ -21,6 +21,8 @@ from extender.web.certificates import Certificates
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
+_DURATIONS = "waggle_extender_duration_seconds"
+
 
 class _Collector(Collector):
     """Shows what runtime and certificates say at the moment of the scrape."""
@@ -30,7 +32,11 @@ class _Collector(Collector):
         self._certificates = certificates
 
     def collect(self) -> Iterable[Family]:
-        for metric in (*self._runtime.stats(), *self._certificates.metrics()):
+        shown = {_DURATIONS}
+        for metric in (*self._certificates.metrics(), *self._runtime.stats()):
+            if metric.name in shown:
+                continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape
+            shown.add(metric.name)
             name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
             suffix = "_total" if metric.kind == "counter" else ""
             family = Family(name, metric.help, metric.kind)
@@ -51,7 +57,7 @@ class Metrics:
         self.registry.register(_Collector(runtime, certificates))
         ProcessCollector(registry=self.registry)
         self._durations = Histogram(
-            "waggle_extender_duration_seconds",
+            _DURATIONS,
             "Time from the arrival of a verb's request to its answer.",
             ("verb", "code"),
             buckets=_BUCKETS,

@@ -24,6 +24,8 @@ def audit(hive: Hive) -> None:
             _audit_cell(virtual)
             _audit_virtual(virtual)
     _audit_groups(hive)
+    _audit_places(hive)
+    _audit_usage(hive)
     for books in hive.books.values():
         _audit_books(books, hive)
         if hive.started:
@@ -105,6 +107,27 @@ def _audit_groups(hive: Hive) -> None:
     for group in users.values():
         being = any(device.reserver is not None for device, _ in group.leafs())
         assert (group.state is GroupState.BEING_PREEMPTED) == being, (group.name, group.state, being)
+
+
+def _audit_places(hive: Hive) -> None:
+    """A place that was given up has no devices and no pod; only gangs that agreed to it give up any."""
+    for group in hive.groups.values():
+        for devices, number in group.given_up:
+            assert group.slots[devices][number] is None, (group.name, devices, number)
+            assert not any(group.physical[devices][number]), (group.name, devices, number)
+            assert group.virtual is None or not any(group.virtual[devices][number]), (group.name, devices, number)
+        assert group.releases or not group.given_up or hive.recovering, group.name
+
+
+def _audit_usage(hive: Hive) -> None:
+    used: Counter[tuple[str, str]] = Counter()
+    borrowed: Counter[tuple[str, str]] = Counter()
+    for group in hive.groups.values():
+        for device, virtual in group.leafs():
+            if device.reserver is None or device.reserver is group:
+                (borrowed if virtual is None else used)[group.tenant, device.chain] += 1
+    assert hive.usage.used == used, (hive.usage.used, used)
+    assert hive.usage.borrowed == borrowed, (hive.usage.borrowed, borrowed)
 
 
 def _audit_holder(device: PhysicalCell) -> None:

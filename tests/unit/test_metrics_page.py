@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from extender.service import Service
-from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
+from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 
@@ -14,15 +14,28 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
 
 
-def test_the_page_has_every_metric_and_no_other() -> None:
+def served_by(algorithm: str) -> dict[str, str]:
+    """The metrics of a server with this algorithm, and the type of each."""
     cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
-    service = Service(Settings(cluster=cluster, leader_election=election))
+    chosen = AlgorithmSettings(name=algorithm)
+    service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
     try:
         metrics = Metrics(service.runtime, Certificates(None))
-        served = {}
-        for family in metrics.registry.collect():
-            if family.name.startswith("waggle"):
-                served[family.name + ("_total" if family.type == "counter" else "")] = family.type
+        return {
+            family.name + ("_total" if family.type == "counter" else ""): family.type
+            for family in metrics.registry.collect()
+            if family.name.startswith("waggle")
+        }
     finally:
         service.stop()
-    assert dict(ROW.findall(PAGE.read_text(encoding="utf-8"))) == served
+
+
+def test_the_page_has_every_metric_and_no_other() -> None:
+    assert dict(ROW.findall(PAGE.read_text(encoding="utf-8"))) == served_by("packing") | served_by("hived")
+
+
+def test_an_algorithms_own_metrics_have_its_name() -> None:
+    own = served_by("hived").keys() - served_by("packing").keys()
+
+    assert own
+    assert all(name.startswith("waggle_hived_") for name in own)

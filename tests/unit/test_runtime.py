@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from algorithm.gauges import Gauge, Sample
 from algorithm.interface import SuggestedNodes
 from algorithm.reasons import Code
 from extender.core.events import (
@@ -212,3 +213,20 @@ def _change_until(bench: Bench, stop: threading.Event) -> None:
         p = pod("p")
         bench.runtime.filter(p, SuggestedNodes(["a"]))
         bench.runtime.filter(p, SuggestedNodes(["unknown"]))
+
+
+def test_the_algorithms_gauges_are_shown_under_its_name() -> None:
+    algorithm = PlainAlgorithm()
+    algorithm.metrics = lambda: (Gauge("slots", "Slots in use.", (Sample(3, (("zone", "z"),)),)),)
+    runtime = Runtime(Lifecycle(algorithm), lambda _: None, algorithm="My-Slots")
+    (shown,) = [metric for metric in runtime.stats() if metric.name.startswith("waggle_my")]
+    assert (shown.name, shown.kind, shown.help) == ("waggle_my_slots_slots", "gauge", "Slots in use.")
+    assert shown.samples == [({"zone": "z"}, 3.0)]
+
+
+def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Bench) -> None:
+    before = [metric.name for metric in bench.runtime.stats()]
+    bench.heart.teller.algorithm.metrics = lambda: 1 / 0
+    found = {metric.name: metric.samples for metric in bench.runtime.stats()}
+    assert list(found) == before
+    assert found["waggle_algorithm_faults_total"] == [({}, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from algorithm.gauges import Gauge, Sample
 from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.reasons import Code, Reason, reason
 from extender.core.events import Candidate, NodeGone, PodGone, PreemptRequested, RecordEvent
@@ -160,3 +161,25 @@ def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(heart: Heart) -> No
     heart.algorithm.schedule = fails
     answer = heart.filter(pod("p"))
     assert (answer.error, answer.reason and answer.reason.code) == (False, Code.NOTHING_OFFERED)
+
+
+GAUGE = Gauge("slots", "Slots in use.", (Sample(1),))
+
+
+def test_an_algorithm_without_gauges_shows_none(heart: Heart) -> None:
+    assert heart.lifecycle.teller.metrics() == []
+    assert heart.lifecycle.teller.faults == 0
+
+
+def test_a_gauge_that_is_not_sound_is_left_out_and_counted(heart: Heart) -> None:
+    heart.algorithm.metrics = lambda: (GAUGE, Gauge("Slots!", "Slots."))
+    assert heart.lifecycle.teller.metrics() == [GAUGE]
+    assert heart.lifecycle.teller.faults == 1
+    assert "Slots!" in heart.lifecycle.teller.last_fault
+
+
+@pytest.mark.parametrize("metrics", [fails, lambda: None, lambda: 7])
+def test_an_algorithm_that_fails_to_count_is_no_reason_to_fail(heart: Heart, metrics: object) -> None:
+    heart.algorithm.metrics = metrics
+    assert heart.lifecycle.teller.metrics() == []
+    assert heart.lifecycle.teller.faults == 1

@@ -15,7 +15,7 @@ import yaml
 from prometheus_client import Metric
 
 from extender.service import Service
-from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
+from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 from tests.support.manifests import MANIFESTS, ROOT, documents
@@ -37,14 +37,19 @@ needs_promtool = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def served() -> dict[str, Metric]:
     """What a replica that has just started shows at /metrics: the family by the names of all its series."""
-    election = LeaderElectionSettings(enabled=True)
-    service = Service(Settings(cluster=ClusterSettings(server="http://127.0.0.1:1"), leader_election=election))
-    try:
-        families = list(Metrics(service.runtime, Certificates(None)).registry.collect())
-    finally:
-        service.stop()
+    families = [family for name in ("packing", "hived") for family in shown_by(name)]
     suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
     return {family.name + suffix: family for family in families for suffix in suffixes.get(family.type, [""])}
+
+
+def shown_by(algorithm: str) -> list[Metric]:
+    election, cluster = LeaderElectionSettings(enabled=True), ClusterSettings(server="http://127.0.0.1:1")
+    chosen = AlgorithmSettings(name=algorithm)
+    service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    try:
+        return list(Metrics(service.runtime, Certificates(None)).registry.collect())
+    finally:
+        service.stop()
 
 
 def expressions() -> dict[str, str]:
