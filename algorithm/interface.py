@@ -269,6 +269,14 @@ class SchedulerAlgorithm(ABC):
         victims at a time, is then not let do it in mode `auto`."""
         return False
 
+    def gang(self, pod: Pod) -> str:  # noqa: ARG002
+        """The name of the gang that the pod belongs to, "" if to none.
+
+        Once one of the gang is decided about otherwise than with GANG_INCOMPLETE, those who were told that are made to
+        be tried again: kube-scheduler need not see anything that concerns them.
+        """
+        return ""
+
     def priority(self, pod: Pod) -> int:
         """By what a victim is judged: it must be lower than the preemptor's. An algorithm may have its own priorities.
 

@@ -32,7 +32,7 @@ from algorithm.model import Node, Pairs, Pod
 from algorithm.packing.clearing import Clearing
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
-from algorithm.packing.gangs import Gang, GangKey, face_of, membership
+from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none
 from algorithm.packing.memo import Memo, Question
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.offer import Offer
@@ -274,6 +274,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def in_gang(self, pod: Pod) -> bool:
         gang = self._state.gangs.of(pod.uid)
         return gang is not None and gang.minimum > 1 and not gang.allocated
+
+    def gang(self, pod: Pod) -> str:
+        declared = membership_or_none(pod)
+        return "" if declared is None else str(declared.gang)
 
     # -- optional ---------------------------------------------------------------------------------------------
 

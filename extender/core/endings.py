@@ -64,7 +64,8 @@ class Endings:
                 self.protection.rest(entry.uid, why, now)
         out: list[Instruction] = [*leader.announce(why, warning=True), *self.waking.room_freed(now)]
         for entry in members:  # only now: what they gave up themselves is no news to them
-            self.waking.park(entry, self.waking.asked(entry), now)
+            self.waking.asked(entry)
+            self.waking.park(entry, now)
         return [*out, *orders.unmark(preemption, members, self.policy)]
 
     def unneeded(self, preemption: Preemption, now: float) -> list[Instruction]:

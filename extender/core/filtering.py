@@ -64,25 +64,38 @@ class Filtering:
 
     def _propose(self, entry: Entry, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """A pod without a place. A trial that fails leaves everything as it was."""
-        ticket = self.waking.asked(entry)
+        self.waking.asked(entry)
         self.teller.wants_place(entry.pod)
         try:
             result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
             if _is_trial(entry, nodes) and not (isinstance(result, Bind) and result.node in nodes):
                 return [self._fail_trial(entry, result)]
             if isinstance(result, Bind):
-                return self._place(entry, result, nodes, now)
+                answer = self._place(entry, result, nodes, now)
+                self._hear_of_gang(entry, result, now)
+                return answer
             entry.tried = ""
             result, more = self.preempting.refused(entry, result, nodes, now)
         except AlgorithmFault as fault:
             return [self._fault(entry, fault)]
         entry.refuse(result, now)
+        incomplete = self._hear_of_gang(entry, result, now)
         if entry.state is State.WAITING:
-            self.waking.park(entry, ticket, now)
+            self.waking.park(entry, now, gang=incomplete)
         elif entry.preemption is None:
             self.waking.wait_for_victims(entry)
         self.counts["attempts", "unschedulable"] += 1
         return [_refused(result.reason, result), *more]
+
+    def _hear_of_gang(self, entry: Entry, result: ScheduleResult, now: float) -> str:
+        """The gang that the pod is to wait for; if it need not, who was told to is tried again."""
+        gang = self.teller.gang(entry.pod)
+        code = None if isinstance(result, Bind) else result.reason.code
+        if code is Code.GANG_INCOMPLETE:
+            return gang
+        if gang and code is not Code.NOTHING_OFFERED:
+            self.waking.gathered(gang, now, by=entry)
+        return ""
 
     def _fail_trial(self, entry: Entry, result: ScheduleResult) -> FilterAnswer:
         """The full list follows at once: this leaves no trace but the memory that it was tried."""

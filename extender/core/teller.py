@@ -242,6 +242,14 @@ class Teller:
             self._failed(error)
             return False
 
+    def gang(self, pod: Pod) -> str:
+        """The name of the pod's gang, "" if it is in none; an algorithm that fails does not say so."""
+        try:
+            return str(self.algorithm.gang(pod))
+        except Exception as error:
+            self._failed(error)
+            return ""
+
     def priority(self, pod: Pod) -> int:
         """By what a victim is judged; what Kubernetes says if the algorithm fails."""
         try:

@@ -1,16 +1,19 @@
 """Wakes pods that wait for room when room becomes free and kube-scheduler does not see it, or saw it before we did.
 
     refused: park --> [parked on ROOM] --- room freed by our doing ---------> in line --> Nudge (a batch at a time)
-                            |                                                  ^   |
-                            +--- asked again while the informer was behind ----+   +--> asked meanwhile: out of line
+                       [and its GANG] ---- the gang is complete --------------^ ^   |
+                            |                                                   |   +--> asked meanwhile: out of line
+                            +--- asked again while the informer was behind -----+
 
-kube-scheduler tries a waiting pod again when a pod is deleted or a node changes: it watches these itself. Two kinds of
-news it cannot have, and here they become a nudge (an annotation on the pod, which makes it try again):
+kube-scheduler tries a waiting pod again when a pod is deleted or a node changes: it watches these itself. Three kinds
+of news it cannot have, and here they become a nudge (an annotation on the pod, which makes it try again):
 
 * a proposal that came to nothing: to kube-scheduler that room was never taken;
 * it may learn of a deleted pod *before our informer does*, ask at once, and be refused by what is no longer true. So
   who was refused within `LAG` seconds before our informer showed free room is nudged `SETTLE` seconds later, unless
   it was asked about meanwhile.
+* that a gang is complete says nobody. Where its last member is bound at once, kube-scheduler tries the others for that
+  (1.36 does, 1.30 does not); so they are nudged `GATHER` seconds later, unless they were asked about meanwhile.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ from extender.core.entry import Entry, State
 from extender.core.events import Instruction, Nudge
 from extender.core.policy import Policy
 from extender.core.transitions import Transitions
-from extender.core.wake import Ticket
 
 #: What waiting pods are parked on.
 ROOM = "room"
+#: What those are parked on who were told to wait for others of their gang, before its name.
+_GANG = "gang "
 #: By how much our informer may be behind kube-scheduler's, and how long we wait for it to ask by itself, seconds.
 LAG = 5.0
 SETTLE = 1.0
+#: How long kube-scheduler may take to try a complete gang by itself, seconds.
+GATHER = 0.3
 #: A batch of nudges is for that many seconds.
 PAUSE = 1.0
 
@@ -56,17 +62,19 @@ class Waking:
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
-    def asked(self, entry: Entry) -> Ticket:
-        """kube-scheduler asks about the pod: it need not be made to. The ticket is for parking it."""
+    def asked(self, entry: Entry) -> None:
+        """kube-scheduler asks about the pod: it need not be made to."""
         self._line.pop(entry.uid, None)
         self._refused.pop(entry.uid, None)
         self._early.pop(entry.uid, None)
-        return self.t.wake.look([ROOM])
 
-    def park(self, entry: Entry, ticket: Ticket, now: float) -> None:
-        """It was refused, and waits."""
-        if not self.t.wake.park(entry.uid, ticket):  # what was freed in the course of its own refusal is no news
-            self.t.wake.park(entry.uid, self.t.wake.look([ROOM]))
+    def park(self, entry: Entry, now: float, *, gang: str = "") -> None:
+        """It was refused, and waits: for room, and with `gang` for others of that gang.
+
+        What was freed in the course of its own refusal is no news.
+        """
+        keys = [ROOM, _GANG + gang] if gang else [ROOM]
+        self.t.wake.park(entry.uid, self.t.wake.look(keys))
         self._refused[entry.uid] = now
         horizon = now - LAG if self._shown is None else self._shown[0] - LAG
         while self._refused and next(iter(self._refused.values())) < horizon:
@@ -80,22 +88,31 @@ class Waking:
 
     def room_freed(self, now: float, *, by: Entry | None = None) -> list[Instruction]:
         """Room became free by our doing. The pod that it was taken from is not woken by it."""
-        parked = by is not None and self.t.wake.drop(by.uid)
+        keys = self.t.wake.keys_of(by.uid) if by is not None else ()
+        if by is not None:
+            self.t.wake.drop(by.uid)
         woken = [entry for uid in self.t.wake.touch(ROOM) if (entry := self.t.roster.get(uid))]
         for entry in sorted(woken, key=lambda entry: -entry.pod.priority):
             self.line_up(entry, now)
-        if by is not None and parked:
-            self.t.wake.park(by.uid, self.t.wake.look([ROOM]))
+        if by is not None and keys:
+            self.t.wake.park(by.uid, self.t.wake.look(keys))
         return self.nudge(now)
+
+    def gathered(self, gang: str, now: float, *, by: Entry) -> None:
+        """One of a gang was not told to wait for others: those who were may be told something better, too."""
+        for uid in self.t.wake.touch(_GANG + gang):
+            entry = self.t.roster.get(uid)
+            if entry is not None and entry is not by:
+                self.line_up(entry, now, after=GATHER)
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, sooner or later than we do."""
         if self._refused or self._early:
             self._shown = (self._shown[0] if self._shown else now, now)
 
-    def line_up(self, entry: Entry, now: float, *, at_once: bool = False) -> None:
-        """The pod is nudged as soon as that is decent; or at once."""
-        due = now if at_once else max(now, entry.nudged_at + self.policy.nudge_again)
+    def line_up(self, entry: Entry, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
+        """The pod is nudged as soon as that is decent, not before `after` seconds; or at once."""
+        due = now if at_once else max(now + after, entry.nudged_at + self.policy.nudge_again)
         if self._line.get(entry.uid, due + 1) <= due:
             return
         self._entered += 1

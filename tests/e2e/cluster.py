@@ -66,6 +66,8 @@ class ControlPlane:
         self.authority = Authority(folder / "certificates")
         self._users = {user: self.authority.client(user, name, groups) for user, (name, groups) in USERS.items()}
         self.processes: list[Process] = []
+        #: Every request under Waggle's name, as the API server decided it: a line of JSON each.
+        self.audit_log = folder / "waggle-audit.log"
 
     def start(self) -> None:
         """Raises ProcessError, naming the log that says why."""
@@ -165,6 +167,8 @@ class ControlPlane:
             # No controller gives namespaces a service account here, and none takes the taint of a new node away.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--allow-privileged=true",
+            f"--audit-policy-file={HERE / 'controlplane' / 'audit.yaml'}",
+            f"--audit-log-path={self.audit_log}",
             # For the tests of Kubernetes' own gangs; without PodGroups it changes nothing.
             "--feature-gates=GenericWorkload=true",
             "--runtime-config=scheduling.k8s.io/v1alpha2=true",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import audit
 from tests.e2e.build import BuildError, build
 from tests.e2e.cluster import ControlPlane, Embedded
 from tests.e2e.matrix import NEWEST, Entry
@@ -66,6 +67,7 @@ def plane(programs: Mapping[str, Path], folder: Path) -> Iterator[ControlPlane]:
         _notes.append(f"the control plane was ready after {time.monotonic() - begun:.1f} s")
         yield running
         running.check()
+        assert not (refused := audit.refused(running)), f"Waggle asked for what its role does not allow: {refused}"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.matrix import both_schedulers
 from tests.e2e.world import World, eventually
+
+pytestmark = both_schedulers
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,20 @@ def test_filter_answers_that_come_too_late_do_no_harm(w: World) -> None:
     assert w.place("p") == "n0"
 
 
+def test_waggle_hangs_and_goes_on(w: World) -> None:
+    """A node that stops breathing: connections stand, nobody answers, and later everything is answered at once."""
+    w.nodes(2)
+    assert w.waggle is not None
+    w.waggle.pause()
+    names = ["p0", "p1", "p2"]
+    for name in names:
+        w.pod(name, gpus=8)
+    w.refused("p0", "context deadline exceeded")
+    w.waggle.resume()
+    eventually(lambda: sum(map(bool, w.places(names))) == 2, lambda: f"two of three have room\n{w.story()}")
+    assert len(set(w.places(names))) == 3
+
+
 def test_a_slow_filter_holds_up_everybody_else(w: World) -> None:
     w.nodes(1)
     w.gate.play(lambda call: time.sleep(0.4) if call.verb == "filter" else None)
