@@ -2,9 +2,11 @@
 
 After every step everything the hive keeps is computed anew and naively (`tests/support/hived_audit.py`). Besides:
 
-* every virtual cluster can get what it is owed on healthy hardware, whatever others do;
+* every virtual cluster can get what it is owed on healthy hardware, whatever others do: each is asked for after every
+  step, and now and then all is really taken, cell by cell (`tests/support/hived_claims.py`);
 * a fork answers as its original;
-* a crash at any step, and recovery in any order, is the same allocation; also a changed configuration breaks nothing;
+* a crash at any step, and recovery in any order, is the same allocation, also if the last bindings were not written
+  any more; a changed configuration breaks nothing, either;
 * when everything is deleted and healthy, everything is as it was at the start.
 """
 
@@ -12,7 +14,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import yaml
@@ -20,12 +21,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from algorithm.hived.algorithm import LAZILY
-from algorithm.hived.books import Books
 from algorithm.hived.hive import Hive
-from algorithm.hived.layout import Tenant
-from algorithm.interface import Bind, PodRefused, Preempt, SuggestedNodes
+from algorithm.interface import Bind, PodRefused, Preempt
 from algorithm.model import Pod
 from tests.conformance.hived_recordings import document
+from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept
 from tests.support.hived_world import (
     FILTERING,
     PREEMPTING,
@@ -33,7 +33,6 @@ from tests.support.hived_world import (
     allocations,
     gang,
     in_any_order,
-    one,
     settings_of,
     snapshot,
 )
@@ -65,9 +64,7 @@ class HivedMachine(RuleBasedStateMachine):
     def check(self):
         HivedMachine.steps += 1
         assert not self.world.algorithm.strangers
-        for tenant in self.world.hive.layout.tenants.values():
-            for wish in owed(self.world.hive, tenant):
-                assert_granted(self.world, tenant.name, wish)
+        assert_everybody_is_granted(self.world)
 
     def one_of(self, pods: dict[str, Pod], pick: int) -> Pod | None:
         return pods[sorted(pods)[pick % len(pods)]] if pods else None
@@ -90,18 +87,18 @@ class HivedMachine(RuleBasedStateMachine):
 
     @rule(
         pick=picks,
-        members=st.dictionaries(
-            st.sampled_from([1, 1, 2, 2, 3, 4, 8]), st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=2
-        ),
+        members=st.dictionaries(st.integers(0, 5), st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=2),
         priority=st.sampled_from([-1, 0, 0, 1, 2, 1000]),
         lazy=st.sampled_from([True, True, False]),
         ignores=st.booleans(),
         named=st.booleans(),
         pinned=st.booleans(),
         asked=st.sampled_from(["at once", "at once", "later"]),
+        number=st.sampled_from([1, 1, 4]),
     )
     @precondition(lambda self: len(self.world.waiting) < 12)
-    def group_arrives(self, pick, members, priority, lazy, ignores, named, pinned, asked):
+    def groups_arrive(self, pick, members, priority, lazy, ignores, named, pinned, asked, number):
+        """Alike, one after the other; of many a kind the last ones find the quota used up."""
         layout = self.world.hive.layout
         tenants, types = sorted(layout.tenants), sorted(layout.chains_of)
         tenant = tenants[pick % len(tenants)]
@@ -111,10 +108,13 @@ class HivedMachine(RuleBasedStateMachine):
             more["leafCellType"] = types[pick // 7 % len(types)]
         if pinned and pins and priority >= 0:
             more["pinnedCellId"] = pins[pick % len(pins)]
-        self.groups += 1
-        pods = gang(f"g{self.groups}", tenant=tenant, members=members, priority=priority, **more)
-        self.world.submit(*pods)
-        self.filter(pods if asked == "at once" else ())
+        sizes = pod_sizes(self.world.hive)
+        wishes = {sizes[index % len(sizes)]: pods for index, pods in members.items()}
+        for _ in range(number):
+            self.groups += 1
+            pods = gang(f"g{self.groups}", tenant=tenant, members=wishes, priority=priority, **more)
+            self.world.submit(*pods)
+            self.filter(pods if asked == "at once" else ())
         self.check()
 
     @rule(pick=picks, offers=st.sampled_from(["all", "some", "one"]), taken=st.integers(0, 7))
@@ -244,6 +244,14 @@ class HivedMachine(RuleBasedStateMachine):
             self.counted["preempted"] += 1
             self.take(each, answer)
 
+    # -- what is owed -----------------------------------------------------------------------------------------
+
+    @rule()
+    def everybody_claims_what_is_owed(self):
+        """In a copy of the world; in this one nobody does."""
+        self.counted["claimed"] += claim_everything(self.world, self.random)
+        self.check()
+
     # -- restarts ---------------------------------------------------------------------------------------------
 
     @rule()
@@ -254,6 +262,20 @@ class HivedMachine(RuleBasedStateMachine):
         self.counted["crashed"] += 1
         if not self.reconfigured:
             assert allocations(self.world.hive) == before
+        self.check()
+
+    @rule()
+    @precondition(lambda self: self.world.allocated)
+    def crash_before_all_are_bound(self):
+        """What was proposed and not written is lost; its pods wait again. A group that has a pod left keeps it all."""
+        before = devices_of_groups(self.world.hive)
+        for uid in [uid for uid in self.world.allocated if self.random.random() < 0.3]:
+            self.world.waiting[uid] = self.world.allocated.pop(uid)
+        self.world.restart(self.random)
+        self.counted["crashed"] += 1
+        after = devices_of_groups(self.world.hive)
+        assert after.keys() == {group_name(each) for each in self.world.allocated.values()}
+        assert after.items() <= before.items()
         self.check()
 
     @rule(change=st.integers(0, 1 << 16), pick=picks)
@@ -286,56 +308,25 @@ class HivedMachine(RuleBasedStateMachine):
         return in_any_order(snapshot(World(yaml.safe_dump(self.config)).hive))
 
 
+def pod_sizes(hive: Hive) -> list[int]:
+    """Devices that a pod may want: those of any cell up to a machine, and one less than a machine has."""
+    chains = hive.layout.chains.values()
+    sizes = {chain.levels[level].leafs for chain in chains for level in range(1, chain.machine_level + 1)}
+    return sorted(sizes | {max(1, max(sizes) - 1)})
+
+
+def devices_of_groups(hive: Hive) -> dict[str, set[tuple[str, str]]]:
+    return {
+        name: {(device.chain, device.address) for device, _ in group.leafs()} for name, group in hive.groups.items()
+    }
+
+
 def group_name(each: Pod) -> str:
     return each.name.rpartition("-")[0]
 
 
 def group_of(each: Pod, among: dict[str, Pod]) -> list[Pod]:
     return [other for other in among.values() if group_name(other) == group_name(each)]
-
-
-# -- what a tenant is owed --------------------------------------------------------------------------------------------
-
-
-def kept(hive: Hive) -> set[str]:
-    """The chains in which all that is owed could be had at once, on healthy hardware that is free."""
-    return {name for name, books in hive.books.items() if _fits(books)}
-
-
-def _fits(books: Books) -> bool:
-    """Top down: what is left of the healthy cells when larger ones are handed out."""
-    chain, wanted = books.chain, 0
-    for level in range(chain.top, 0, -1):
-        wanted = (wanted * chain.levels[level + 1].fanout if level < chain.top else 0) + books.owed[level]
-        if sum(cell.healthy and books.is_free(cell) for cell in chain.full[level]) < wanted:
-            return False
-    return True
-
-
-def owed(hive: Hive, tenant: Tenant) -> Iterator[dict[str, Any]]:
-    """Gangs that fill exactly the tenant's cells of one level that are no hardware yet (so none of them is doomed).
-
-    Where machines are bad, and not everybody can have what is owed at once, nothing is asked: who comes first has it.
-    """
-    for name in kept(hive) & tenant.preassigned.keys():
-        chain = hive.layout.chains[name]
-        only = [each for each in hive.chains_of[chain.leaf_type] if each in tenant.full] == [name]
-        for level, cells in tenant.preassigned[name].items():
-            number = sum(cell.physical is None for cell in cells)
-            if number and only:
-                devices = chain.levels[min(level, chain.machine_level)].leafs
-                yield {"leafCellType": chain.leaf_type, "members": {devices: number * cells[0].leafs // devices}}
-
-
-def assert_granted(world: World, tenant: str, wish: dict[str, Any]) -> None:
-    """It can be had, and nobody else's guaranteed pods have to go for it."""
-    probe = one("probe", tenant=tenant, priority=1000, **wish)
-    answer = world.algorithm.schedule(probe, SuggestedNodes(world.nodes), FILTERING)
-    assert isinstance(answer, (Bind, Preempt)), f"{tenant} is owed {wish}, but: {answer}"
-    users = {member.uid: group for group in world.hive.groups.values() for member in group.members()}
-    for victim in getattr(answer, "victims", ()):
-        user = users[victim.uid]
-        assert user.virtual is None or user.tenant == tenant, f"{tenant} would evict {user.name} of {user.tenant}"
 
 
 # -- changed configurations -------------------------------------------------------------------------------------------
