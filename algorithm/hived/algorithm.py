@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.gauges import Gauge
-from algorithm.hived import bindinfo
+from algorithm.hived import bindinfo, lazily
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
 from algorithm.hived.devicehealth import DeviceHealth
@@ -43,9 +43,6 @@ from algorithm.interface import (
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, Reason, reason
 
-#: Written with a binding: the groups that lost their quota to this pod's group (lazy preemption).
-LAZILY = "waggle.dev/hived-lazily-preempted"
-
 _CODES = {
     "insufficient-capacity": Code.CELLS_EXHAUSTED,
     "needs-bad-node": Code.CELLS_BAD,
@@ -71,6 +68,7 @@ _UNCHANGING = (
     PodSpec,
     SuggestedNodes,
     Tenancy,
+    lazily.Lost,
 )
 
 
@@ -104,6 +102,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
         self._waiting = Waiting()
+        self._told = lazily.Told()
         self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
@@ -153,16 +152,35 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return
         try:
             spec, allocation = self._read(pod), _allocation(pod)
-            with self.hive.changing_hands():
-                if spec.group not in self.hive.groups:
-                    self._take_quota(pod, spec)
-                self.hive.add_pod(_member(pod), spec, allocation, found=pod.uid not in self._waiting)
+            self._add(pod, spec, allocation)
         except UserError as error:
             self.strangers[pod.uid] = (str(pod.key), str(error))
         self._waiting.drop(pod.uid)
 
+    def _add(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
+        """Quota that others lost to this pod's decision, or have lost since, is theirs no more."""
+        lost = lazily.read(pod.annotation(lazily.LAZILY))
+        has_it_again = any(each.group == spec.group for each in lost)
+        preemptor = self._told.who_took(spec.group, pod.uid) if spec.lazy and not has_it_again else ""
+        with self.hive.changing_hands():
+            for each in lost:
+                group = self.hive.groups.get(each.group)
+                if group is not None and each.group != spec.group and each.pods_are_of(group):
+                    self._take_quota(group, each.by)
+            found = pod.uid not in self._waiting
+            self.hive.add_pod(_member(pod), spec, allocation, found=found, preemptor=preemptor)
+            if preemptor or lazily.is_without_quota(allocation):
+                self._take_quota(self.hive.groups[spec.group], preemptor or spec.group)
+        self._told.add(pod.uid, lost)
+
+    def _take_quota(self, group: Group, preemptor: str) -> None:
+        """Only from groups that agreed to it: anybody may write annotations."""
+        if group.lazy and group.virtual is not None:
+            self.hive.take_quota([group], preemptor)
+
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
+        self._told.drop(pod.uid)
         if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
             spec = self._read(pod)
             self.hive.delete_pod(_member(pod), spec)
@@ -228,17 +246,26 @@ class HivedAlgorithm(SchedulerAlgorithm):
                 return Wait(reason(Code.VICTIM_PROTECTED, victims=spared))
             self._proposed[pod.uid] = _Remembered(self._generation, decision, suggested_nodes)
             return _preemption(decision)
-        return self._bind(decision, spec, suggested_nodes)
+        return self._bind(pod, decision, spec, suggested_nodes)
 
-    def _bind(self, plan: Plan, spec: PodSpec, offered: SuggestedNodes) -> ScheduleResult:
+    def _bind(self, pod: Pod, plan: Plan, spec: PodSpec, offered: SuggestedNodes) -> ScheduleResult:
         allocation = plan.allocation
         may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered
         if allocation.node not in offered and not may_be_elsewhere:
             return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
         annotations = bindinfo.write(allocation)
-        if plan.lazily:
-            annotations += ((LAZILY, ",".join(sorted(group.name for group in plan.lazily))),)
+        if plan.group.virtual is not None:
+            annotations += lazily.write(self._lost(pod, plan, spec))
         return Bind(allocation.node, annotations)
+
+    def _lost(self, pod: Pod, plan: Plan, spec: PodSpec) -> list[lazily.Lost]:
+        """All groups of the chain that are without their quota when this plan is taken."""
+        known = self.hive.without_quota(plan.allocation.chain)
+        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
+        lost += [lazily.lost_by(group, spec.group) for group in plan.lazily if group not in known]
+        if self._told.who_took(spec.group, pod.uid):
+            lost.append(lazily.Lost(spec.group, "", (pod.uid,)))
+        return lost
 
     def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
         """The preemption that was proposed for this pod; worked out again if something has changed since."""
@@ -248,13 +275,6 @@ class HivedAlgorithm(SchedulerAlgorithm):
         offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
         decision: Decision = decide(self.hive, spec, offered, preempting=True)
         return decision if isinstance(decision, Plan) and decision.victims else None
-
-    def _take_quota(self, pod: Pod, spec: PodSpec) -> None:
-        """Lazy preemptions that came with this pod's decision. Only groups that agreed to it can be named."""
-        names = (pod.annotation(LAZILY) or "").split(",")
-        groups = [group for name in names if (group := self.hive.groups.get(name)) is not None]
-        willing = [group for group in groups if group.lazy and group.virtual is not None and group.name != spec.group]
-        self.hive.take_quota(willing, spec.group)
 
     def _read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""

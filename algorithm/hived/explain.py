@@ -39,6 +39,8 @@ def explain(hive: Hive, spec: PodSpec, warnings: Mapping[str, str] | None = None
     if decision.kind in ("being-preempted", "place-given-up"):
         return [decision.text]
     chains = candidate_chains(hive, spec)
+    if not chains:
+        return [f"{spec.tenant} is promised nothing but what is pinned, and the pod names no pinned cell"]
     sentences = [sentence for chain in chains for sentence in _in_chain(hive, spec, chain)]
     unread = [f"node {node}: {text}" for node, text in sorted((warnings or {}).items())[:_SHOWN]]
     return sentences + _bad_machines(hive, chains) + unread + _ends(hive, spec, chains)

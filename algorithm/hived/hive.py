@@ -56,6 +56,7 @@ class Hive:
             for name, chain in layout.chains.items()
         }
         self.groups: dict[str, Group] = {}
+        self._lazily: dict[Group, None] = {}
         self.started = False
         #: Until the first pod waits, bound pods come in any order.
         self.recovering = True
@@ -226,17 +227,23 @@ class Hive:
                     self.hold([Held(device, None, group)])
         group.virtual = None
         group.lazily_preempted_by = preemptor
+        self._lazily[group] = None
         return old
 
     def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
         """The reverse of a lazy preemption that came to nothing."""
         group.virtual = virtual
         group.lazily_preempted_by = ""
+        self._lazily.pop(group, None)
         promised = [Held(device, cell, group) for device, cell in group.leafs() if cell is not None]
         with self.changing_hands():
             for each in promised:
                 self.let_go(each.device, None)
             self.hold(promised)
+
+    def without_quota(self, chain: str) -> list[Group]:
+        """The groups of the chain that lost their quota to others, as they had agreed, and go on."""
+        return [group for group in self._lazily if group.chain == chain and group.lazy]
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
         """A plan that preempts these groups lazily is taken."""
@@ -294,6 +301,7 @@ class Hive:
         leafs = list(group.leafs())
         self._leave(leafs)
         del self.groups[group.name]
+        self._lazily.pop(group, None)
         self._settle(device for device, _ in leafs)
 
     def give_up(self, group: Group, devices: int, number: int) -> None:
@@ -321,16 +329,19 @@ class Hive:
 
     # -- pods -------------------------------------------------------------------------------------------------
 
-    def add_pod(self, member: Member, spec: PodSpec, allocation: Allocation, *, found: bool = False) -> None:
+    def add_pod(
+        self, member: Member, spec: PodSpec, allocation: Allocation, *, found: bool = False, preemptor: str = ""
+    ) -> None:
         """A pod is allocated, just now or before a restart: `allocation` is what was written on it.
 
         `found`: it was bound when it was first seen, so it is not known whether the rest of its group is still to come.
+        `preemptor`: who took the group's quota afterwards. That of a group that is known is not touched here.
         Raises UserError, and changes nothing, if its group has no such place.
         """
         group = self.groups.get(spec.group)
         if group is None:
             with self.changing_hands():
-                group = recovered(self, spec, allocation, whole=not (found and spec.releases))
+                group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
         slot = _slot_of(group, allocation)
         if slot is None:
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"

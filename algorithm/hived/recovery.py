@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 NOBODY_KNOWS = "?"
 
 
-def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool = True) -> Group:
-    """The group, which the hive knows then. Call it while devices change hands.
+def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool = True, preemptor: str = "") -> Group:
+    """The group, which the hive knows then. `preemptor` has its quota. Call it while devices change hands.
 
     If not `whole`, it has no devices yet, and each of its pods brings its own: `occupied`.
     """
@@ -45,9 +45,11 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool 
         releases=spec.releases,
     )
     if whole:
-        _Recovery(hive, group).run(allocation)
+        _Recovery(hive, group, preemptor=preemptor).run(allocation)
     else:
         _empty(group)
+        if preemptor:
+            hive.make_opportunistic(group, preemptor)
     hive.groups[group.name] = group
     return group
 
@@ -84,12 +86,13 @@ def claimed(hive: Hive, group: Group, devices: int, number: int) -> bool:
 
 
 class _Recovery:
-    """`gentle`: without taking anything from anybody."""
+    """`gentle`: without taking anything from anybody. `preemptor`: who has the group's quota already."""
 
-    def __init__(self, hive: Hive, group: Group, *, gentle: bool = False) -> None:
+    def __init__(self, hive: Hive, group: Group, *, gentle: bool = False, preemptor: str = "") -> None:
         self._hive, self._group, self._gentle = hive, group, gentle
-        #: Whether the tenant is promised all that was looked at so far.
-        self.keeps = True
+        self._preemptor = preemptor
+        #: Whether the group has quota for all that was looked at so far.
+        self.keeps = not preemptor
 
     def fill(self, devices: int, number: int) -> None:
         """The place that was given up is held, as far as its devices are there."""
@@ -116,7 +119,7 @@ class _Recovery:
         if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
             group.virtual = virtual
             if not self.keeps:
-                self._hive.make_opportunistic(group, group.name)
+                self._hive.make_opportunistic(group, self._preemptor or group.name)
 
     def _place(self, chain: str, place: Place) -> list[Held | None]:
         return [self._hold(chain, place.node, *each) for each in zip(place.indices, place.types, strict=True)]

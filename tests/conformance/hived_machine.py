@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import yaml
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from algorithm.hived.algorithm import LAZILY
+from algorithm.hived import lazily
 from algorithm.hived.hive import Hive
 from algorithm.interface import Bind, PodRefused, Preempt
 from algorithm.model import Pod
@@ -51,13 +52,16 @@ class HivedMachine(RuleBasedStateMachine):
     steps = 0
     counted: ClassVar[Counter[str]] = Counter()
 
-    @initialize(config=st.sampled_from(CONFIGS), sparing=st.booleans(), luck=st.integers(0, 1 << 32))
-    def start(self, config, sparing, luck):
+    @initialize(
+        config=st.sampled_from(CONFIGS), sparing=st.booleans(), calm=st.booleans(), luck=st.integers(0, 1 << 32)
+    )
+    def start(self, config, sparing, calm, luck):
+        """`calm`: no machine ever turns bad, so all promises can be kept, whatever comes."""
         self.config = yaml.safe_load(yaml_of(config)) | {"keepHealthyCellsWhole": sparing}
         self.world = World(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
-        self.groups = 0
+        self.groups, self.calm = 0, calm
         #: Whether more was promised at a restart than there was room for beside pods that ran.
         self.reconfigured = False
 
@@ -71,14 +75,15 @@ class HivedMachine(RuleBasedStateMachine):
 
     # -- machines ---------------------------------------------------------------------------------------------
 
-    @rule(pick=picks, healthy=st.sampled_from([True, True, False]))
+    @rule(pick=picks, healthy=st.sampled_from([True, True, True, False]))
+    @precondition(lambda self: not self.calm)
     def machine_turns(self, pick, healthy):
         names = sorted(self.world.hive.layout.machines)
         self.world.turn(names[pick % len(names)], healthy=healthy)
         self.check()
 
     @rule(pick=picks)
-    @precondition(lambda self: len(self.world.nodes) > len(self.world.hive.layout.machines) * 2 // 3)
+    @precondition(lambda self: not self.calm and len(self.world.nodes) > len(self.world.hive.layout.machines) * 4 // 5)
     def machine_disappears(self, pick):
         self.world.remove_node(sorted(self.world.nodes)[pick % len(self.world.nodes)])
         self.check()
@@ -111,11 +116,29 @@ class HivedMachine(RuleBasedStateMachine):
         sizes = pod_sizes(self.world.hive)
         wishes = {sizes[index % len(sizes)]: pods for index, pods in members.items()}
         for _ in range(number):
-            self.groups += 1
-            pods = gang(f"g{self.groups}", tenant=tenant, members=wishes, priority=priority, **more)
-            self.world.submit(*pods)
+            pods = self.submit(tenant=tenant, members=wishes, priority=priority, **more)
             self.filter(pods if asked == "at once" else ())
         self.check()
+
+    @rule(pick=picks, number=st.sampled_from([1, 2, 4]), lazy=st.booleans())
+    @precondition(lambda self: any(group.virtual is not None for group in self.world.hive.groups.values()))
+    def more_important_groups_arrive(self, pick, number, lazy):
+        """Like one that has quota, and a little more important."""
+        groups = [group for group in self.world.hive.groups.values() if group.virtual is not None]
+        like = groups[pick % len(groups)]
+        more = {"pinnedCellId": like.pinned_id} if like.pinned_id else {}
+        for _ in range(number):
+            priority = min(like.priority + 1, 1000)
+            self.filter(
+                self.submit(tenant=like.tenant, members=like.pods, priority=priority, lazyPreemptionEnable=lazy, **more)
+            )
+        self.check()
+
+    def submit(self, **wish):
+        self.groups += 1
+        pods = gang(f"g{self.groups}", **wish)
+        self.world.submit(*pods)
+        return pods
 
     @rule(pick=picks, offers=st.sampled_from(["all", "some", "one"]), taken=st.integers(0, 7))
     @precondition(lambda self: self.world.waiting)
@@ -144,7 +167,7 @@ class HivedMachine(RuleBasedStateMachine):
 
     def take(self, each, answer):
         before = kept(self.world.hive)
-        self.counted["lazily"] += any(name == LAZILY for name, _ in answer.annotations)
+        self.counted["lazily"] += any(name == lazily.LAZILY for name, _ in answer.annotations)
         self.world.take(each, answer)
         if self.world.hive.sparing:
             assert before <= kept(self.world.hive), "what all are owed could be had at once, until this pod came"
@@ -261,8 +284,19 @@ class HivedMachine(RuleBasedStateMachine):
         self.world.restart(self.random)
         self.counted["crashed"] += 1
         if not self.reconfigured:
-            assert allocations(self.world.hive) == before
+            self.is_as(before)
         self.check()
+
+    def is_as(self, before):
+        """A group that somebody preempted lazily who was not placed, or is gone, may have its quota back."""
+        after = allocations(self.world.hive)
+        assert after.keys() == before.keys()
+        lost = {uid for each in self.world.allocated.values() for uid in without_quota(each)}
+        for name, (has_quota, *rest) in after.items():
+            had_quota, *known = before[name]
+            assert rest == known, name
+            members = {member.uid for member in self.world.group(name).members()}
+            assert has_quota == had_quota or (has_quota and not members & lost), (name, had_quota)
 
     @rule()
     @precondition(lambda self: self.world.allocated)
@@ -306,6 +340,11 @@ class HivedMachine(RuleBasedStateMachine):
 
     def fresh(self) -> dict[str, Any]:
         return in_any_order(snapshot(World(yaml.safe_dump(self.config)).hive))
+
+
+def without_quota(each: Pod) -> Iterator[str]:
+    """UIDs of pods that had lost their quota when this one was bound."""
+    return (uid for lost in lazily.read(each.annotation(lazily.LAZILY)) if lost.by for uid in lost.pods)
 
 
 def pod_sizes(hive: Hive) -> list[int]:

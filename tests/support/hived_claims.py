@@ -79,28 +79,35 @@ def claim_everything(world: World, luck: random.Random) -> int:
     Returns how many cells changed hands. Cells that their owner uses with the highest priority are had already.
     """
     twin = world.fork()
-    promised = kept(twin.hive) if twin.hive.sparing else _without_bad(twin.hive)
+    certain = {name for name in kept(twin.hive) if _stays_kept(twin.hive, name)}
     number = 0
     while cells := [each for tenant in twin.hive.layout.tenants.values() for each in claimable(twin.hive, tenant)]:
         _claim(twin, luck.choice(cells), f"claim{number}")
         number += 1
     audit(twin.hive)
-    for name in promised:
+    for name in certain:
         left = {level: owed for level, owed in twin.hive.books[name].owed.items() if owed}
         assert not left, f"in {name}, cells of these levels were promised and not had: {left}"
     return number
 
 
-def _without_bad(hive: Hive) -> set[str]:
-    return {name for name, chain in hive.layout.chains.items() if all(cell.healthy for cell in chain.full[chain.top])}
+def _stays_kept(hive: Hive, chain: str) -> bool:
+    """Whether it is so whoever comes in whatever order. Who leaves bad hardware is owed healthy hardware instead."""
+    if all(cell.healthy for cell in hive.layout.chains[chain].full[hive.layout.chains[chain].top]):
+        return True
+    promised = [cell for tenant in hive.layout.tenants.values() for cell in preassigned(tenant) if cell.chain == chain]
+    return hive.sparing and all(cell.healthy for cell in promised)
 
 
 def claimable(hive: Hive, tenant: Tenant) -> Iterator[VirtualCell]:
-    """The tenant's preassigned cells that can be had at this moment: on healthy hardware, whatever runs there."""
+    """The tenant's preassigned cells that can be had at this moment, whatever runs there: none is on bad hardware.
+
+    Where bad machines keep somebody from having all that is owed, the tenant's own scheduler may choose a cell for
+    which there is no hardware, as the original's may; only what is pinned is safe from that.
+    """
     chains = kept(hive)
     for cell in preassigned(tenant):
-        can_be_had = cell.chain in chains if cell.physical is None else cell.physical.healthy
-        if can_be_had and cell.priority < MAX_PRIORITY:
+        if (cell.chain in chains or cell.pinned_id) and cell.healthy and cell.priority < MAX_PRIORITY:
             yield cell
 
 

@@ -160,12 +160,12 @@ def _sets(lists: dict[int, list[str]]) -> dict[int, set[str]]:
 
 
 def allocations(hive: Hive) -> dict[str, tuple[Any, ...]]:
-    """Who has which devices for whom, of the groups that have pods."""
+    """Whether it is with quota, and who has which devices for whom, of the groups that have pods."""
     return {
         group.name: (
+            group.virtual is not None,
             group.tenant,
             group.priority,
-            group.virtual is not None,
             {devices: [member and member.uid for member in slots] for devices, slots in group.slots.items()},
             sorted((device.chain, device.address) for device, _ in group.leafs()),
         )

@@ -1,10 +1,12 @@
 """HiveD through the contract of `algorithm.interface`: answers, reasons, and what is remembered on pods."""
 
+import json
+
 import msgspec
 import pytest
 
-from algorithm.hived.algorithm import LAZILY
 from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
+from algorithm.hived.lazily import LAZILY
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code
@@ -253,7 +255,8 @@ def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
     high = one("high", leafs=4, priority=5)
     world.bind(high)
     assert [place.types for place in world.group("lazy").places[4]] == [("",) * 4] * 2
-    assert world.allocated[high.uid].annotation(LAZILY) == "lazy"
+    said = json.loads(world.allocated[high.uid].annotation(LAZILY))
+    assert said == [{"group": "lazy", "by": "high", "pods": ["u-lazy-0", "u-lazy-1"]}]
 
     for order in ([high.uid], [each.uid for each in lazy]):
         world.restart(order)
@@ -267,10 +270,22 @@ def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
     world.bind(one("proud", leafs=4))
     liar = one("liar", leafs=4)
     answer = world.ask(liar)
-    lie = msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, "proud,liar,ghost")))
+    names = [{"group": name, "by": "liar", "pods": [f"u-{name}"]} for name in ("proud", "liar", "ghost")]
+    lie = msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, json.dumps(names))))
     world.take(liar, lie)
 
     assert world.group("proud").virtual is not None
+
+
+@pytest.mark.parametrize("text", ["lazy", "[[[[[[[[", '[{"group": 1}]', "{}", "[" * 100_000])
+def test_what_cannot_be_read_takes_no_quota(text):
+    world = World()
+    world.bind(one("lazy", leafs=4, lazyPreemptionEnable=True))
+    answer = world.ask(other := one("other", leafs=4))
+    world.take(other, msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, text))))
+
+    assert world.group("lazy").virtual is not None
+    assert not world.algorithm.strangers
 
 
 # -- preemption -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,87 @@
+"""Which groups go on without their quota, so that a restart knows it.
+
+A group that is preempted lazily was bound long before: nothing on its pods says what it lost. So every guaranteed pod
+that is bound while groups of its chain are without their quota names them and their pods: whoever was bound earlier
+cannot be in their way, whoever is bound later knows of them. After a restart they do not get back what others were
+given since, in whatever order pods are found. When all who name them are gone, nobody needs what they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from algorithm.hived.bindinfo import LONGEST
+from algorithm.hived.groups import Allocation, Group
+
+#: Written with a binding, as JSON: `[{"group": .., "by": .., "pods": [uids]}]`.
+LAZILY = "waggle.dev/hived-lazily-preempted"
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A group without its quota: who took it, and the group's pods at that time.
+
+    On one of those pods itself, and with nobody as the taker: it was placed anew since, with quota.
+    """
+
+    group: str
+    by: str
+    pods: tuple[str, ...]
+
+    def pods_are_of(self, group: Group) -> bool:
+        """Whether it is the very group, not a later one of the same name."""
+        return any(member.uid in self.pods for member in group.members())
+
+
+def lost_by(group: Group, preemptor: str) -> Lost:
+    return Lost(group.name, preemptor, tuple(sorted(member.uid for member in group.members())))
+
+
+def write(lost: Iterable[Lost]) -> tuple[tuple[str, str], ...]:
+    """The annotation, if there is anything to say."""
+    entries = sorted(lost, key=lambda each: each.group)
+    return ((LAZILY, msgspec.json.encode(entries).decode()),) if entries else ()
+
+
+def read(text: str | None) -> Sequence[Lost]:
+    """Anybody may have written it: what cannot be read says nothing."""
+    if not text or len(text) > LONGEST:
+        return ()
+    try:
+        return msgspec.json.decode(text, type=tuple[Lost, ...])
+    except msgspec.MsgspecError:
+        return ()
+
+
+class Told:
+    """What allocated pods say, by who says it."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Sequence[Lost]] = {}
+        self._by: dict[tuple[str, str], dict[str, str]] = {}
+
+    def add(self, uid: str, lost: Sequence[Lost]) -> None:
+        taken = [each for each in lost if each.by]
+        if taken:
+            self._said[uid] = taken
+        for each in taken:
+            for pod in each.pods:
+                self._by.setdefault((each.group, pod), {})[uid] = each.by
+
+    def drop(self, uid: str) -> None:
+        for each in self._said.pop(uid, ()):
+            for pod in each.pods:
+                said = self._by[each.group, pod]
+                said.pop(uid, None)
+                if not said:
+                    del self._by[each.group, pod]
+
+    def who_took(self, group: str, pod: str) -> str:
+        """The group that took the quota of this pod's group, empty if nobody says so."""
+        return next(iter(self._by.get((group, pod), {}).values()), "")
+
+
+def is_without_quota(allocation: Allocation) -> bool:
+    """Whether what is written on a pod promises it nothing."""
+    return not any(type_ for _, places in allocation.places for place in places for type_ in place.types)
