@@ -19,6 +19,9 @@ from contextlib import contextmanager
 from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
 from algorithm.hived.layout import Chain, Tenant
 
+#: The lists of books, by level, with copies of them.
+Order = list[tuple[dict[int, CellList[PhysicalCell]], int, CellList[PhysicalCell]]]
+
 
 class Books:
     """See the module's text. All counters are by level."""
@@ -282,15 +285,23 @@ class Books:
             and not _in_use(cell)
         )
 
+    def order(self) -> Order:
+        """How things are listed: that decides between equals."""
+        return [(listed, level, listed[level].copy()) for listed in (self.free, self.bad_free) for level in listed]
+
+    @staticmethod
+    def restore(order: Order) -> None:
+        """Where the same is listed as then, in the order of then."""
+        for listed, level, then in order:
+            if set(listed[level]) == set(then):
+                listed[level] = then
+
     @contextmanager
     def keeping_order(self) -> Iterator[None]:
-        """What is changed and changed back meanwhile is listed as before: order decides between equals."""
-        lists = [(listed, level) for listed in (self.free, self.bad_free) for level in listed]
-        before = [listed[level].copy() for listed, level in lists]
+        """What is changed and changed back meanwhile is listed as before."""
+        before = self.order()
         yield
-        for (listed, level), old in zip(lists, before, strict=True):
-            if set(listed[level]) == set(old):
-                listed[level] = old
+        self.restore(before)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

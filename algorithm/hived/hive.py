@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from algorithm.hived.books import Books
+from algorithm.hived.books import Books, Order
 from algorithm.hived.cells import (
     OPPORTUNISTIC,
     CellState,
@@ -57,6 +57,8 @@ class Hive:
         }
         self.groups: dict[str, Group] = {}
         self._lazily: dict[Group, None] = {}
+        #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
+        self._order_before: dict[Group, Order] = {}
         self.started = False
         #: Until the first pod waits, bound pods come in any order.
         self.recovering = True
@@ -266,6 +268,7 @@ class Hive:
         """The group preempts: its devices are its own already, though others may still use them."""
         known = _Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        self._order_before[group] = self.books[group.chain].order()
         with self.changing_hands():
             for each in mine:
                 victim = each.device.group
@@ -295,6 +298,7 @@ class Hive:
             if not any(device.reserver for device, _ in victim.leafs()):
                 victim.state = GroupState.ALLOCATED
         del self.groups[group.name]
+        self.books[group.chain].restore(self._order_before.pop(group))
 
     def end(self, group: Group) -> None:
         """The last pod of an allocated group is gone."""
@@ -377,6 +381,7 @@ class Hive:
         """The first pod of a preempting group is placed: all victims are gone."""
         group.state = GroupState.ALLOCATED
         group.preempting = {}
+        self._order_before.pop(group, None)
         for device, _ in group.leafs():
             device.reserver = None
             device.group = group

@@ -64,7 +64,7 @@ class World(Hands):
         self._scheduler_flags = scheduler_flags
         self._extender, self._profiles = dict(extender or {}), profiles
         self._configuration = dict(configuration or {})
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._trust: ssl.SSLContext | bool = trusting(*identity) if identity else False
         self.waggle_port = free_port()
         self._others: list[Process] = []
@@ -73,10 +73,10 @@ class World(Hands):
 
     def start_waggle(self, *, wait: bool = True, api_server: str = "", **sections: Any) -> None:
         """Starts `waggle serve`, where it was before if it was. `api_server`: another way to the API server."""
-        self._settings |= sections
+        self.settings |= sections
         told, config = self.folder / "waggle.url", self.folder / "waggle.yaml"
         told.unlink(missing_ok=True)
-        given = {"server": {"port": self.waggle_port}, "log": {"level": "info"}, **self._settings}
+        given = {"server": {"port": self.waggle_port}, "log": {"level": "info"}, **self.settings}
         given["cluster"] = {
             "kubeconfig": str(self.cluster.kubeconfig("waggle", server=api_server)),
             **given.get("cluster", {}),

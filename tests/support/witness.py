@@ -105,6 +105,8 @@ class Books:
         self.faults: list[str] = []
         #: Names of pods that were patched with the nudge annotation, in order.
         self.nudged: list[str] = []
+        #: Resources that no node has: they only tell whose a pod is.
+        self.uncounted: set[str] = set()
         self._allocatable: dict[str, dict[str, int]] = {}
         self._placed: dict[str, Pod] = {}
         cluster._run(lambda served: served.store.listeners.append(self._notice))
@@ -136,7 +138,7 @@ class Books:
     def _check(self, node: str) -> None:
         allocatable = self._allocatable.get(node)
         here = [pod for pod in self._placed.values() if pod.node_name == node]
-        used = requested(here)
+        used = {name: amount for name, amount in requested(here).items() if name not in self.uncounted}
         over = [name for name, amount in used.items() if allocatable and amount > allocatable.get(name, 0)]
         if over:
             pods = ", ".join(sorted(str(pod.key) for pod in here))
