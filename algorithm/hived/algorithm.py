@@ -268,13 +268,16 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return lost
 
     def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
-        """The preemption that was proposed for this pod; worked out again if something has changed since."""
+        """The preemption that was proposed for this pod; worked out again if something has changed since.
+
+        The room is kept also if nobody has to go any more. None if there is no room to keep.
+        """
         known = self._proposed.pop(pod.uid, None)
         if known is not None and known.generation == self._generation:
             return known.plan
         offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
         decision: Decision = decide(self.hive, spec, offered, preempting=True)
-        return decision if isinstance(decision, Plan) and decision.victims else None
+        return decision if isinstance(decision, Plan) and decision.is_new else None
 
     def _read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""

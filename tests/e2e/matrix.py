@@ -22,11 +22,10 @@ OLD_SCHEDULER = Entry("old-scheduler", scheduler="kube-scheduler-old")
 EMBEDDED = Entry("embedded", cluster="embedded")
 
 
-def on(*entries: Entry) -> pytest.MarkDecorator:
-    """A module runs once for each of these entries."""
+def _on(*entries: Entry) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry.name, indirect=True, scope="module")
 
 
 #: Marks of modules that run once for each entry. Others run with the newest versions only.
-every_entry = on(NEWEST, WHOLE_NODES, OLD_SCHEDULER, EMBEDDED)
-both_schedulers = on(NEWEST, OLD_SCHEDULER)
+every_entry = _on(NEWEST, WHOLE_NODES, OLD_SCHEDULER, EMBEDDED)
+both_schedulers = _on(NEWEST, OLD_SCHEDULER)

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.matrix import EMBEDDED, NEWEST, on
 from tests.e2e.world import World, eventually
 from tests.support.hived_scenarios import CONFIGURATION, EXTENDER, NODES, SCENARIOS, WAGGLE, Object, Stage
 
-pytestmark = on(NEWEST, EMBEDDED)
 WORLD = {"settings": WAGGLE, "extender": EXTENDER}
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
+from algorithm.hived.groups import GroupState
 from algorithm.hived.lazily import LAZILY
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
@@ -316,7 +317,31 @@ def test_a_proposal_that_is_out_of_date_is_worked_out_again(world):
 
     world.take_preemption(high, answer)
 
-    assert "high" not in world.hive.groups
+    assert world.group("high").state is GroupState.PREEMPTING
+
+
+def test_room_is_kept_for_a_preemptor_whose_victims_are_gone_already(world):
+    """Its record changed, or Waggle was started again: it is claimed anew, and nobody comes first."""
+    low = gang("low", pods=2, leafs=4)
+    world.bind(*low)
+    high = gang("high", pods=2, leafs=4, priority=5)
+    answer = world.ask(high[0], phase=PREEMPTING)
+    world.delete(*low)
+    world.take_preemption(high[0], answer)
+
+    assert isinstance(world.ask(one("equal", leafs=4, priority=5)), Wait)
+    assert len(world.bind(*high)) == 2
+
+
+def test_a_preemption_that_came_to_nothing_is_planned_the_same_again(world):
+    """Else it would never begin: it is looked at once more after it was written down."""
+    world.bind(*[one(f"low{i}", leafs=4, priority=-1) for i in range(4)])
+    high = one("high", tenant="b", leafs=2)
+    answer = world.ask(high, phase=PREEMPTING)
+    for _ in range(3):
+        world.take_preemption(high, answer)
+        world.stop_preempting(high)
+        assert world.ask(high, phase=PREEMPTING) == answer
 
 
 def test_what_a_preemptor_waits_for_is_nobody_elses(world):
