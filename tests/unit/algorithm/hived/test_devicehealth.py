@@ -11,7 +11,7 @@ from algorithm.hived.devicehealth import DeviceHealth
 from algorithm.hived.settings import BadDevicesSettings
 from algorithm.interface import Bind, Preempt, Wait
 from algorithm.model import Node, Taint
-from tests.support.hived_owed import assert_owed_is_granted
+from tests.support.hived_claims import assert_everybody_is_granted
 from tests.support.hived_world import (
     FILTERING,
     PREEMPTING,
@@ -346,12 +346,12 @@ class BadDevicesMachine(RuleBasedStateMachine):
     @rule(pick=picks, bad=st.sets(st.integers(0, 3), max_size=3))
     def devices_turn(self, pick, bad):
         self.world.mark(self.machine(pick), ",".join(map(str, sorted(bad))))
-        assert_owed_is_granted(self.world)
+        assert_everybody_is_granted(self.world)
 
     @rule(pick=picks, healthy=st.sampled_from([True, True, False]))
     def machine_turns(self, pick, healthy):
         self.world.turn(self.machine(pick), healthy=healthy)
-        assert_owed_is_granted(self.world)
+        assert_everybody_is_granted(self.world)
 
     @rule(
         pick=picks,
@@ -370,7 +370,7 @@ class BadDevicesMachine(RuleBasedStateMachine):
                 self.on_healthy(each)
             else:
                 self.world.delete(each)
-        assert_owed_is_granted(self.world)
+        assert_everybody_is_granted(self.world)
 
     def on_healthy(self, each):
         """At the first pod of a gang, nothing of its plan is bad."""
@@ -382,7 +382,7 @@ class BadDevicesMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.allocated)
     def pod_ends(self, pick):
         self.world.delete(self.world.allocated[sorted(self.world.allocated)[pick % len(self.world.allocated)]])
-        assert_owed_is_granted(self.world)
+        assert_everybody_is_granted(self.world)
 
     @rule()
     @precondition(lambda self: self.world.allocated)
@@ -391,7 +391,7 @@ class BadDevicesMachine(RuleBasedStateMachine):
         self.world.restart(self.random)
         after = {name: (each[0], each[3], each[4]) for name, each in allocations(self.world.hive).items()}
         assert after == before
-        assert_owed_is_granted(self.world)
+        assert_everybody_is_granted(self.world)
 
     def teardown(self):
         if not hasattr(self, "world"):

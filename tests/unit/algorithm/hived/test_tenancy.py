@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from algorithm.hived.algorithm import LAZILY
 from algorithm.hived.bindinfo import BIND_INFO
+from algorithm.hived.lazily import LAZILY
 from algorithm.interface import Bind, NoSuchPage, PodRefused
 from algorithm.model import pairs
 from tests.support.hived_audit import audit
@@ -166,7 +166,7 @@ def test_a_lazy_preemption_is_remembered_by_scoped_names():
     world = World(PER_TENANT)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("taker", leafs=2, priority=3))
     taker = world.allocated["u-taker-0"]
-    assert dict(taker.annotations)[LAZILY] == "a/lazy"
+    assert [lost["group"] for lost in json.loads(taker.annotation(LAZILY))] == ["a/lazy"]
     before = allocations(world.hive)
 
     world.restart()
