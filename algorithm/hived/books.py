@@ -19,6 +19,11 @@ from contextlib import contextmanager
 from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
 from algorithm.hived.layout import Chain, Tenant
 
+_Lists = dict[int, CellList[PhysicalCell]]
+_Counts = dict[int, int]
+#: Free, bad and free, doomed by tenant; left, owed, owed by tenant.
+_Remembered = tuple[_Lists, _Lists, dict[str, _Lists], _Counts, _Counts, dict[str, _Counts]]
+
 
 class Books:
     """See the module's text. All counters are by level."""
@@ -292,6 +297,16 @@ class Books:
             if set(listed[level]) == set(old):
                 listed[level] = old
 
+    def remembered(self) -> _Remembered:
+        """Everything that is written here, order included."""
+        doomed = {tenant: _copied(lists) for tenant, lists in self.doomed.items()}
+        owed_to = {tenant: counts.copy() for tenant, counts in self.owed_to.items()}
+        return _copied(self.free), _copied(self.bad_free), doomed, self.total_left.copy(), self.owed.copy(), owed_to
+
+    def put_back(self, remembered: _Remembered) -> None:
+        """What was remembered is so again; it can be put back only once."""
+        self.free, self.bad_free, self.doomed, self.total_left, self.owed, self.owed_to = remembered
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end."""
@@ -327,6 +342,10 @@ def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
     for higher in range(chain.top, level, -1):
         number = (number + owed[higher]) * chain.levels[higher].fanout
     return number + owed[level]
+
+
+def _copied(lists: _Lists) -> _Lists:
+    return {level: cells.copy() for level, cells in lists.items()}
 
 
 def _in_use(cell: PhysicalCell) -> bool:
