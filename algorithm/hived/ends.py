@@ -1,7 +1,7 @@
 """Whose end would let a group run: found by trying, see `whatif.py`.
 
 One group alone is best, else a set of which nobody can be left out. Groups are tried in the order of what their end
-costs: those of the same tenant first, then the least important, then the smallest.
+costs: those of the same tenant first, then the least important; the smallest one alone, or else the few largest.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from algorithm.hived.podspec import PodSpec
 from algorithm.hived.tally import Tally
 from algorithm.hived.whatif import WhatIf
 
-#: So many sets of groups are tried one by one; and of those that would do alone, so many are named.
+#: So many groups are tried alone; and of those that would do, so many are named.
 _TRIALS, _ALONE = 40, 5
+#: What may be tried at all, in devices that are given back; to place one costs more, and a trial costs no less than so
+#: many. That is tenths of a second at most, a second for a gang that wants all that a tenant with 800 machines has.
+_EFFORT, _PLACING, _LEAST = 10_000, 3, 60
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
     """Any one of `alone` would do; else all of `together`; if both are empty, nobody's end helps.
 
-    `minimal`: nobody can be left out of `together`. It may be larger than it has to be where that takes too long to
-    find out.
+    `minimal`: nobody can be left out of `together`. In large clusters it may take too long to find out.
     """
 
     alone: tuple[Group, ...] = ()
@@ -42,10 +44,11 @@ class _Search:
     def __init__(self, hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> None:
         self.hive, self.spec, self.what_if = hive, spec, what_if
         self.offered = hive.layout.machines.keys()
+        self.need = tallies[0].need
         #: The end of fewer devices than this cannot help.
         self.missing = max(0, min(each.need - each.left for each in tallies))
-        self.rivals = sorted(_rivals(hive, spec, tallies), key=self._cost)
-        self.trials = 0
+        self.sizes = {group: size(group) for group in _rivals(hive, spec, tallies)}
+        self.effort = _EFFORT
 
     def run(self) -> Ends:
         alone = self._alone()
@@ -54,12 +57,15 @@ class _Search:
         enough = self._enough()
         return self._least(enough) if enough else Ends()
 
-    def _cost(self, group: Group) -> tuple[bool, int, int, str]:
-        return group.tenant != self.spec.tenant, group.priority, size(group), group.name
+    def _ordered(self, sign: int) -> list[Group]:
+        mine = self.spec.tenant
+        return sorted(
+            self.sizes, key=lambda each: (each.tenant != mine, each.priority, sign * self.sizes[each], each.name)
+        )
 
     def _alone(self) -> tuple[Group, ...]:
         found: list[Group] = []
-        for group in [each for each in self.rivals if size(each) >= self.missing][:_TRIALS]:
+        for group in [each for each in self._ordered(1) if self.sizes[each] >= self.missing][:_TRIALS]:
             if self._runs_without([group]):
                 found.append(group)
                 if len(found) == _ALONE:
@@ -71,44 +77,44 @@ class _Search:
         ended: list[Group] = []
         devices = 0
         with self.what_if.open():
-            for number, group in enumerate(self.rivals, start=1):
+            for group in self._ordered(-1):
                 self.what_if.end(group)
                 ended.append(group)
-                devices += size(group)
-                is_turn = number <= _TRIALS or number % _TRIALS == 0 or number == len(self.rivals)
+                devices += self.sizes[group]
+                is_turn = self.effort > 0 or len(ended) == len(self.sizes)
                 if devices >= self.missing and is_turn and self._runs():
                     return ended
         return []
 
     def _least(self, enough: list[Group]) -> Ends:
         """Leaves out whoever is not needed, the most expensive first, by halves."""
-        kept, share, self.trials = enough, max(1, len(enough) // 2), 0
-        while self.trials < _TRIALS:
+        kept, share = enough, max(1, len(enough) // 2)
+        while self.effort > 0:
             fewer = self._without_some(kept, share)
             if fewer is not None:
                 kept = fewer
-            elif share == 1:
-                return Ends(together=tuple(kept))
-            else:
+            elif share > 1:
                 share //= 2
+            elif self.effort > 0:
+                return Ends(together=tuple(kept))
         return Ends(together=tuple(kept), minimal=False)
 
     def _without_some(self, groups: list[Group], share: int) -> list[Group] | None:
         for end in range(len(groups), 0, -share):
             fewer = groups[: max(0, end - share)] + groups[end:]
-            self.trials += 1
-            if fewer and self._runs_without(fewer):
+            if self.effort > 0 and fewer and self._runs_without(fewer):
                 return fewer
-            if self.trials >= _TRIALS:
-                return None
         return None
 
-    def _runs_without(self, groups: Iterable[Group]) -> bool:
+    def _runs_without(self, groups: Sequence[Group]) -> bool:
+        self.effort -= sum(self.sizes[group] for group in groups)
         with self.what_if.ended(groups):
             return self._runs()
 
     def _runs(self) -> bool:
-        return isinstance(decide(self.hive, self.spec, self.offered, preempting=True), Plan)
+        runs = isinstance(decide(self.hive, self.spec, self.offered, preempting=True), Plan)
+        self.effort -= _LEAST + (_PLACING * self.need if runs else 0)
+        return runs
 
 
 def _rivals(hive: Hive, spec: PodSpec, tallies: Sequence[Tally]) -> Iterable[Group]:

@@ -15,7 +15,7 @@ from algorithm.hived.podspec import PodSpec
 from algorithm.hived.tally import Piece, Tally
 
 #: So many names are shown at most.
-SHOWN = 8
+SHOWN = 10
 
 
 def listed(names: Sequence[str]) -> str:
@@ -132,7 +132,7 @@ def ends(found: Ends, spec: PodSpec) -> str:
 
 
 def _groups(groups: Sequence[Group], spec: PodSpec) -> str:
-    return ", ".join(_told(group, spec) for group in groups)
+    return listed([_told(group, spec) for group in groups])
 
 
 def _told(group: Group, spec: PodSpec) -> str:
