@@ -36,7 +36,10 @@ class Ends:
 
 
 def find_ends(hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> Ends:
-    """For a group that cannot have a place now. `tallies` are those of the chains in which it may be."""
+    """For a group that cannot have a place now. `tallies` are those of the chains in which it may be.
+
+    None of them: it is not devices that are missing, but the place that it had.
+    """
     return _Search(hive, spec, tallies, what_if).run()
 
 
@@ -44,9 +47,9 @@ class _Search:
     def __init__(self, hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> None:
         self.hive, self.spec, self.what_if = hive, spec, what_if
         self.offered = hive.layout.machines.keys()
-        self.need = tallies[0].need
+        self.need = spec.devices
         #: The end of fewer devices than this cannot help.
-        self.missing = max(0, min(each.need - each.left for each in tallies))
+        self.missing = max(0, min((each.need - each.left for each in tallies), default=0))
         self.sizes = {group: size(group) for group in _rivals(hive, spec, tallies)}
         self.effort = _EFFORT
 
@@ -122,9 +125,13 @@ def _rivals(hive: Hive, spec: PodSpec, tallies: Sequence[Tally]) -> Iterable[Gro
 
     A tenant's quota is used up by the tenant alone. Where hardware is bad, others may have the healthy part.
     """
-    chains = {each.chain for each in tallies}
+    chains = {each.chain for each in tallies} or hive.layout.chains.keys()
     groups = [group for group in hive.groups.values() if group.chain in chains and group.name != spec.group]
-    if spec.priority < 0 or any(each.fitting >= each.pods or _has_bad(hive, each.chain) for each in tallies):
+    if (
+        not tallies
+        or spec.priority < 0
+        or any(each.fitting >= each.pods or _has_bad(hive, each.chain) for each in tallies)
+    ):
         return groups
     return [group for group in groups if group.tenant == spec.tenant and group.priority >= spec.priority]
 

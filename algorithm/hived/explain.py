@@ -9,13 +9,14 @@ end would help is tried (`ends.py`): nothing is guessed. `wording.py` has the wo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from algorithm.hived import wording
 from algorithm.hived.ends import find_ends
 from algorithm.hived.groups import GroupState
 from algorithm.hived.hive import Hive
-from algorithm.hived.planner import Plan, Refusal, candidate_chains, decide
+from algorithm.hived.limits import in_numbers
+from algorithm.hived.planner import Plan, Refusal, candidate_chains, decide, over_limit
 from algorithm.hived.podspec import PodSpec, UserError
 from algorithm.hived.tally import Tally, tally
 from algorithm.hived.whatif import WhatIf
@@ -26,6 +27,8 @@ _COUNTED = frozenset(
     {
         "insufficient-capacity",
         "needs-bad-node",
+        "needs-bad-devices",
+        "opportunistic-limit",
         "needs-non-suggested-node",
         "mapping-needs-bad-node",
         "mapping-needs-bad-or-non-suggested-node",
@@ -33,10 +36,13 @@ _COUNTED = frozenset(
 )
 
 
-def explain(hive: Hive, spec: PodSpec, *, protected: Collection[str] = ()) -> list[str]:
+def explain(
+    hive: Hive, spec: PodSpec, *, protected: Collection[str] = (), warnings: Mapping[str, str] | None = None
+) -> list[str]:
     """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
 
-    `protected` are UIDs of pods that cannot be evicted now. Changes nothing.
+    `protected` are UIDs of pods that cannot be evicted now, `warnings` are about what is written on nodes and cannot be
+    read, by node. Changes nothing.
     """
     what_if = WhatIf(hive)
     try:
@@ -46,16 +52,24 @@ def explain(hive: Hive, spec: PodSpec, *, protected: Collection[str] = ()) -> li
         return [_refused(hive, spec, error)]
     if isinstance(decision, Plan):
         return _possible(decision, spec, protected)
-    chains = candidate_chains(hive, spec)
-    if not chains:
-        return [f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."]
-    if decision.kind not in _COUNTED:
+    if decision.kind == "being-preempted":
         return [f"{decision.text}."]
-    tallies = [tally(hive, spec, chain) for chain in chains]
+    if decision.kind not in _COUNTED:
+        return [f"{decision.text}.", wording.ends(find_ends(hive, spec, [], what_if), spec)]
+    tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
+    if not tallies:
+        return [f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."]
     sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, decision)]
-    if all(each.never for each in tallies):
+    sentences += [f"Node {node}: {text}." for node, text in sorted((warnings or {}).items())[: wording.SHOWN]]
+    if all(_never(hive, spec, each) for each in tallies):
         return sentences
     return [*sentences, wording.ends(find_ends(hive, spec, tallies, what_if), spec)]
+
+
+def _never(hive: Hive, spec: PodSpec, found: Tally) -> bool:
+    """Whether it does not even fit if nobody else runs and all is healthy."""
+    over = over_limit(hive, spec, found.chain)
+    return found.never or (over is not None and spec.devices > over.devices)
 
 
 # -- what is wrong with the wish --------------------------------------------------------------------------------------
@@ -111,6 +125,10 @@ def _possible(plan: Plan, spec: PodSpec, protected: Collection[str]) -> list[str
 def _shortage(hive: Hive, spec: PodSpec, found: Tally, refusal: Refusal) -> Iterator[str]:
     if found.never:
         yield wording.never(spec, found)
+        return
+    over = over_limit(hive, spec, found.chain)
+    if over is not None:
+        yield f"{in_numbers(over, hive.usage, hive.groups, spec.devices)}."
         return
     yield _verdict(spec, found, refusal)
     quota_is_missing = spec.priority >= 0 and found.left < found.need

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from algorithm.hived.cells import Cell, CellState, PhysicalCell, VirtualCell
+from algorithm.hived.cells import Cell, CellState
 from algorithm.hived.hive import Hive
-from algorithm.hived.placement import leafs_of
+from algorithm.hived.nodelist import usable
 from algorithm.hived.podspec import PodSpec
 
 
@@ -67,7 +67,7 @@ def tally(hive: Hive, spec: PodSpec, chain: str) -> Tally:
     return Tally(
         chain=chain,
         leaf_type=hive.layout.chains[chain].leaf_type,
-        need=sum(devices * number for devices, number in spec.pods),
+        need=spec.devices,
         total=total,
         held=held,
         lower=sum(root.used_total for root in roots) - held,
@@ -98,13 +98,5 @@ def _pieces(root: Cell, machine: int) -> Iterator[Cell]:
 
 
 def _piece(cell: Cell, priority: int) -> Piece:
-    left = cell.free_for(priority)
-    if _is_healthy(cell):
-        return Piece(cell, left, 0)
-    well = sum(_is_healthy(leaf) for leaf in leafs_of(cell) if leaf.priority < priority)
-    return Piece(cell, well, left - well)
-
-
-def _is_healthy(cell: Cell) -> bool:
-    assert isinstance(cell, PhysicalCell | VirtualCell)
-    return cell.healthy
+    left = usable(cell, priority)
+    return Piece(cell, left, cell.free_for(priority) - left)

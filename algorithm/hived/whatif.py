@@ -54,11 +54,12 @@ class WhatIf:
         books = [(each, each.remembered()) for each in hive.books.values()]
         by_name = (hive.nodes, hive.pinned_nodes, hive.open_nodes)
         lists = [(each, each.remembered()) for named in by_name for each in named.values()]
-        groups = dict(hive.groups)
+        groups, usage = dict(hive.groups), hive.usage.copy()
         try:
             yield
         finally:
             self._put_back()
+            hive.usage = usage
             hive.groups.clear()
             hive.groups.update(groups)
             for each, kept in books:

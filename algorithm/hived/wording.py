@@ -138,7 +138,8 @@ def _groups(groups: Sequence[Group], spec: PodSpec) -> str:
 def _told(group: Group, spec: PodSpec) -> str:
     facts = [] if group.tenant == spec.tenant else [f"of {group.tenant}"]
     facts.append("without guarantee" if group.virtual is None else f"priority {group.priority}")
-    facts.append(f"{size(group)} devices")
+    devices = size(group)
+    facts.append(f"{devices} device{'' if devices == 1 else 's'}")
     if group.state is GroupState.PREEMPTING:
         facts.append("which preempts")
     elif group.state is GroupState.BEING_PREEMPTED:
