@@ -303,7 +303,8 @@ class SchedulerAlgorithm(ABC):
     def explain(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
         """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.
 
-        Only for pods that are unallocated now. Called under the lock: keep it short. Changes nothing.
+        Only for pods that are unallocated now. Called under the lock: keep it short. Changes nothing. Whoever says
+        something is shown in place of the nodes that would come nearest by their amounts.
         """
         return ()
 

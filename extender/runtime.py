@@ -352,23 +352,25 @@ class Runtime:
             view, why = pod_view(entry, now), reason_of(entry)
             nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
             waits = entry.state in _PENDING
-            advice = self._advice(entry.pod) if waits else []
+            explained, advice = self._advice(entry.pod) if waits else (True, [])
         return Explanation(
             pod=view,
             reason=why,
             nodes=nodes,
-            nearest=nearest(pod, self.nodes()) if waits else [],
+            # An algorithm that can say why knows better than a comparison of amounts.
+            nearest=[] if explained else nearest(pod, self.nodes()),
             advice=advice,
             story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],
         )
 
-    def _advice(self, pod: Pod) -> list[str]:
-        """What the algorithm has to say; a fault of it must not hide the rest."""
+    def _advice(self, pod: Pod) -> tuple[bool, list[str]]:
+        """Whether the algorithm explains its pods, and what it says; a fault of it must not hide the rest."""
         try:
-            return list(self._heart.teller.algorithm.explain(pod))
+            advice = list(self._heart.teller.algorithm.explain(pod))
         except Exception as error:
             log.exception("explain_failed")
-            return [f"the algorithm failed to explain: {type(error).__name__}"]
+            return False, [f"the algorithm failed to explain: {type(error).__name__}"]
+        return bool(advice), advice
 
     def stats(self) -> list[Metric]:
         """What a scrape sees. Nouns follow kube-scheduler's own metrics."""

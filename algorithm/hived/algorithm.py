@@ -299,7 +299,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def explain(self, pod: Pod) -> Sequence[str]:
         try:
-            return explain(self.hive, self._allowed(pod), self.devices.warnings)
+            return explain(self.hive, self._allowed(pod), warnings=self.devices.warnings, protected=self._protected)
         except UserError as error:
             return (str(error),)
 

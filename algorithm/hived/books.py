@@ -19,8 +19,12 @@ from contextlib import contextmanager
 from algorithm.hived.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
 from algorithm.hived.layout import Chain, Tenant
 
-#: The lists of books, by level, with copies of them.
-Order = list[tuple[dict[int, CellList[PhysicalCell]], int, CellList[PhysicalCell]]]
+_Lists = dict[int, CellList[PhysicalCell]]
+_Counts = dict[int, int]
+#: Free, bad and free: how they are listed.
+Order = tuple[_Lists, _Lists]
+#: Free, bad and free, doomed by tenant; left, owed, owed by tenant.
+_Remembered = tuple[_Lists, _Lists, dict[str, _Lists], _Counts, _Counts, dict[str, _Counts]]
 
 
 class Books:
@@ -287,14 +291,14 @@ class Books:
 
     def order(self) -> Order:
         """How things are listed: that decides between equals."""
-        return [(listed, level, listed[level].copy()) for listed in (self.free, self.bad_free) for level in listed]
+        return _copied(self.free), _copied(self.bad_free)
 
-    @staticmethod
-    def restore(order: Order) -> None:
+    def restore(self, order: Order) -> None:
         """Where the same is listed as then, in the order of then."""
-        for listed, level, then in order:
-            if set(listed[level]) == set(then):
-                listed[level] = then
+        for now, then in zip((self.free, self.bad_free), order, strict=True):
+            for level, cells in then.items():
+                if set(now[level]) == set(cells):
+                    now[level] = cells.copy()
 
     @contextmanager
     def keeping_order(self) -> Iterator[None]:
@@ -302,6 +306,16 @@ class Books:
         before = self.order()
         yield
         self.restore(before)
+
+    def remembered(self) -> _Remembered:
+        """Everything that is written here, order included."""
+        doomed = {tenant: _copied(lists) for tenant, lists in self.doomed.items()}
+        owed_to = {tenant: counts.copy() for tenant, counts in self.owed_to.items()}
+        return _copied(self.free), _copied(self.bad_free), doomed, self.total_left.copy(), self.owed.copy(), owed_to
+
+    def put_back(self, remembered: _Remembered) -> None:
+        """What was remembered is so again; it can be put back only once."""
+        self.free, self.bad_free, self.doomed, self.total_left, self.owed, self.owed_to = remembered
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -338,6 +352,10 @@ def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
     for higher in range(chain.top, level, -1):
         number = (number + owed[higher]) * chain.levels[higher].fanout
     return number + owed[level]
+
+
+def _copied(lists: _Lists) -> _Lists:
+    return {level: cells.copy() for level, cells in lists.items()}
 
 
 def _in_use(cell: PhysicalCell) -> bool:

@@ -3,193 +3,161 @@
 "16 devices are free, why does my job of 16 wait?" has an answer only in numbers and names, so these texts have both.
 They are for people who ask; the reasons that kube-scheduler is told stay free of numbers that move.
 
-Whether an end would help is not guessed: the hive is changed as if those groups had ended, the group is planned, and
-the hive is changed back.
+The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether an
+end would help is tried (`ends.py`): nothing is guessed. `wording.py` has the words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from heapq import nlargest
+from collections.abc import Collection, Iterator, Mapping
 
-from algorithm.hived.cells import Cell, PhysicalCell, VirtualCell
-from algorithm.hived.groups import Group, GroupState, Held
+from algorithm.hived import wording
+from algorithm.hived.ends import find_ends
+from algorithm.hived.groups import GroupState
 from algorithm.hived.hive import Hive
 from algorithm.hived.limits import in_numbers
-from algorithm.hived.nodelist import usable
-from algorithm.hived.planner import Plan, candidate_chains, decide, over_limit
-from algorithm.hived.podspec import PodSpec
+from algorithm.hived.planner import Plan, Refusal, candidate_chains, decide, over_limit
+from algorithm.hived.podspec import PodSpec, UserError
+from algorithm.hived.tally import Tally, tally
+from algorithm.hived.whatif import WhatIf
+from algorithm.hived.wording import listed
 
-#: So many ends are tried, and so many names shown, at most.
-_TRIALS, _SHOWN = 40, 8
+#: Refusals that numbers can explain.
+_COUNTED = frozenset(
+    {
+        "insufficient-capacity",
+        "needs-bad-node",
+        "needs-bad-devices",
+        "opportunistic-limit",
+        "needs-non-suggested-node",
+        "mapping-needs-bad-node",
+        "mapping-needs-bad-or-non-suggested-node",
+    }
+)
 
 
-def explain(hive: Hive, spec: PodSpec, warnings: Mapping[str, str] | None = None) -> list[str]:
+def explain(
+    hive: Hive, spec: PodSpec, *, protected: Collection[str] = (), warnings: Mapping[str, str] | None = None
+) -> list[str]:
     """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
 
-    `warnings` are about what is written on nodes and cannot be read, by node.
-
-    Raises UserError for what can never be.
+    `protected` are UIDs of pods that cannot be evicted now, `warnings` are about what is written on nodes and cannot be
+    read, by node. Changes nothing.
     """
-    offered = hive.layout.machines.keys()
-    decision = decide(hive, spec, offered, preempting=True)
+    what_if = WhatIf(hive)
+    try:
+        with what_if.ended():
+            decision = decide(hive, spec, hive.layout.machines.keys(), preempting=True)
+    except UserError as error:
+        return [_refused(hive, spec, error)]
     if isinstance(decision, Plan):
-        return [_possible(decision)]
-    if decision.kind in ("being-preempted", "place-given-up"):
-        return [decision.text]
-    chains = candidate_chains(hive, spec)
-    if not chains:
-        return [f"{spec.tenant} is promised nothing but what is pinned, and the pod names no pinned cell"]
-    sentences = [sentence for chain in chains for sentence in _in_chain(hive, spec, chain)]
-    unread = [f"node {node}: {text}" for node, text in sorted((warnings or {}).items())[:_SHOWN]]
-    return sentences + _bad_machines(hive, chains) + unread + _ends(hive, spec, chains)
+        return _possible(decision, spec, protected)
+    if decision.kind == "being-preempted":
+        return [f"{decision.text}."]
+    if decision.kind not in _COUNTED:
+        return [f"{decision.text}.", wording.ends(find_ends(hive, spec, [], what_if), spec)]
+    tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
+    if not tallies:
+        return [f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."]
+    sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, decision)]
+    sentences += [f"Node {node}: {text}." for node, text in sorted((warnings or {}).items())[: wording.SHOWN]]
+    if all(_never(hive, spec, each) for each in tallies):
+        return sentences
+    return [*sentences, wording.ends(find_ends(hive, spec, tallies, what_if), spec)]
 
 
-def _possible(plan: Plan) -> str:
-    if not plan.victims:
-        return f"there is a place on {plan.allocation.node}, if kube-scheduler offers that node"
-    pods = sorted(member.name for members in plan.victims.values() for member in members)
-    return f"there is a place as soon as these are gone: {_listed(pods)}"
+def _never(hive: Hive, spec: PodSpec, found: Tally) -> bool:
+    """Whether it does not even fit if nobody else runs and all is healthy."""
+    over = over_limit(hive, spec, found.chain)
+    return found.never or (over is not None and spec.devices > over.devices)
 
 
-# -- the numbers ------------------------------------------------------------------------------------------------------
+# -- what is wrong with the wish --------------------------------------------------------------------------------------
 
 
-def _in_chain(hive: Hive, spec: PodSpec, chain: str) -> Iterator[str]:
-    if (over := over_limit(hive, spec, chain)) is not None:
-        yield in_numbers(over, hive.usage, hive.groups, spec.devices)
-    roots = _roots(hive, spec, chain)
-    leaf_type = hive.layout.chains[chain].leaf_type
-    total = sum(root.leafs for root in roots)
-    available = sum(root.free_for(spec.priority) for root in roots)
-    free = sum(root.leafs - root.used_total for root in roots)
-    need = spec.devices
-    whose = f"{spec.tenant} is promised {total}" if spec.priority >= 0 else f"there are {total}"
-    lower = f", {available - free} used by lower priorities" if available > free else ""
-    yield (
-        f"{whose} {leaf_type} in {chain}: {total - available} used by the same or higher priorities{lower}, {free} free"
-    )
-    if total < need:
-        yield f"the group needs {need}: more than there will ever be in {chain} for {spec.tenant}"
-    elif available < need:
-        yield f"the group needs {need}: {need - available} more have to become free in {chain}"
+def _refused(hive: Hive, spec: PodSpec, error: UserError) -> str:
+    """It can never run as it is: what it could have said instead."""
+    layout = hive.layout
+    tenant = layout.tenants.get(spec.tenant)
+    if tenant is None:
+        return f"There is no virtual cluster {spec.tenant}; there are: {listed(sorted(layout.tenants))}."
+    if error.kind == "vc-lacks-pinned-cell":
+        return f"{spec.tenant} has no pinned cell {spec.pinned_id}; it has: {listed(sorted(tenant.pinned))}."
+    if error.kind == "leaf-type-unknown":
+        return f"No device is a {spec.leaf_type}; there are: {listed(sorted(hive.chains_of))}."
+    if error.kind == "vc-lacks-leaf-type":
+        types = sorted({layout.chains[chain].leaf_type for chain in tenant.full})
+        return (
+            f"{spec.tenant} is promised no {spec.leaf_type}, but: {listed(types)}. "
+            "With priority -1 it could use what is idle."
+        )
+    return f"{error}."
+
+
+# -- there is a place -------------------------------------------------------------------------------------------------
+
+
+def _possible(plan: Plan, spec: PodSpec, protected: Collection[str]) -> list[str]:
+    victims = {member for members in plan.victims.values() for member in members}
+    if victims:
+        names = listed(sorted(member.name for member in victims))
+        sentences = [f"{spec.group} takes the place of lower priorities; it runs when these pods are gone: {names}."]
+        spared = sorted(member.name for member in victims if member.uid in protected)
+        if spared:
+            sentences.append(f"A PodDisruptionBudget forbids to evict {listed(spared)} now.")
+        return sentences
+    nodes = list(dict.fromkeys(place.node for _, places in plan.allocation.places for place in places))
+    if plan.group.state is GroupState.ALLOCATED:
+        place = f"{spec.group} has its devices; this pod's are on {plan.allocation.node}."
+        nodes = [plan.allocation.node]
     else:
-        yield from _fragments(hive, spec, chain)
+        place = f"There is room for all of {spec.group} now, on {listed(nodes)}."
+    which = "that node" if len(nodes) == 1 else "these nodes"
+    return [
+        f"{place} It runs as soon as kube-scheduler asks again and offers {which}.",
+        "What kube-scheduler does not offer was refused by its own filters: taints, affinity, cpu, memory, ports.",
+    ]
 
 
-def _roots(hive: Hive, spec: PodSpec, chain: str) -> Sequence[Cell]:
-    """The cells of which the group may have a part."""
-    if spec.priority < 0:
-        return hive.layout.chains[chain].full[hive.layout.chains[chain].top]
-    tenant = hive.layout.tenants[spec.tenant]
-    levels = tenant.pinned[spec.pinned_id] if spec.pinned_id else tenant.preassigned[chain]
-    return [cell for cells in levels.values() for cell in cells if cell.parent is None]
+# -- what is missing --------------------------------------------------------------------------------------------------
 
 
-def _fragments(hive: Hive, spec: PodSpec, chain: str) -> Iterator[str]:
-    """Enough is free in all: how it is scattered."""
-    machine = hive.layout.chains[chain].machine_level
-    pieces = [piece for root in _roots(hive, spec, chain) for piece in _pieces(root, machine)]
-    largest = max(devices for devices, _ in spec.pods)
-    fits = sum(usable(piece, spec.priority) >= largest for piece in pieces)
-    most = nlargest(_SHOWN, pieces, key=lambda piece: piece.free_for(spec.priority))
-    shown = [f"{piece.free_for(spec.priority)} in {_name(piece)}" for piece in most if piece.free_for(spec.priority)]
-    yield (
-        f"a pod of {largest} needs them in one piece, and {fits} pieces have so many healthy ones; "
-        f"the largest: {', '.join(shown)}"
-    )
+def _shortage(hive: Hive, spec: PodSpec, found: Tally, refusal: Refusal) -> Iterator[str]:
+    if found.never:
+        yield wording.never(spec, found)
+        return
+    over = over_limit(hive, spec, found.chain)
+    if over is not None:
+        yield f"{in_numbers(over, hive.usage, hive.groups, spec.devices)}."
+        return
+    yield _verdict(spec, found, refusal)
+    quota_is_missing = spec.priority >= 0 and found.left < found.need
+    if quota_is_missing and found.idle >= found.need:
+        yield wording.free_for_others(spec, found)
+    bad = [] if quota_is_missing else _bad_hardware(hive, found.chain)
+    if bad:
+        yield wording.bad_hardware(bad)
 
 
-def _pieces(root: Cell, machine: int) -> Iterator[Cell]:
-    """Machines, or what is smaller and no part of one: a pod has its devices in one of these."""
-    if root.level <= machine:
-        yield root
-    else:
-        for child in root.children:
-            yield from _pieces(child, machine)
+def _verdict(spec: PodSpec, found: Tally, refusal: Refusal) -> str:
+    if found.left < found.need:
+        return wording.used_up(spec, found)
+    if found.left - found.bad < found.need:
+        return wording.too_many_bad(spec, found)
+    if found.fitting < found.pods:
+        return wording.scattered(spec, found)
+    if refusal.kind.startswith("mapping"):
+        return wording.not_mapped(spec, found)
+    return wording.not_found(spec, found)
 
 
-def _bad_leafs(cell: Cell) -> int:
-    assert isinstance(cell, PhysicalCell | VirtualCell)
-    return cell.bad_leafs
-
-
-def _name(cell: Cell) -> str:
-    physical = cell.physical if isinstance(cell, VirtualCell) else cell
-    assert physical is None or isinstance(physical, PhysicalCell)
-    where = cell.address if physical is None else f"{cell.address} ({physical.nodes[0]})"
-    bad = _bad_leafs(cell)
-    return f"{where}, bad" if bad == cell.leafs else f"{where}, {bad} of them bad" if bad else where
-
-
-# -- what would help --------------------------------------------------------------------------------------------------
-
-
-def _bad_machines(hive: Hive, chains: Iterable[str]) -> list[str]:
-    wanted = set(chains)
-    machines: list[str] = []
-    devices: list[str] = []
-    for name, leafs in hive.layout.machines.items():
-        bad = [leaf for leaf in leafs if leaf.chain in wanted and not leaf.healthy]
-        if bad and any(leaf.healthy for leaf in leafs):
-            devices.append(f"{name} {','.join(str(leaf.indices[0]) for leaf in bad)}")
+def _bad_hardware(hive: Hive, chain: str) -> list[str]:
+    """Machines of the chain, with the numbers of the bad devices where others are healthy."""
+    found: list[str] = []
+    for name, devices in hive.layout.machines.items():
+        bad = [device for device in devices if device.chain == chain and not device.healthy]
+        if bad and any(device.healthy for device in devices):
+            found.append(f"{name} {','.join(str(device.indices[0]) for device in bad)}")
         elif bad:
-            machines.append(name)
-    sentences = [f"bad machines are not used: {_listed(machines)}"] if machines else []
-    return sentences + ([f"bad devices are not used: {_listed(devices)}"] if devices else [])
-
-
-def _ends(hive: Hive, spec: PodSpec, chains: Sequence[str]) -> list[str]:
-    """Groups whose end would let it run: single ones, else as many as it takes, least important first."""
-    groups = sorted(_rivals(hive, spec, set(chains)), key=lambda group: (group.priority, _size(group), group.name))
-    alone = [group for group in groups[:_TRIALS] if _would_run(hive, spec, [group])]
-    if alone:
-        return [f"it would run if one of these ended: {_listed([_told(group) for group in alone])}"]
-    for number in range(2, min(len(groups), _TRIALS) + 1):
-        if _would_run(hive, spec, groups[:number]):
-            return [f"it would run if all of these ended: {_listed([_told(group) for group in groups[:number]])}"]
-    return []
-
-
-def _rivals(hive: Hive, spec: PodSpec, chains: set[str]) -> Iterator[Group]:
-    """Groups that hold what it could have, and that it cannot preempt."""
-    for group in hive.groups.values():
-        if group.state is not GroupState.ALLOCATED or group.chain not in chains:
-            continue
-        if spec.priority < 0 or (group.tenant == spec.tenant and group.priority >= spec.priority):
-            yield group
-
-
-def _would_run(hive: Hive, spec: PodSpec, groups: Sequence[Group]) -> bool:
-    with _without(hive, groups):
-        return isinstance(decide(hive, spec, hive.layout.machines.keys(), preempting=True), Plan)
-
-
-@contextmanager
-def _without(hive: Hive, groups: Sequence[Group]) -> Iterator[None]:
-    """The hive as if these groups had ended."""
-    held = [Held(device, virtual, group) for group in groups for device, virtual in group.leafs()]
-    with hive.keeping_order(), hive.changing_hands():
-        for each in held:
-            hive.let_go(each.device, each.virtual)
-            each.device.group = None
-        try:
-            yield
-        finally:
-            hive.hold(held)
-            for each in held:
-                each.device.group = each.group
-
-
-def _size(group: Group) -> int:
-    return sum(1 for _ in group.leafs())
-
-
-def _told(group: Group) -> str:
-    return f"{group.name} (priority {group.priority}, {_size(group)} devices)"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            found.append(name)
+    return found

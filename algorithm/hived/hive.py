@@ -56,9 +56,10 @@ class Hive:
             for name, chain in layout.chains.items()
         }
         self.groups: dict[str, Group] = {}
-        self._lazily: dict[Group, None] = {}
+        #: Those that are without their quota, as they had agreed.
+        self.lazily: dict[Group, None] = {}
         #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
-        self._order_before: dict[Group, Order] = {}
+        self.orders: dict[Group, Order] = {}
         self.started = False
         #: Until the first pod waits, bound pods come in any order.
         self.recovering = True
@@ -229,14 +230,14 @@ class Hive:
                     self.hold([Held(device, None, group)])
         group.virtual = None
         group.lazily_preempted_by = preemptor
-        self._lazily[group] = None
+        self.lazily[group] = None
         return old
 
     def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
         """The reverse of a lazy preemption that came to nothing."""
         group.virtual = virtual
         group.lazily_preempted_by = ""
-        self._lazily.pop(group, None)
+        self.lazily.pop(group, None)
         promised = [Held(device, cell, group) for device, cell in group.leafs() if cell is not None]
         with self.changing_hands():
             for each in promised:
@@ -245,7 +246,7 @@ class Hive:
 
     def without_quota(self, chain: str) -> list[Group]:
         """The groups of the chain that lost their quota to others, as they had agreed, and go on."""
-        return [group for group in self._lazily if group.chain == chain and group.lazy]
+        return [group for group in self.lazily if group.chain == chain and group.lazy]
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
         """A plan that preempts these groups lazily is taken."""
@@ -268,7 +269,7 @@ class Hive:
         """The group preempts: its devices are its own already, though others may still use them."""
         known = _Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
-        self._order_before[group] = self.books[group.chain].order()
+        self.orders[group] = self.books[group.chain].order()
         with self.changing_hands():
             for each in mine:
                 victim = each.device.group
@@ -298,14 +299,14 @@ class Hive:
             if not any(device.reserver for device, _ in victim.leafs()):
                 victim.state = GroupState.ALLOCATED
         del self.groups[group.name]
-        self.books[group.chain].restore(self._order_before.pop(group))
+        self.books[group.chain].restore(self.orders.pop(group))
 
     def end(self, group: Group) -> None:
         """The last pod of an allocated group is gone."""
         leafs = list(group.leafs())
         self._leave(leafs)
         del self.groups[group.name]
-        self._lazily.pop(group, None)
+        self.lazily.pop(group, None)
         self._settle(device for device, _ in leafs)
 
     def give_up(self, group: Group, devices: int, number: int) -> None:
@@ -381,7 +382,7 @@ class Hive:
         """The first pod of a preempting group is placed: all victims are gone."""
         group.state = GroupState.ALLOCATED
         group.preempting = {}
-        self._order_before.pop(group, None)
+        self.orders.pop(group, None)
         for device, _ in group.leafs():
             device.reserver = None
             device.group = group

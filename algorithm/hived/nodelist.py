@@ -20,6 +20,10 @@ _Key = tuple[int, bool, int, int]
 #: Some devices of a machine are bad, or all.
 _SOME, _ALL = 1, 2
 
+_Cells = dict[Cell, None]
+#: Buckets and their order, key and rank of each machine, those that changed, those that were not offered.
+_Remembered = tuple[dict[_Key, OrderedDict[Cell, None]], list[_Key], dict[Cell, _Key], dict[Cell, int], _Cells, _Cells]
+
 
 class NodeList:
     """Cells that are machines, or parts of one that a tenant was promised by themselves."""
@@ -44,6 +48,16 @@ class NodeList:
     def touch(self, cell: Cell) -> None:
         """Something changed by which it is ordered."""
         self._changed[cell] = None
+
+    def remembered(self) -> _Remembered:
+        """The order of the last time, and what has changed since."""
+        buckets = {key: bucket.copy() for key, bucket in self._buckets.items()}
+        known = (self._key_of.copy(), self._rank.copy(), self._changed.copy(), self._unoffered.copy())
+        return buckets, self._keys.copy(), *known
+
+    def put_back(self, remembered: _Remembered) -> None:
+        """What was remembered is so again; it can be put back only once."""
+        self._buckets, self._keys, self._key_of, self._rank, self._changed, self._unoffered = remembered
 
     def _key(self, cell: Cell, *, offered: bool) -> _Key:
         damage = _damage(cell)

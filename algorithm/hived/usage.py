@@ -34,6 +34,11 @@ class Usage:
         if not counts[tenant, chain]:
             del counts[tenant, chain]
 
+    def copy(self) -> Usage:
+        twin = Usage()
+        twin.used, twin.borrowed = self.used.copy(), self.borrowed.copy()
+        return twin
+
 
 def guaranteed(layout: Layout) -> Counter[Where]:
     """Devices that were promised."""

@@ -102,7 +102,7 @@ class ExplanationBody(_Body):
     pod: PodBody
     reason: ReasonBody | None = Field(description="The dominant reason")
     nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
-    nearest: list[str] = Field(description="The nodes that came nearest to fitting")
+    nearest: list[str] = Field(description="The nodes that came nearest to fitting, if the algorithm says nothing")
     advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
     story: list[str] = Field(description="What happened to the pod, oldest first")
 

@@ -230,3 +230,18 @@ def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Benc
     found = {metric.name: metric.samples for metric in bench.runtime.stats()}
     assert list(found) == before
     assert found["waggle_algorithm_faults_total"] == [({}, 1)]
+
+
+def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Bench) -> None:
+    waiting = pod("large", cpu=1_000_000)
+    bench.runtime.handle(PodSeen(waiting))
+    [plain] = bench.runtime.explain("default", "large").nearest
+    assert plain.startswith("a: lacks ")
+
+    bench.heart.teller.algorithm.explain = lambda _: ("It can never run.",)
+    told = bench.runtime.explain("default", "large")
+    assert (told.nearest, told.advice) == ([], ["It can never run."])
+
+    bench.heart.teller.algorithm.explain = lambda _: 1 / 0
+    failed = bench.runtime.explain("default", "large")
+    assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])

@@ -97,5 +97,5 @@ def test_a_gang_that_is_promised_nothing_waits_and_says_why() -> None:
         )
         found = w.waggle.client.get(f"/v1/explain/default/{names[0]}").json
         assert found["reason"]["code"] == "CellsExhausted"
-        assert "red is promised 8 gpu in rack: 0 used by the same or higher priorities, 8 free" in found["advice"]
-        assert any("the group needs 12: more than there will ever be" in line for line in found["advice"])
+        assert found["advice"] == ["big can never run: it needs 12 gpu, and red is promised 8 gpu in rack."]
+        assert found["nearest"] == []

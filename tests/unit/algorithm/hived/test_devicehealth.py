@@ -292,9 +292,9 @@ def test_who_waits_is_told_of_bad_devices_and_of_what_cannot_be_read():
 
     told = world.algorithm.explain(waiting)
 
-    assert "bad devices are not used: m1 0,1" in told
-    assert any(line.startswith("node m2: annotation waggle.dev/bad-devices: expected") for line in told)
-    assert any("2 of them bad" in line for line in told)
+    assert "Nobody gets bad machines (not Ready, cordoned, unknown) or bad devices: m1 0,1." in told
+    assert any(line.startswith("Node m2: annotation waggle.dev/bad-devices: expected") for line in told)
+    assert any("16 are left, but 2 of these are bad" in line for line in told)
 
 
 def test_the_summary_counts_bad_devices_and_shows_warnings():

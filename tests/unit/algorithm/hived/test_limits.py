@@ -139,7 +139,10 @@ def test_people_are_told_how_much_is_used_and_by_whom():
     lines = world.algorithm.explain(pod)
 
     assert "the group needs 2, and 5 are used: x of a (4), y of b (1)" in lines[0]
-    assert any("it would run if one of these ended" in line and "y (priority -1, 1 devices)" in line for line in lines)
+    assert lines[1] == (
+        "It would run if any one of these ended: x (without guarantee, 4 devices), "
+        "y (of b, without guarantee, 1 device)."
+    )
 
 
 def test_a_gang_that_was_preempted_lazily_counts_but_stays():

@@ -1,0 +1,146 @@
+"""Whose end would let a group run: found by trying, see `whatif.py`.
+
+One group alone is best, else a set of which nobody can be left out. Groups are tried in the order of what their end
+costs: those of the same tenant first, then the least important; the smallest one alone, or else the few largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from algorithm.hived.groups import Group
+from algorithm.hived.hive import Hive
+from algorithm.hived.planner import Plan, decide
+from algorithm.hived.podspec import PodSpec
+from algorithm.hived.tally import Tally
+from algorithm.hived.whatif import WhatIf
+
+#: So many groups are tried alone; and of those that would do, so many are named.
+_TRIALS, _ALONE = 40, 5
+#: What may be tried at all, in devices that are given back; to place one costs more, and a trial costs no less than so
+#: many. That is tenths of a second at most, a second for a gang that wants all that a tenant with 800 machines has.
+_EFFORT, _PLACING, _LEAST = 10_000, 3, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Any one of `alone` would do; else all of `together`; if both are empty, nobody's end helps.
+
+    `minimal`: nobody can be left out of `together`. In large clusters it may take too long to find out.
+    """
+
+    alone: tuple[Group, ...] = ()
+    together: tuple[Group, ...] = ()
+    minimal: bool = True
+
+
+def find_ends(hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> Ends:
+    """For a group that cannot have a place now. `tallies` are those of the chains in which it may be.
+
+    None of them: it is not devices that are missing, but the place that it had.
+    """
+    return _Search(hive, spec, tallies, what_if).run()
+
+
+class _Search:
+    def __init__(self, hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> None:
+        self.hive, self.spec, self.what_if = hive, spec, what_if
+        self.offered = hive.layout.machines.keys()
+        self.need = spec.devices
+        #: The end of fewer devices than this cannot help.
+        self.missing = max(0, min((each.need - each.left for each in tallies), default=0))
+        self.sizes = {group: size(group) for group in _rivals(hive, spec, tallies)}
+        self.effort = _EFFORT
+
+    def run(self) -> Ends:
+        alone = self._alone()
+        if alone:
+            return Ends(alone=alone)
+        enough = self._enough()
+        return self._least(enough) if enough else Ends()
+
+    def _ordered(self, sign: int) -> list[Group]:
+        mine = self.spec.tenant
+        return sorted(
+            self.sizes, key=lambda each: (each.tenant != mine, each.priority, sign * self.sizes[each], each.name)
+        )
+
+    def _alone(self) -> tuple[Group, ...]:
+        found: list[Group] = []
+        for group in [each for each in self._ordered(1) if self.sizes[each] >= self.missing][:_TRIALS]:
+            if self._runs_without([group]):
+                found.append(group)
+                if len(found) == _ALONE:
+                    break
+        return tuple(found)
+
+    def _enough(self) -> list[Group]:
+        """The cheapest ones, as many as it takes; none if not even the end of all of them helps."""
+        ended: list[Group] = []
+        devices = 0
+        with self.what_if.open():
+            for group in self._ordered(-1):
+                self.what_if.end(group)
+                ended.append(group)
+                devices += self.sizes[group]
+                is_turn = self.effort > 0 or len(ended) == len(self.sizes)
+                if devices >= self.missing and is_turn and self._runs():
+                    return ended
+        return []
+
+    def _least(self, enough: list[Group]) -> Ends:
+        """Leaves out whoever is not needed, the most expensive first, by halves."""
+        kept, share = enough, max(1, len(enough) // 2)
+        while self.effort > 0:
+            fewer = self._without_some(kept, share)
+            if fewer is not None:
+                kept = fewer
+            elif share > 1:
+                share //= 2
+            elif self.effort > 0:
+                return Ends(together=tuple(kept))
+        return Ends(together=tuple(kept), minimal=False)
+
+    def _without_some(self, groups: list[Group], share: int) -> list[Group] | None:
+        for end in range(len(groups), 0, -share):
+            fewer = groups[: max(0, end - share)] + groups[end:]
+            if self.effort > 0 and fewer and self._runs_without(fewer):
+                return fewer
+        return None
+
+    def _runs_without(self, groups: Sequence[Group]) -> bool:
+        self.effort -= sum(self.sizes[group] for group in groups)
+        with self.what_if.ended(groups):
+            return self._runs()
+
+    def _runs(self) -> bool:
+        runs = isinstance(decide(self.hive, self.spec, self.offered, preempting=True), Plan)
+        self.effort -= _LEAST + (_PLACING * self.need if runs else 0)
+        return runs
+
+
+def _rivals(hive: Hive, spec: PodSpec, tallies: Sequence[Tally]) -> Iterable[Group]:
+    """Who holds what it could have.
+
+    A tenant's quota is used up by the tenant alone. Where hardware is bad, others may have the healthy part.
+    """
+    chains = {each.chain for each in tallies} or hive.layout.chains.keys()
+    groups = [group for group in hive.groups.values() if group.chain in chains and group.name != spec.group]
+    if (
+        not tallies
+        or spec.priority < 0
+        or any(each.fitting >= each.pods or _has_bad(hive, each.chain) for each in tallies)
+    ):
+        return groups
+    return [group for group in groups if group.tenant == spec.tenant and group.priority >= spec.priority]
+
+
+def _has_bad(hive: Hive, chain: str) -> bool:
+    found = hive.layout.chains[chain]
+    return not all(top.healthy for top in found.full[found.top])
+
+
+def size(group: Group) -> int:
+    """Its devices."""
+    return sum(1 for _ in group.leafs())
