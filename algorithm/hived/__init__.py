@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.plainyaml import load
 from algorithm.hived.settings import HivedSettings
 from algorithm.registry import Plugin
 
-PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm)
+PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm, parse=load)
 
 __all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]
