@@ -6,7 +6,8 @@
     committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
                       PreemptionRecorded -------------------------------->  |           |     Evict, RecordPreemption,
     operator -------- ReconfigureRequested, AlgorithmPrepared ----------->  |           |     Nudge, RecordEvent,
-    timer ----------- Ticked -------------------------------------------->  +-----------+     PrepareAlgorithm, Reconfigured
+    timer ----------- Ticked -------------------------------------------->  +-----------+     PrepareAlgorithm,
+                                                                                              Reconfigured
 
 The rim carries out every instruction exactly once and reports back with the event that the instruction names, with
 the same token. An instruction whose report never comes (a crash) is repaired by verifying, never by guessing.

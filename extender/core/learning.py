@@ -35,7 +35,7 @@ def learn(teller: Teller, truth: Truth) -> int:
     for name in gone:
         teller.drop_node(name)
     news = [node for name, node in truth.nodes.items() if teller.nodes.get(name) is not node]
-    for node in news:
+    for node in sorted(news, key=lambda node: node.name):
         teller.set_node(node)
     return len(gone) + len(news) + _learn_pods(teller, truth)
 

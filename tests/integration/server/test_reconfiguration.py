@@ -56,9 +56,6 @@ def test_what_runs_goes_on_and_who_came_first_keeps_the_promise() -> None:
         w.until(lambda: w.all_bound(first))
         second = gang(w, "second", "red", 1, 4, 1)
         w.until(lambda: w.all_bound(second))
-        w.cluster.patch("pods", "second-0", {"metadata": {"creationTimestamp": "2099-01-01T00:00:00Z"}}) if hasattr(
-            w.cluster, "patch"
-        ) else None
         before = devices_of(w, first + second)
         rewrite(w, lambda settings: promise(settings, blue=3, red=1))
         w.until(lambda: reloads(w, "done") == 1)
@@ -86,24 +83,27 @@ def test_a_broken_file_changes_nothing_and_is_told() -> None:
 
 def test_amid_bindings_in_flight_and_twice_quickly() -> None:
     with hived() as w:
-        with w.faults.hold("POST", "/binding"):
-            names = gang(w, "r", "red", 2, 4, 1)
-            w.until(lambda: any(state == "committing" for state in w.waggle.holds().values()))
-            for hosts in (3, 2):
-                rewrite(w, lambda settings, hosts=hosts: promise(settings, blue=1, red=hosts))
-            w.until(lambda: reloads(w, "done") >= 1)
+        w.faults.inject("delay", method="POST", path="/binding$", seconds=2.0, times=2)
+        names = gang(w, "r", "red", 2, 4, 1)
+        w.until(lambda: any(state == "committing" for state in w.waggle.holds().values()))
+        for hosts in (3, 2, 3):
+            rewrite(w, lambda settings, hosts=hosts: promise(settings, blue=1, red=hosts))
+        w.until(lambda: reloads(w, "done") >= 1)
+        w.faults.clear()
         w.until(lambda: w.all_bound(names))
         assert len(set(devices_of(w, names))) == 8
+        w.until(lambda: w.waggle.heart.teller.algorithm.hive.layout.tenants["red"].quota == {"rack": {2: 3}})
 
 
 def test_amid_a_preemption() -> None:
     with hived() as w:
         borrowed = gang(w, "opp", "red", 4, 4, -1)
         w.until(lambda: w.all_bound(borrowed))
-        with w.faults.hold("POST", "/eviction"):
-            owed = gang(w, "owed", "blue", 2, 4, 0)
-            w.until(lambda: any(entry.preemption is not None for entry in w.waggle.entries()))
-            rewrite(w, lambda settings: settings.update(keepHealthyCellsWhole=True))
-            w.until(lambda: reloads(w, "done") == 1)
+        w.faults.inject("status", method="POST", path="/eviction$", status=503, times=None)
+        owed = gang(w, "owed", "blue", 2, 4, 0)
+        w.until(lambda: any(entry.preemption is not None for entry in w.waggle.entries()))
+        rewrite(w, lambda settings: settings.update(keepHealthyCellsWhole=True))
+        w.until(lambda: reloads(w, "done") == 1)
+        w.faults.clear()
         w.until(lambda: w.all_bound(owed))
         assert len(set(devices_of(w, owed))) == 8
