@@ -6,7 +6,7 @@ what may change is whether they are its tenant's by promise, and whether they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -86,7 +86,9 @@ def _running(algorithm: HivedAlgorithm) -> Mapping[str, Group]:
 def _outcome(name: str, before: Group | None, after: Group | None, new: HivedAlgorithm) -> Outcome:
     group = after or before
     assert group is not None
-    had, has = _devices(before), _devices(after)
+    # Devices differ only where some are not configured, which is rare; thousands of names need not be made.
+    same = before is not None and after is not None and not (_has_holes(before) or _has_holes(after))
+    had, has = ({}, {}) if same else (_devices(before), _devices(after))
     was, becomes = _standing(before), _standing(after)
     return Outcome(
         group=name,
@@ -115,7 +117,7 @@ def _why(group: Group, new: HivedAlgorithm) -> str:
         return f"there is no virtual cluster {group.tenant}"
     if group.pinned_id and group.pinned_id not in tenant.pinned:
         return f"{group.tenant} has no pinned cell {group.pinned_id}"
-    if any(True for _ in _holes(group)):
+    if _has_holes(group):
         return "devices of it are not configured"
     by = group.lazily_preempted_by
     return f"its quota is {by}'s" if by and by != group.name else f"the promise to {group.tenant} does not cover it"
@@ -128,8 +130,8 @@ def _devices(group: Group | None) -> dict[str, None]:
     return {f"{device.nodes[0]}/{device.indices[0]}": None for device, _ in group.leafs()}
 
 
-def _holes(group: Group) -> Iterator[int]:
-    return (1 for pods in group.physical.values() for leafs in pods for leaf in leafs if leaf is None)
+def _has_holes(group: Group) -> bool:
+    return any(leaf is None for pods in group.physical.values() for leafs in pods for leaf in leafs)
 
 
 def _listed(devices: tuple[str, ...]) -> str:
