@@ -63,7 +63,7 @@ class Reconfiguration:
         self._used = used
         self._config = config
         self._every = settings.algorithm.reload_seconds
-        self._parsed = ("", settings)
+        self._parsed: tuple[str | None, Settings] = (None, settings)
         #: What was seen last; what was judged last, and why that cannot be used ("" if it is).
         self._seen: _Contents | str = ""
         self._judged: _Contents | None = None

@@ -7,10 +7,12 @@ know what it was meant to change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from pydantic import BaseModel
 
 from algorithm.hived.config import CellType, HivedConfig, VirtualCluster, read_config
 from algorithm.hived.layout import Layout, hardware
@@ -130,8 +132,20 @@ def _others(settings: Mapping[str, Any]) -> dict[str, str]:
     """The choices beside the two sections, made or by default."""
     found = {}
     for name, field in HivedSettings.model_fields.items():
-        key = field.alias or name
+        key, default = field.alias or name, field.get_default(call_default_factory=True)
+        given = settings.get(key)
         if key not in _SECTIONS:
-            given = settings.get(key)
-            found[key] = str(field.get_default(call_default_factory=True) if given is None else given).lower()
+            is_default = given is None or (not given and default is not None)
+            found[key] = _choice(default if is_default else given)
     return found
+
+
+def _choice(value: Any) -> str:
+    """The same text however it was loaded, and however a choice that was not made is represented."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_choice(value[key])}" for key in sorted(value, key=str)) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_choice, value)) + "]" if value else "none"
+    return "none" if value is None or isinstance(value, BaseModel) else str(value)

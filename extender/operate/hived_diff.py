@@ -105,7 +105,10 @@ def as_json(report: Report) -> str:
         "changes": report.changes_something,
         "refused": report.refused,
         "configuration": [{"kind": each.kind, **asdict(each)} for each in report.changes],
-        "room": [asdict(each) for each in report.room],
+        "room": [
+            {"chain": each.chain, "cellType": each.cell_type, "promised": each.promised, "left": each.left}
+            for each in report.room
+        ],
     }
     if report.groups is not None:
         body["groups"] = [{**asdict(each), "text": each.text} for each in report.groups if each.changed]

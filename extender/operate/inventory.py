@@ -34,9 +34,10 @@ class Inventory:
     unreadable: int = 0
 
     def truth(self) -> Truth:
-        """What a server would tell its algorithm at a start, but for the pods that wait."""
+        """What a server would tell its algorithm at a start, if every pod were its own."""
         bound = {pod.uid: pod for pod in self.pods if pod.node_name and not pod.finished}
-        return Truth({node.name: node for node in self.nodes}, bound)
+        waiting = (pod for pod in self.pods if not (pod.node_name or pod.finished or pod.terminating or pod.gated))
+        return Truth({node.name: node for node in self.nodes}, bound, {pod.uid: pod for pod in waiting})
 
 
 def from_cluster(settings: ClusterSettings, *, pods: bool = True) -> Inventory:

@@ -227,3 +227,10 @@ def test_without_a_file_there_is_nothing_to_do(tmp_path: Path) -> None:
     bare.look(at_once=True)
     bare.stop()
     assert all(metric.samples == [] for metric in bare.metrics())
+
+
+def test_an_empty_file_is_all_defaults_not_what_was_there(tmp_path: Path) -> None:
+    server = Server(tmp_path, settings={"strategy": "spread"})
+    server.path.write_text("")
+    server.look(2)
+    assert server.algorithm.settings.strategy == "pack"

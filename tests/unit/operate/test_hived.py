@@ -133,7 +133,7 @@ class TestDiff:
         assert [(each["group"], each["before"], each["after"]) for each in told["groups"]] == [
             ("h", "guaranteed", "uncovered")
         ]
-        assert {"chain": "rack", "cell_type": "host", "promised": 2, "left": 2} in told["room"]
+        assert {"chain": "rack", "cellType": "host", "promised": 2, "left": 2} in told["room"]
 
     def test_thousands_of_machines_are_counted_not_listed(self, folder: Path) -> None:
         many = "".join(

@@ -81,6 +81,21 @@ def test_settings_of_our_own_are_compared_with_their_defaults() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("own", "change"),
+    [
+        ("groupNamesPer: []\n", None),
+        ("allowedNamespaces: {}\n", None),
+        ("groupNamesPer: [namespace]\n", ("groupNamesPer", "none", "[namespace]")),
+        ("allowedNamespaces: {a: [x, y]}\n", ("allowedNamespaces", "{}", "{a: [x, y]}")),
+        ("badDevices: {}\n", ("badDevices", "none", "{}")),
+        ("opportunisticLimits: {cluster: 3}\n", ("opportunisticLimits", "none", "{cluster: 3}")),
+    ],
+)
+def test_settings_with_parts_are_compared_by_what_is_said(own: str, change: tuple[str, str, str] | None) -> None:
+    assert changes(RACKS, RACKS + own) == ({("setting", *change)} if change is not None else set())
+
+
 def test_promises_that_do_not_fit_are_compared_all_the_same() -> None:
     assert changes(RACKS, racks(a="rack 7", b="rack.host 1, rack.host.socket 1")) == {
         ("virtualCluster", "a", "2 rack.host", "7 rack")
