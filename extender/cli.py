@@ -40,6 +40,8 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
     waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
     waggle certs                                       both sides of mutual TLS
+    waggle hived init                                  HiveD's cells, written from the nodes of a cluster
+    waggle hived diff OLD NEW --cluster                what another configuration would do to what runs
 
 **Look into it** while it runs:
 
