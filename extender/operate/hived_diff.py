@@ -1,8 +1,7 @@
 """What another configuration of HiveD would change, as a report for people and machines.
 
 What runs is compared by really recovering it twice, with the algorithm that serves and in the order in which a server
-tells it its pods; nothing is simulated. A server that has been running may know more: who lost a guarantee to somebody
-who has since ended is without it until a restart or a reconfiguration, but has it here.
+tells it its pods; nothing is simulated. Both sides know what stands on the pods and no more, as after a restart.
 """
 
 from __future__ import annotations
