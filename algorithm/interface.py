@@ -316,6 +316,13 @@ class SchedulerAlgorithm(ABC):
         """
         raise NoSuchPage(path)
 
+    def changes_to(self, other: Self) -> Sequence[str]:  # noqa: ARG002
+        """Sentences for people: what it changes for the pods that run if `other` takes this one's place.
+
+        `other` has other settings and was told the same nodes and pods. Changes nothing; keep it short.
+        """
+        return ()
+
     def fork(self) -> Self:
         """An independent copy for what-if. Raises NotImplementedError if the algorithm cannot."""
         raise NotImplementedError(f"{type(self).__name__} does not support what-if")

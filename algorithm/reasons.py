@@ -79,6 +79,7 @@ class Code(StrEnum):
     PREEMPTION_NOT_RECORDED = "PreemptionNotRecorded", "preemption could not be recorded on the pods: {detail}"
     PREEMPTION_FAILED = "PreemptionFailed", "preemption was given up: {detail}"
     PREEMPTED = "Preempted", "evicted to make room for {preemptor}"
+    RECONFIGURED = "Reconfigured", "proposed under an earlier configuration, and has to be asked about again"
     NODE_DELETED = "NodeDeleted", "proposed node {node} was deleted"
     BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"
     BIND_GONE = "BindGone", "pod was deleted before it could be bound"

@@ -42,6 +42,8 @@ class Plugin(Generic[S]):
 
     settings: type[S]
     create: Callable[[S], SchedulerAlgorithm]
+    #: How the text of a settings file of its own is read (`algorithm.settings_file`); None: as YAML. Raises ValueError.
+    parse: Callable[[str], Any] | None = None
     api_version: int = API_VERSION
 
 
@@ -62,6 +64,11 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
     except ValidationError as error:
         raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error)}") from error
     return plugin.create(checked)
+
+
+def parser(name: str) -> Callable[[str], Any] | None:
+    """How this algorithm reads a settings file of its own; None: as any YAML. Raises AlgorithmError."""
+    return _load(name).parse
 
 
 def _load(name: str) -> Plugin[Any]:

@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from algorithm.registry import AlgorithmError, available, create
 from extender.operate.commands import add_commands
-from extender.settings import Settings, SettingsError, load
+from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 app = typer.Typer(
     name="waggle",
@@ -40,6 +40,8 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
     waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
     waggle certs                                       both sides of mutual TLS
+    waggle hived init                                  HiveD's cells, written from the nodes of a cluster
+    waggle hived diff OLD NEW --cluster                what another configuration would do to what runs
 
 **Look into it** while it runs:
 
@@ -87,8 +89,9 @@ def serve(
     """Serve kube-scheduler's calls, against the API server that the configuration names.
 
     Runs until SIGTERM or Ctrl-C, then finishes the bindings that are being written. Ready (see /readyz) as soon as all
-    nodes and pods are known. SIGUSR2 compares the cache with the API server and heals what differs. Logs go to standard
-    error.
+    nodes and pods are known. SIGHUP takes changed settings of the algorithm into use at once, which otherwise happens
+    when the file is next looked at. SIGUSR2 compares the cache with the API server and heals what differs. Logs go to
+    standard error.
     """
     import signal
 
@@ -103,11 +106,13 @@ def serve(
     settings = _settings(config)
     configure(settings.log)
     try:
-        service = Service(settings, record=record)
+        service = Service(settings, config=config, record=record)
     except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
         raise _refuse(error) from error
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
+    if config is not None:
+        signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
     try:
         certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
         reviewer = Reviewer(service.api)
@@ -139,7 +144,7 @@ def check(config: ConfigOption = None) -> None:
 
     settings = _settings(config)
     try:
-        create(settings.algorithm.name, settings.algorithm.settings)
+        create(settings.algorithm.name, algorithm_settings(settings.algorithm))
         connect(settings.cluster).close()
         Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:

@@ -25,9 +25,11 @@ import structlog
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.registry import create
 from extender.core import events
-from extender.core.events import Event, Instruction
+from extender.core.events import Event, Instruction, PrepareAlgorithm
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
+from extender.core.reconfiguring import Preparations
+from extender.core.teller import Teller
 
 log = structlog.get_logger(__name__)
 
@@ -137,8 +139,18 @@ def replay(
     """Lets it all happen again, in front of a fresh heart: each step with the instructions it causes."""
     policy = msgspec.convert(header.policy, type=Policy)
     heart = Lifecycle(algorithm or create(header.algorithm, header.settings), policy)
+    yield from replay_on(heart, steps)
+
+
+def replay_on(heart: Lifecycle, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
+    """The same, on this heart."""
+    preparations = Preparations(create)
     for step in steps:
-        yield step, heart.handle(step.event, step.at)
+        instructions = heart.handle(preparations.completed(step.event), step.at)
+        for item in instructions:
+            if isinstance(item, PrepareAlgorithm):
+                preparations.carry_out(item)
+        yield step, instructions
 
 
 def _encode_hook(value: object) -> object:
@@ -146,6 +158,8 @@ def _encode_hook(value: object) -> object:
         return list(value)
     if isinstance(value, frozenset):
         return sorted(value)
+    if isinstance(value, Teller):
+        return None
     raise NotImplementedError(f"cannot record a {type(value).__name__}")
 
 

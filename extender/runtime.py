@@ -35,6 +35,7 @@ from extender.core.cache import Snapshot
 from extender.core.comparison import Beliefs, beliefs_of
 from extender.core.entry import Entry, State
 from extender.core.events import (
+    AlgorithmPrepared,
     BindAnswer,
     BindRequested,
     Candidate,
@@ -47,7 +48,10 @@ from extender.core.events import (
     OutcomeKind,
     PreemptAnswer,
     PreemptRequested,
+    PrepareAlgorithm,
     ReadPod,
+    Reconfigured,
+    ReconfigureRequested,
     RecordEvent,
     RecordPreemption,
     TermEnded,
@@ -63,6 +67,9 @@ log = structlog.get_logger(__name__)
 
 #: What the rim has to carry out.
 Command = WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
+#: What is asked and answered at once.
+_Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
+_Answer = FilterAnswer | PreemptAnswer | PrepareAlgorithm | Reconfigured
 #: Events of a batch that are handled before the lock is offered to others.
 SLICE = 25
 #: What is refused outside of a term.
@@ -104,6 +111,7 @@ class Runtime:
         self._broken = ""
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         self._hindrances: list[Callable[[], str]] = []
+        self._remarks: list[Callable[[], str]] = []
         self._timer = threading.Thread(target=self._run_timer, name="waggle-timer", daemon=True)
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -132,16 +140,20 @@ class Runtime:
         """What may keep it from being ready, asked while it is not: "" or a text for /readyz."""
         self._hindrances.append(source)
 
+    def add_remark(self, source: Callable[[], str]) -> None:
+        """What an operator should look at although it is ready: "" or a text for /readyz."""
+        self._remarks.append(source)
+
     # -- the scheduler's verbs ------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
-        answer = self._ask(FilterRequested(pod, nodes))
+        answer = self.ask(FilterRequested(pod, nodes))
         if isinstance(answer, FilterAnswer):
             return answer
         return FilterAnswer(reason=reason(Code.NOT_READY, detail=self._broken), error=True)
 
     def preempt(self, pod: Pod, candidates: tuple[Candidate, ...]) -> PreemptAnswer:
-        answer = self._ask(PreemptRequested(pod, candidates))
+        answer = self.ask(PreemptRequested(pod, candidates))
         if isinstance(answer, PreemptAnswer):
             return answer
         return PreemptAnswer(reason=reason(Code.NOT_READY, detail=self._broken), error=True)
@@ -167,11 +179,12 @@ class Runtime:
         with self._lock:
             return {} if self._overdue() else self._heart.prioritize(pod, nodes)
 
-    def _ask(self, event: FilterRequested | PreemptRequested) -> Instruction | None:
+    def ask(self, event: _Question) -> Instruction | None:
+        """The answer to an event that is answered at once; None from a heart that failed."""
         answer: Instruction | None = None
         commands = []
         for instruction in self._steps((event,)):
-            if isinstance(instruction, FilterAnswer | PreemptAnswer):
+            if isinstance(instruction, _Answer):
                 answer = instruction
             else:
                 commands.append(instruction)
@@ -222,7 +235,7 @@ class Runtime:
         for instruction in instructions:
             if isinstance(instruction, BindAnswer):
                 self._complete(instruction)
-            elif not isinstance(instruction, FilterAnswer | PreemptAnswer):
+            elif not isinstance(instruction, _Answer):
                 self._hand_over(instruction)
 
     def _hand_over(self, command: Command) -> None:
@@ -284,7 +297,7 @@ class Runtime:
         if self._stopping:
             return Readiness(False, "shutting down")
         if not missing:
-            return Readiness(True)
+            return Readiness(True, "; ".join(text for source in self._remarks if (text := source())))
         why = "; ".join(text for source in self._hindrances if (text := source()))
         return Readiness(False, f"{missing}{': ' if why else ''}{why}")
 

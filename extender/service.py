@@ -24,6 +24,7 @@ from algorithm.model import Node, Pod
 from algorithm.registry import create
 from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.core.learning import by_age
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy, PreemptionMode
 from extender.kube.api import ApiServer
@@ -32,9 +33,10 @@ from extender.kube.connection import connect
 from extender.kube.lease import eternal
 from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector, Timing
 from extender.leadership import Leadership, own_namespace
+from extender.reconfiguration import Reconfiguration
 from extender.recording import Recorder
 from extender.runtime import Runtime
-from extender.settings import LeaderElectionSettings, Settings, SettingsError
+from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
 from extender.signpost import Signpost
 from extender.views import Metric
 
@@ -63,7 +65,8 @@ def policy_of(settings: Settings) -> Policy:
 class Service:
     """One scheduling server without its HTTP face.
 
-    `record` is a file that every event is logged to; `timing` is the informers' patience, their own if not given.
+    `config` is the file that the settings are from, to be looked at again; `record` one that every event is logged to;
+    `timing` is the informers' patience, their own if not given.
     """
 
     def __init__(
@@ -71,15 +74,15 @@ class Service:
         settings: Settings,
         *,
         api: ApiServer | None = None,
+        config: Path | None = None,
         record: Path | None = None,
         timing: Timing | None = None,
     ) -> None:
         policy = policy_of(settings)
-        algorithm = create(settings.algorithm.name, settings.algorithm.settings)
+        used = algorithm_settings(settings.algorithm)
+        algorithm = create(settings.algorithm.name, used)
         self.api = api or connect(settings.cluster)
-        self._recorder = (
-            Recorder(record, settings.algorithm.name, settings.algorithm.settings, policy) if record else None
-        )
+        self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
         fence = self._leadership.remaining if self._leadership else eternal
         self._committer = Committer(
@@ -101,12 +104,15 @@ class Service:
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing, went_back=self._went_back)
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
+        self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
         self._start_failed = ""
         self.runtime.add_hindrance(self._hindrance)
         self.runtime.add_gauges(self._metrics)
         self.runtime.add_gauges(self.comparer.metrics)
+        self.runtime.add_gauges(self.reconfiguration.metrics)
+        self.runtime.add_remark(self.reconfiguration.remark)
         if self._leadership:
             self.runtime.add_gauges(self._leadership.metrics)
             self.runtime.add_hindrance(self._leadership.standing)
@@ -121,12 +127,14 @@ class Service:
         if self._signpost:
             self._signpost.start()
         self.comparer.start()
+        self.reconfiguration.start()
 
     def stop(self) -> None:
         """Lets writes in flight finish, and ends every thread. Idempotent; also without a start."""
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self.reconfiguration.stop()
         if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
             self._leadership.end_term()
         self._committer.stop()
@@ -322,8 +330,9 @@ class _UntilSynced:
     def release(self) -> None:
         with self._lock:
             kept, self._kept = self._kept or [], None
-            self._handle(*sorted(kept, key=_waits))
+            self._handle(*sorted(kept, key=_order))
 
 
-def _waits(event: Event) -> bool:
-    return isinstance(event, PodSeen) and not event.pod.node_name
+def _order(event: Event) -> tuple[object, ...]:
+    """Bound pods from the oldest on, as with every algorithm that has to learn what is there; then those that wait."""
+    return (not event.pod.node_name, *by_age(event.pod)) if isinstance(event, PodSeen) else (False, "", "", "")

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from algorithm.registry import explain
+from algorithm.registry import AlgorithmError, explain, parser
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _LABEL_OR_EMPTY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
@@ -92,6 +92,11 @@ class AlgorithmSettings(_Section):
 
     name: str = "packing"
     settings: dict[str, Any] = Field(default_factory=dict)
+    #: A file with more of these settings, as the algorithm itself reads it: HiveD's own configuration, say.
+    settings_file: Path | None = None
+    #: Seconds between two looks at the configuration; changed settings of the algorithm are taken into use. 0 is never,
+    #: but for SIGHUP.
+    reload_seconds: float = Field(10, ge=0, le=3600)
 
 
 class PodSettings(_Section):
@@ -212,11 +217,62 @@ class _Loader(yaml.SafeLoader):
 
 def load(path: Path) -> Settings:
     """The settings in a YAML file. Raises SettingsError, naming the file and each field at fault."""
+    return parse(read_text(path, str(path)), path)
+
+
+def parse(text: str, path: Path) -> Settings:
+    """The settings in the text of that file. Raises SettingsError, naming the file and each field at fault."""
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data = _yaml(text)
+    except ValueError as error:
         raise SettingsError(f"{path}: {error}") from error
     try:
         return Settings.model_validate({} if data is None else data)
     except ValidationError as error:
         raise SettingsError(f"{path}: {explain(error)}") from error
+
+
+def read_text(path: Path, field: str) -> str:
+    """Raises SettingsError, naming the field that the file's name is from."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{field}: {error}") from error
+
+
+def algorithm_settings(algorithm: AlgorithmSettings) -> dict[str, Any]:
+    """All settings of the algorithm, those of `settings_file` too; the algorithm's model has yet to check them.
+
+    Raises SettingsError, and AlgorithmError if there is no such algorithm.
+    """
+    file = algorithm.settings_file
+    if file is None:
+        return algorithm.settings
+    return merged_settings(algorithm, read_text(file, "algorithm.settings_file"))
+
+
+def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
+    """All settings of the algorithm, `text` being what `settings_file` holds. Raises as `algorithm_settings`."""
+    where = f"algorithm.settings_file: {algorithm.settings_file}"
+    try:
+        found = (parser(algorithm.name) or _yaml)(text)
+    except AlgorithmError:
+        raise
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from error
+    if found is None:
+        return algorithm.settings
+    if not isinstance(found, dict):
+        raise SettingsError(f"{where}: expected fields, as `name: value`")
+    twice = sorted(found.keys() & algorithm.settings.keys())
+    if twice:
+        raise SettingsError(f"{where}: {', '.join(twice)}: stands in algorithm.settings too; leave one out")
+    return {**found, **algorithm.settings}
+
+
+def _yaml(text: str) -> Any:
+    """Raises ValueError."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error

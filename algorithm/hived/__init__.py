@@ -4,14 +4,16 @@
 `hive.py` holds everything true, and `recovery.py` brings in what was decided before. A decision is made by
 `planner.py`: `nodelist.py` and `placement.py` choose virtual devices, `mapping.py` the hardware. `podspec.py` and
 `bindinfo.py` are the annotations, `status.py` the pages, `explain.py` answers why a group waits, and `copies.py` forks.
+Of changed configurations `diff.py` says what they change, and `outcomes.py` for whom; `draft.py` writes a first one.
 """
 
 from __future__ import annotations
 
 from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.plainyaml import load
 from algorithm.hived.settings import HivedSettings
 from algorithm.registry import Plugin
 
-PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm)
+PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm, parse=load)
 
 __all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]

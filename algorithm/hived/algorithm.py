@@ -22,6 +22,7 @@ from algorithm.hived.groups import Allocation, Group, Member, Place
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import Level
 from algorithm.hived.limits import Limits
+from algorithm.hived.outcomes import outcomes
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError
 from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
@@ -302,6 +303,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return explain(self.hive, self._allowed(pod), warnings=self.devices.warnings, protected=self._protected)
         except UserError as error:
             return (str(error),)
+
+    def changes_to(self, other: HivedAlgorithm) -> Sequence[str]:
+        return [each.text for each in outcomes(self, other) if each.changed]
 
     def fork(self) -> HivedAlgorithm:
         return independent_copy(self, shared=_UNCHANGING)

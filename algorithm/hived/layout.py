@@ -108,6 +108,11 @@ def build(config: HivedConfig) -> Layout:
     return Layout(chains, tenants, pinned, dict(chains_of), dict(machines), devices)
 
 
+def hardware(config: HivedConfig) -> tuple[dict[str, Chain], dict[str, PhysicalCell]]:
+    """The chains, and the cells that have a pinned id, whatever is promised to whom. Raises HivedConfigError."""
+    return _Hardware(config).build()
+
+
 # -- types ------------------------------------------------------------------------------------------------------------
 
 

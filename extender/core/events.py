@@ -5,7 +5,9 @@
     election -------- TermBegan, TermEnded ------------------------------>  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
                       PreemptionRecorded -------------------------------->  |           |     Evict, RecordPreemption,
-    timer ----------- Ticked -------------------------------------------->  +-----------+     Nudge, RecordEvent
+    operator -------- ReconfigureRequested, AlgorithmPrepared ----------->  |           |     Nudge, RecordEvent,
+    timer ----------- Ticked -------------------------------------------->  +-----------+     PrepareAlgorithm,
+                                                                                              Reconfigured
 
 The rim carries out every instruction exactly once and reports back with the event that the instruction names, with
 the same token. An instruction whose report never comes (a crash) is repaired by verifying, never by guessing.
@@ -16,10 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pairs, Pod, PodKey
 from algorithm.reasons import Reason
+from extender.core.learning import Truth
+from extender.core.teller import Teller
 
 
 class OutcomeKind(StrEnum):
@@ -185,6 +190,26 @@ class PreemptionRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class ReconfigureRequested:
+    """Other settings are to be used. Answered with PrepareAlgorithm; may be asked again with the same number."""
+
+    number: int
+    algorithm: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmPrepared:
+    """The report of a PrepareAlgorithm, if all went well: the new algorithm, with what it was told.
+
+    `teller` is not recorded: a replay makes it again. Answered with Reconfigured.
+    """
+
+    number: int
+    teller: Teller | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time has passed. Only leases and verifications that are due are looked at; nothing is polled."""
 
@@ -204,6 +229,8 @@ Event = (
     | PodRead
     | EvictFinished
     | PreemptionRecorded
+    | ReconfigureRequested
+    | AlgorithmPrepared
     | Ticked
 )
 
@@ -334,6 +361,35 @@ class RecordEvent:
     term: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PrepareAlgorithm:
+    """Make this algorithm, unless it was made for this number before, and let it learn what is true now."""
+
+    number: int
+    algorithm: str
+    settings: dict[str, Any]
+    truth: Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigured:
+    """The answer of AlgorithmPrepared: it decides from now on, and this is what changed; or why it does not."""
+
+    number: int
+    refused: str = ""
+    changes: tuple[str, ...] = ()
+
+
 Instruction = (
-    FilterAnswer | PreemptAnswer | BindAnswer | WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
+    FilterAnswer
+    | PreemptAnswer
+    | BindAnswer
+    | WriteBinding
+    | ReadPod
+    | Evict
+    | RecordPreemption
+    | Nudge
+    | RecordEvent
+    | PrepareAlgorithm
+    | Reconfigured
 )

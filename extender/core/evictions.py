@@ -151,6 +151,14 @@ class Evictions:
             out += self._review(preemption, now)
         return out + self._unblocked(event, now)
 
+    def reconsider(self, now: float) -> list[Instruction]:
+        """All of them are planned anew: another algorithm decides."""
+        out: list[Instruction] = []
+        for preemption in list(self._active.values()):
+            preemption.stale = True
+            out += self._review(preemption, now)
+        return out
+
     def _unblocked(self, event: Event, now: float) -> list[Instruction]:
         """Tries again who waited for this very event: for being shown, or for another pod's being bound or gone."""
         if not isinstance(event, PodSeen | PodGone):

@@ -4,7 +4,8 @@
 
 `transitions.py` has the state machine and its diagram; `filtering.py`, `preempting.py` and `binding.py` what
 kube-scheduler asks, `informed.py` what the informers say, `commits.py` what becomes of writes and of time,
-`evictions.py` how preemptions of our own are carried out. Here they are put together, in front of one algorithm.
+`evictions.py` how preemptions of our own are carried out, `reconfiguring.py` how another algorithm takes over. Here
+they are put together, in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
 give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
@@ -24,6 +25,7 @@ from extender.core.cache import PodState
 from extender.core.commits import Commits
 from extender.core.entry import Entry, State
 from extender.core.events import (
+    AlgorithmPrepared,
     BindAnswer,
     BindFinished,
     BindRequested,
@@ -40,6 +42,7 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptionRecorded,
     PreemptRequested,
+    ReconfigureRequested,
     Synced,
     TermBegan,
     TermEnded,
@@ -50,6 +53,7 @@ from extender.core.filtering import Filtering
 from extender.core.informed import Informed
 from extender.core.policy import Policy
 from extender.core.preempting import Preempting
+from extender.core.reconfiguring import Reconfiguring
 from extender.core.resumption import Resumption
 from extender.core.teller import Teller
 from extender.core.terms import Known, Terms
@@ -75,6 +79,7 @@ class Lifecycle:
         self._filtering = Filtering(self.transitions, self._waking, self._binding, self._preempting, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
         self._terms = Terms(self.transitions, self._informed, self._binding, self._waking)
+        self._reconfiguring = Reconfiguring(self.transitions, self._informed, self.evictions, self._waking)
 
     @property
     def term(self) -> int | None:
@@ -132,6 +137,10 @@ class Lifecycle:
                 return out if self.term == began else out + self._resumption.resume(now)
             case TermEnded():
                 return self._terms.ended(event, now)
+            case ReconfigureRequested():
+                return self._reconfiguring.requested(event)
+            case AlgorithmPrepared():
+                return self._reconfiguring.prepared(event, now)
             case Ticked():
                 return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
 

@@ -62,6 +62,19 @@ class Teller:
     def owes_pod(self, uid: str) -> bool:
         return uid in self._owed_pods
 
+    def owed(self) -> tuple[dict[str, Node | None], dict[str, Pod | None]]:
+        """What is true of these nodes and pods, and could not be told. None: they are gone."""
+        return dict(self._owed_nodes), dict(self._owed_pods)
+
+    def become(self, other: Teller) -> None:
+        """Another algorithm takes this one's place, with all that it was told; the old one hears no more."""
+        self.algorithm = other.algorithm
+        self.nodes, self.unallocated, self.allocated = other.nodes, other.unallocated, other.allocated
+        self.preempting = other.preempting
+        self._owed_nodes, self._owed_pods = other._owed_nodes, other._owed_pods
+        self.faults += other.faults
+        self.last_fault = other.last_fault or self.last_fault
+
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:

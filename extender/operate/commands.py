@@ -1,4 +1,4 @@
-"""`waggle kube-scheduler-config`, `waggle lint` and `waggle certs`, as `extender.cli` adds them to its own commands.
+"""`waggle kube-scheduler-config`, `lint`, `certs` and `hived`, as `extender.cli` adds them to its own commands.
 
 Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be used.
 """
@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from extender.operate import hived
 from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
 
 _errors = Console(stderr=True, highlight=False)
@@ -24,6 +25,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("kube-scheduler-config")(scheduler_config)
     app.command("lint")(lint)
     app.command("certs")(certs)
+    app.add_typer(hived.app, name="hived")
 
 
 def scheduler_config(

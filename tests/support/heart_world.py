@@ -18,6 +18,7 @@ from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import CPU, Pod
 from extender.core.entry import State
 from extender.core.events import (
+    AlgorithmPrepared,
     BindAnswer,
     BindFinished,
     BindRequested,
@@ -38,7 +39,10 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptionRecorded,
     PreemptRequested,
+    PrepareAlgorithm,
     ReadPod,
+    Reconfigured,
+    ReconfigureRequested,
     RecordPreemption,
     Synced,
     Ticked,
@@ -47,6 +51,7 @@ from extender.core.events import (
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy, PreemptionMode
 from extender.core.preemption import ANNOTATION
+from extender.core.reconfiguring import Preparations
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
 
@@ -177,6 +182,7 @@ class HeartWorld:
         self.drifting: list[tuple[float, WriteBinding]] = []
         self.delivered: list[Event] = []
         self.missed, self.log = False, []
+        self.preparations, self.preparing, self.reconfigurations = self._preparations(), False, 0
         self.open_binds: set[int] = set()
         self.cluster.queue.clear()
         self.nodes = dict.fromkeys(NODES, CAPACITY)
@@ -191,7 +197,7 @@ class HeartWorld:
         plain = self.algorithm if isinstance(self.algorithm, PlainAlgorithm) else None
         if plain and self.armed:
             plain.fail.add(self.armed)
-        out = self.heart.handle(event, self.now)
+        out = self.heart.handle(self.preparations.completed(event), self.now)
         self.log.append((event, self.now, out, (self.armed, plain.choose if plain else "")))
         self.armed = ""
         self.heart.validate()
@@ -438,6 +444,28 @@ class HeartWorld:
         self.safe = False
         self.armed = call
 
+    def _preparations(self) -> Preparations:
+        return Preparations(lambda name, settings: self.make())
+
+    def reconfiguration_goes_on(self) -> None:
+        """An operator wants other settings: another algorithm learns what is true now, for the first time or again."""
+        self.reconfigurations += not self.preparing
+        self.preparing = True
+        for item in self.handle(ReconfigureRequested(self.reconfigurations, "packing", {})):
+            if isinstance(item, PrepareAlgorithm):
+                self.preparations.carry_out(item)
+
+    def reconfiguration_ends(self) -> Reconfigured | None:
+        """It takes over, whatever has happened meanwhile."""
+        if not self.preparing:
+            return None
+        self.preparing = False
+        out = self.handle(AlgorithmPrepared(self.reconfigurations))
+        self.algorithm = self.heart.teller.algorithm
+        if isinstance(self.algorithm, PlainAlgorithm):
+            assert not self.algorithm.broken, self.algorithm.broken
+        return next(item for item in out if isinstance(item, Reconfigured))
+
     def crash(self) -> None:
         """What was on its way to the API server may still arrive there; nobody hears of it."""
         for command in self.work:
@@ -494,10 +522,13 @@ class HeartWorld:
 
     def check_replay(self) -> None:
         """The same events give the same instructions."""
-        algorithm = self.make()
-        again = Lifecycle(algorithm, self.policy)
+        again, preparations = Lifecycle(self.make(), self.policy), self._preparations()
         for event, at, out, (armed, choose) in self.log:
+            algorithm = again.teller.algorithm
             if isinstance(algorithm, PlainAlgorithm):
                 algorithm.choose = choose
                 algorithm.fail |= {armed} - {""}
-            assert repr(again.handle(event, at)) == repr(out)
+            assert repr(again.handle(preparations.completed(event), at)) == repr(out)
+            for item in out:
+                if isinstance(item, PrepareAlgorithm):
+                    preparations.carry_out(item)

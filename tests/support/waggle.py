@@ -31,9 +31,17 @@ _SHOULD_BE_ZERO = {
 class Waggle:
     """One run of the server; `stop` ends it, another one may take its port afterwards."""
 
-    def __init__(self, settings: Settings, witness: Witness, record: Path, *, timing: Timing | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        witness: Witness,
+        record: Path,
+        *,
+        config: Path | None = None,
+        timing: Timing | None = None,
+    ) -> None:
         self._record = record
-        self.service = Service(settings, record=record, timing=timing)
+        self.service = Service(settings, config=config, record=record, timing=timing)
         self.runtime = self.service.runtime
         self.service.start()
         try:
@@ -105,8 +113,8 @@ class Waggle:
         """What was recorded, when it happens again, happens the same way to every pod. Only after `stop`."""
         header, steps = recording.read(io.BytesIO(self._record.read_bytes()), self._record.name)
         twin = Lifecycle(recording.create(header.algorithm, header.settings), self.heart.policy)
-        for step in steps:
-            twin.handle(step.event, step.at)
+        for _ in recording.replay_on(twin, steps):
+            pass
         assert _stories(twin) == _stories(self.heart), "a replay of the log tells different stories"
 
 

@@ -54,6 +54,8 @@ class World:
         self.bound_by_others: set[str] = set()
         self._folder, self._sections, self._timing = folder, dict(sections), timing
         self._runs: list[Waggle] = []
+        #: What Waggle is configured with.
+        self.config = folder / "waggle.yaml"
         self._port = 0
 
     # -- the servers ----------------------------------------------------------------------------------------------
@@ -64,7 +66,8 @@ class World:
         given["cluster"] = {"server": self.cluster.url, "compare_seconds": 0, **given.get("cluster", {})}
         given["holds"] = {"verify_seconds": 0.2, **given.get("holds", {})}
         log = self._folder / f"run-{len(self._runs)}.log"
-        self.waggle = Waggle(Settings.model_validate(given), self.witness, log, timing=self._timing)
+        self.config.write_text(json.dumps(given, default=str), encoding="utf-8")
+        self.waggle = Waggle(Settings.model_validate(given), self.witness, log, config=self.config, timing=self._timing)
         self._runs.append(self.waggle)
         self._port = self.waggle.client.port
         if wait:

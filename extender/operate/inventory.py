@@ -1,0 +1,94 @@
+"""The nodes and pods of a cluster at one moment: from its API server, or from a file that kubectl wrote.
+
+kubectl get nodes,pods --all-namespaces -o json > cluster.json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from algorithm.model import Node, Pod, decode_nodes, decode_pods
+from extender.core.learning import Truth
+from extender.kube import wire
+from extender.kube.api import ApiError, ApiServer
+from extender.kube.connection import connect
+from extender.settings import ClusterSettings
+
+_PAGE = 500
+
+
+class InventoryError(RuntimeError):
+    """The cluster cannot be read; the message says from where, and why."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What is there, and how much of it could not be read."""
+
+    nodes: list[Node]
+    pods: list[Pod]
+    unreadable: int = 0
+
+    def truth(self) -> Truth:
+        """What a server would tell its algorithm at a start, if every pod were its own."""
+        bound = {pod.uid: pod for pod in self.pods if pod.node_name and not pod.finished}
+        waiting = (pod for pod in self.pods if not (pod.node_name or pod.finished or pod.terminating or pod.gated))
+        return Truth({node.name: node for node in self.nodes}, bound, {pod.uid: pod for pod in waiting})
+
+
+def from_cluster(settings: ClusterSettings, *, pods: bool = True) -> Inventory:
+    """Raises InventoryError, and ConnectionSettingsError."""
+    api = connect(settings)
+    try:
+        nodes = list(_list(api, "/api/v1/nodes"))
+        return _inventory(nodes, list(_list(api, "/api/v1/pods")) if pods else [])
+    finally:
+        api.close()
+
+
+def from_file(path: Path) -> Inventory:
+    """A List of nodes, of pods, or of both. Raises InventoryError."""
+    try:
+        content = path.read_bytes()
+        listed = msgspec.json.decode(content, type=_Kind).kind.removesuffix("List")
+        items = wire.decode_page(content).items or ()
+        kinds = [(msgspec.json.decode(item, type=_Kind).kind or listed, item) for item in items]
+    except OSError as error:
+        raise InventoryError(f"{path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InventoryError(f"{path}: not what `kubectl get nodes,pods -A -o json` writes: {error}") from error
+    found = _inventory(
+        [item for kind, item in kinds if kind == "Node"], [item for kind, item in kinds if kind == "Pod"]
+    )
+    if not found.nodes and not found.pods:
+        raise InventoryError(f"{path}: there is neither a node nor a pod in it")
+    return found
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+def _inventory(nodes: list[msgspec.Raw], pods: list[msgspec.Raw]) -> Inventory:
+    known, running = decode_nodes(nodes), decode_pods(pods)
+    return Inventory(known.records, running.records, len(known.errors) + len(running.errors))
+
+
+def _list(api: ApiServer, path: str) -> Iterator[msgspec.Raw]:
+    token = ""
+    while True:
+        try:
+            response = api.request("GET", path, query={"limit": str(_PAGE)} | ({"continue": token} if token else {}))
+            if not response.ok:
+                raise InventoryError(f"GET {path}: {response.status} {response.message}")
+            page = wire.decode_page(response.body)
+        except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InventoryError(f"GET {path}: {error}") from error
+        yield from page.items or ()
+        token = page.next
+        if not token:
+            return

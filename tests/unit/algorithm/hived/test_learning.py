@@ -1,0 +1,89 @@
+"""HiveD learns what is there while pods come and go, as at a change of the configuration: in one go, or in several.
+
+With the same configuration it ends up with what a restart would give; with another one, with sound books, and every pod
+that runs is accounted for or named.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from algorithm.hived import HivedAlgorithm
+from algorithm.hived.outcomes import outcomes
+from algorithm.interface import Bind
+from extender.core.learning import Truth, learn
+from extender.core.teller import Teller
+from tests.support.hived_audit import audit
+from tests.support.hived_world import RACKS, World, allocations, gang, node, racks, settings_of
+
+OTHERS = (
+    racks(a="rack.host 1", b="rack.host 1"),
+    racks(b="rack 1"),
+    racks(a="rack.host 3", c="rack.host.socket 2"),
+    RACKS.replace("{cellAddress: m4}", "{cellAddress: m9}"),
+    RACKS.replace("{childCellType: gpu, childCellNumber: 2}", "{childCellType: gpu, childCellNumber: 1}"),
+)
+
+
+class Course:
+    """Pods come and go by a random generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.world, self.number = random.Random(seed), World(), 0
+
+    def goes_on(self, steps: int) -> None:
+        for _ in range(steps):
+            if self.world.allocated and self.rng.random() < 0.35:
+                self.world.delete(self.rng.choice(list(self.world.allocated.values())))
+            else:
+                self._comes()
+
+    def _comes(self) -> None:
+        self.number += 1
+        tenant, priority = self.rng.choice("ab"), self.rng.choice((-1, 0, 5))
+        pods, leafs = self.rng.choice(((1, 1), (1, 2), (2, 2), (1, 4)))
+        for each in gang(f"g{self.number}", tenant=tenant, pods=pods, leafs=leafs, priority=priority):
+            answer = self.world.ask(each)
+            if not isinstance(answer, Bind):
+                return
+            self.world.take(each, answer)
+
+    @property
+    def truth(self) -> Truth:
+        waiting = {pod.uid: pod for pod in self.world.waiting.values()}
+        return Truth({name: node(name) for name in self.world.nodes}, dict(self.world.allocated), waiting)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
+    course = Course(seed)
+    algorithm = HivedAlgorithm(settings_of(RACKS))
+    teller = Teller(algorithm)
+    for _ in range(3):
+        course.goes_on(8)
+        learn(teller, course.truth)
+        audit(algorithm.hive)
+    assert teller.faults == 0, teller.last_fault
+    assert allocations(algorithm.hive) == allocations(course.world.hive)
+    assert not any(each.changed for each in outcomes(course.world.algorithm, algorithm))
+
+
+@pytest.mark.parametrize("config", OTHERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_another_configuration_gives_sound_books_and_forgets_nobody(seed: int, config: str) -> None:
+    course = Course(seed)
+    algorithm = HivedAlgorithm(settings_of(config))
+    teller = Teller(algorithm)
+    for _ in range(2):
+        course.goes_on(10)
+        learn(teller, course.truth)
+        audit(algorithm.hive)
+    assert teller.faults == 0, teller.last_fault
+    members = {member.uid for group in algorithm.hive.groups.values() for member in group.members()}
+    assert members | algorithm.strangers.keys() == course.world.allocated.keys()
+    for pod in list(course.world.allocated.values()):
+        teller.forget(pod.uid)
+        audit(algorithm.hive)
+    assert algorithm.hive.groups == {}
