@@ -19,6 +19,7 @@ What the leader before did last must be known before anything is decided. Two wa
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -249,7 +250,9 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def own_namespace() -> str:
-    """The namespace of the pod that this runs in; `default` outside of any."""
+    """The namespace of the pod that this runs in, or what POD_NAMESPACE says; `default` outside of any."""
+    if told := os.environ.get("POD_NAMESPACE", ""):
+        return told
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
     except OSError:

@@ -54,12 +54,16 @@ class Cluster(Protocol):
 
 
 class ControlPlane:
-    """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name."""
+    """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name.
+
+    Without `rights`, nothing of Waggle's has been applied to it.
+    """
 
     name = "real"
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path) -> None:
+    def __init__(self, programs: Mapping[str, Path], folder: Path, *, rights: bool = True) -> None:
         self._programs, self.folder = programs, folder
+        self._rights = rights
         self._etcd_url = f"http://127.0.0.1:{free_port()}"
         self._port = free_port()
         self.url = f"https://127.0.0.1:{self._port}"
@@ -75,9 +79,8 @@ class ControlPlane:
         api_server = self._start_api_server()
         with self.client() as admin:
             self._wait(api_server, admin, "/readyz")
-            self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
-            for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")):
-                self._apply(admin, item)
+            if self._rights:
+                self._apply_rights(admin)
         self._start_controller_manager()
         self._start_kwok()
 
@@ -175,7 +178,7 @@ class ControlPlane:
         )
 
     def _start_controller_manager(self) -> None:
-        controllers = ("disruption", "replicaset", "statefulset", "namespace", "garbage-collector")
+        controllers = ("deployment", "disruption", "replicaset", "statefulset", "namespace", "garbage-collector")
         self._run(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig('admin')}",
@@ -210,6 +213,11 @@ class ControlPlane:
                 said = answer.text
             time.sleep(0.05)
         raise ProcessError(f"{process.name} not ready within {PATIENCE:g} s: {said}\n{process.last_words()}")
+
+    def _apply_rights(self, admin: httpx.Client) -> None:
+        self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
+        for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")):
+            self._apply(admin, item)
 
     def _apply(self, admin: httpx.Client, item: dict[str, Any]) -> None:
         """Server-side apply; what has a namespace goes to Waggle's."""

@@ -29,12 +29,16 @@ _KEEP_ALIVE = 120.0
 
 @dataclass
 class Reply:
-    """An answer in the extender's place. `drop`: the connection ends without one. `delay` in seconds, before either."""
+    """An answer in the extender's place. `drop`: the connection ends without one. `delay` in seconds, before either.
+
+    `location`: where a redirect leads.
+    """
 
     body: Any = None
     status: int = 200
     drop: bool = False
     delay: float = 0.0
+    location: str = ""
 
 
 @dataclass
@@ -125,8 +129,8 @@ class Gate:
 
     # -- serving ----------------------------------------------------------------------------------------------------
 
-    def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
-        """Status and body for one request; None drops the connection."""
+    def answer(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, str] | None:
+        """Status, body and location for one request; None drops the connection."""
         self.heard(path)
         verb = path.strip("/").rpartition("/")[2]
         call = Call(verb, time.monotonic(), json.loads(body), body, headers)
@@ -138,13 +142,13 @@ class Gate:
                 return _spoken(reply, call)
             if not self.extender:
                 call.answer = _agree(call)
-                return 200, json.dumps(call.answer).encode()
+                return 200, json.dumps(call.answer).encode(), ""
             status, said = _forward(self.extender, path, body)
             if verb in self._lost:
                 return None
             with suppress(ValueError):
                 call.answer = json.loads(said)
-            return status, said
+            return status, said, ""
         finally:
             call.ended = time.monotonic()
 
@@ -153,12 +157,13 @@ def _let_through(_call: Call) -> Reply | None:
     return None
 
 
-def _spoken(reply: Reply, call: Call) -> tuple[int, bytes] | None:
+def _spoken(reply: Reply, call: Call) -> tuple[int, bytes, str] | None:
     time.sleep(reply.delay)
     if reply.drop:
         return None
     call.answer = reply.body
-    return reply.status, reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+    body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+    return reply.status, body, reply.location
 
 
 def _forward(url: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -226,11 +231,13 @@ def _handler(gate: Gate) -> type[BaseHTTPRequestHandler]:
                 with suppress(OSError):
                     self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            status, content = answer
+            status, content, location = answer
             with suppress(OSError):  # whoever asked may have given up
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
+                if location:
+                    self.send_header("Location", location)
                 self.end_headers()
                 self.wfile.write(content)
                 self.wfile.flush()

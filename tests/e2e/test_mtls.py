@@ -6,17 +6,20 @@ bare "EOF"; kube-scheduler's own objections to Waggle's certificate are in full.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from cryptography import x509
 
 from tests.e2e.certificates import Authority, Pair
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.world import World
+from tests.e2e.world import World, eventually
 
 
 class Room:
@@ -25,12 +28,20 @@ class Room:
     def __init__(self, w: World, authority: Authority, url: str) -> None:
         self.w, self.authority, self.url = w, authority, url
 
+    def serial(self) -> int:
+        """The serial number of the certificate that Waggle shows now."""
+        address = urlsplit(self.url)
+        shown = ssl.get_server_certificate((address.hostname or "", address.port or 0))
+        return x509.load_pem_x509_certificate(shown.encode()).serial_number
+
     @contextmanager
-    def connect(self, client: Pair | None = None, *, trusted: Authority | None = None) -> Iterator[World]:
+    def connect(
+        self, client: Pair | None = None, *, trusted: Authority | None = None, extender: Any = None
+    ) -> Iterator[World]:
         flags = ["--ca-file", str((trusted or self.authority).certificate)]
         if client is not None:
             flags += ["--cert", str(client.certificate), "--key", str(client.key)]
-        self.w.start_scheduler(url=self.url, flags=flags)
+        self.w.start_scheduler(url=self.url, flags=flags, extender=extender)
         try:
             yield self.w
         finally:
@@ -81,6 +92,41 @@ def test_an_expired_certificate_is_refused(room: Room) -> None:
     expired = room.authority.client("expired", "kube-scheduler", valid_for=timedelta(hours=-1))
     with room.connect(expired) as w:
         not_served(w)
+
+
+def test_a_certificate_without_its_key_is_not_shown(room: Room) -> None:
+    """kube-scheduler accepts that configuration, and Waggle's certificate; it just has none to show."""
+    good = room.authority.client("keyless", "kube-scheduler")
+    tls = {"caFile": str(room.authority.certificate), "certFile": str(good.certificate)}
+    with room.connect(extender={"tlsConfig": tls}) as w:
+        not_served(w)
+
+
+def test_a_certificate_is_exchanged_while_kube_scheduler_runs(room: Room) -> None:
+    """It reads the files again for each new connection: an expired one is replaced, and nothing restarted."""
+    shown = room.authority.client("exchanged", "kube-scheduler", valid_for=timedelta(hours=-1))
+    with room.connect(shown) as w:
+        not_served(w)
+        room.authority.client("exchanged", "kube-scheduler")
+        assert w.place("p") == "n0"
+
+
+def test_waggles_certificate_is_renewed_while_pods_come(room: Room) -> None:
+    """No call is lost: no pod has ever failed, and the new certificate is the one that is shown."""
+    with room.connect(room.authority.client("good", "kube-scheduler")) as w:
+        w.nodes(2, gpus=20)
+        before = room.serial()
+        names = [f"p{i:02}" for i in range(30)]
+        for i, name in enumerate(names):
+            w.pod(name, gpus=1)
+            if i == 10:
+                room.authority.server("waggle-server")
+        w.all_placed(names)
+        eventually(lambda: room.serial() != before, "the new one is shown")
+        w.pod("later", gpus=1)
+        w.place("later")
+        assert not w.events("later", "FailedScheduling")
+        assert not any(w.events(name, "FailedScheduling") for name in names)
 
 
 def test_kube_scheduler_does_not_talk_to_an_impostor(room: Room, folder: Path) -> None:

@@ -126,6 +126,31 @@ def test_trap_11_victims_of_higher_priority_are_evicted_as_told(w: World) -> Non
     assert low
 
 
+def test_trap_11_victims_on_a_node_that_was_not_asked_about_are_evicted(w: World) -> None:
+    """The pod may run on n0 only, so n0 is all that is asked about."""
+    by_node = full(w, 2)
+    w.gate.play(on("preempt", lambda call: victims(n1=by_node["n1"])))
+    w.patch("n0", {"metadata": {"labels": {"mine": "yes"}}}, "Node")
+    w.pod("high", gpus=8, priority=1000, nodeSelector={"mine": "yes"})
+    eventually(lambda: "n1" not in w.places(["low0", "low1"]), "a pod went with whom nobody can start")
+    assert w.gate.calls_of("preempt", "high")[0].nodes == ["n0"]
+
+
+def test_trap_11_fewer_victims_than_are_needed_are_evicted(w: World) -> None:
+    w.nodes(1)
+    for name in ("low0", "low1"):
+        w.pod(name, gpus=4)
+    w.all_placed(["low0", "low1"])
+    uid = (w.get("low0") or {})["metadata"]["uid"]
+    first = victims(n0=uid)
+    w.gate.play(on("preempt", lambda call: first if len(w.gate.calls_of("preempt")) == 1 else victims()))
+    w.pod("high", gpus=8, priority=1000)
+    eventually(lambda: w.get("low0") is None, "it was evicted")
+    w.quiet()
+    assert w.node_of("low1") == "n0"
+    assert w.node_of("high") == ""
+
+
 def test_trap_11_a_node_without_victims_is_an_error(w: World) -> None:
     full(w, 1)
     w.gate.play(on("preempt", lambda call: victims(n0=[])))

@@ -152,6 +152,20 @@ def test_trap_9_a_time_out_after_the_write_marks_a_bound_pod_as_failed(scripted:
         assert len(w.gate.calls_of("bind")) == 1
 
 
+def test_trap_9_a_second_binding_is_refused_and_one_to_nowhere_is_not(scripted: Start) -> None:
+    with scripted() as w:
+        w.nodes(1)
+        for name in ("a", "b"):
+            w.pod(name, schedulerName="nobody")
+
+        def write(name: str, node: str) -> int:
+            target = {"apiVersion": "v1", "kind": "Node", "name": node}
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+            return w.http.post(f"/api/v1/namespaces/{w.namespace}/pods/{name}/binding", json=body).status_code
+
+        assert [write("a", "n0"), write("a", "n0"), write("b", "nowhere")] == [201, 409, 201]
+
+
 def test_trap_10_without_preempt_verb_pods_go_for_a_pod_that_is_never_admitted(scripted: Start) -> None:
     with scripted(bindVerb=None, preemptVerb=None) as w:
         w.nodes(2)
@@ -188,6 +202,32 @@ def test_trap_15_whole_nodes_are_many_times_the_bytes(scripted: Start) -> None:
             w.place("p")
             sizes[names_only] = len(w.gate.calls_of("filter", "p")[0].body)
     assert sizes[False] > 10 * sizes[True]
+
+
+def test_trap_15_with_whole_nodes_every_node_seems_empty_to_the_scores(scripted: Start) -> None:
+    """Of two nodes, one nearly full, the scores prefer the empty one; with whole nodes they cannot tell."""
+    chosen = {}
+    for names_only in (True, False):
+        with scripted(bindVerb=None, nodeCacheCapable=names_only) as w:
+            w.nodes(2, cpu="10")
+            w.pod("big", cpu="9", nodeName="n0")
+            names = [f"p{i:02}" for i in range(16)]
+            for name in names:
+                w.pod(name, cpu="1m")
+            chosen[names_only] = set(w.all_placed(names))
+    assert chosen == {True: {"n1"}, False: {"n0", "n1"}}
+
+
+def test_trap_16_a_redirect_is_followed_each_time(scripted: Start) -> None:
+    paths: list[str] = []
+    with scripted(bindVerb=None) as w:
+        w.gate.heard = paths.append
+        moved = f"{w.gate.url}/elsewhere/filter"
+        w.gate.play(lambda call: None if "/elsewhere/filter" in paths[-1] else Reply({}, status=307, location=moved))
+        w.nodes(1)
+        w.pod("p")
+        w.place("p")
+    assert [path.startswith("/elsewhere") for path in paths] == [False, True]
 
 
 def test_trap_16_a_leading_slash_doubles(scripted: Start) -> None:

@@ -94,10 +94,17 @@ class World(Hands):
         assert self.waggle is not None
         self._until(lambda: self.ask_waggle("/readyz", strict=False), self.waggle, "Waggle is not ready")
 
-    def start_scheduler(self, *, url: str = "", flags: Sequence[str] = (), wait: bool = True) -> None:
+    def start_scheduler(
+        self,
+        *,
+        url: str = "",
+        flags: Sequence[str] = (),
+        extender: Mapping[str, Any] | None = None,
+        wait: bool = True,
+    ) -> None:
         """Starts kube-scheduler with the gate as its extender, or whoever serves at `url`.
 
-        `flags` are further ones of `waggle kube-scheduler-config`.
+        `flags` are further ones of `waggle kube-scheduler-config`; `extender` changes fields of what it wrote.
         """
         port = free_port()
         config = write(
@@ -105,7 +112,7 @@ class World(Hands):
             kubeconfig=self.cluster.kubeconfig("kube-scheduler"),
             url=url or self.gate.url,
             flags=flags,
-            extender=self._extender,
+            extender={**self._extender, **(extender or {})},
             profiles=self._profiles,
             json_only=self.cluster.name == "embedded",
             **self._configuration,
