@@ -54,12 +54,15 @@ class Cluster(Protocol):
 
 
 class ControlPlane:
-    """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name."""
+    """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name.
+
+    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do.
+    """
 
     name = "real"
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path) -> None:
-        self._programs, self.folder = programs, folder
+    def __init__(self, programs: Mapping[str, Path], folder: Path, *, bare: bool = False) -> None:
+        self._programs, self.folder, self._bare = programs, folder, bare
         self._etcd_url = f"http://127.0.0.1:{free_port()}"
         self._port = free_port()
         self.url = f"https://127.0.0.1:{self._port}"
@@ -76,8 +79,9 @@ class ControlPlane:
             self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
             for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")):
                 self._apply(admin, item)
-        self._start_controller_manager()
-        self._start_kwok()
+        if not self._bare:
+            self._start_controller_manager()
+            self._start_kwok()
 
     def stop(self) -> None:
         """In the reverse order: nobody should complain about what is gone. Idempotent."""
