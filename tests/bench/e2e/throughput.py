@@ -1,6 +1,6 @@
 """Pods a second: a namespace full of waiting pods, kube-scheduler starts, and all of them are bound.
 
-    pods created --> Waggle ready --> kube-scheduler starts --> a tenth bound --- measured ---> all bound --> removed
+pods created --> Waggle ready --> kube-scheduler starts --> a tenth bound --- measured ---> all bound --> removed
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import httpx
 from extender.kube.api import ApiServer
 from tests.bench.e2e.variants import Stage
 from tests.bench.e2e.watching import Bound, cpu_seconds, means
-from tests.e2e.cluster import Cluster, describe
+from tests.e2e.cluster import describe
 from tests.e2e.world import GPU
 
 #: The part of the pods that is bound before it counts: connections open, caches fill.
 _WARM = 10
-ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
-POINTS = "scheduler_framework_extension_point_duration_seconds"
+_ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
+_POINTS = "scheduler_framework_extension_point_duration_seconds"
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,24 @@ class Round:
     @property
     def algorithm(self) -> float:
         """Milliseconds a pod, from the first plugin to the chosen node: in-tree filters, the extender, scores."""
-        return self.means[ALGORITHM]
+        return self.means[_ALGORITHM]
 
-    def point(self, *names: str) -> float:
-        """Milliseconds a pod in these extension points together."""
+    @property
+    def filters(self) -> float:
+        """Milliseconds a pod in the filters of kube-scheduler's own plugins."""
+        return self._points("PreFilter", "Filter")
+
+    @property
+    def scores(self) -> float:
+        """Milliseconds a pod in their scores; none where only one node is left."""
+        return self._points("PreScore", "Score")
+
+    def _points(self, *names: str) -> float:
         wanted = [f'extension_point="{name}"' for name in names]
         return sum(
             value
             for name, value in self.means.items()
-            if name.startswith(POINTS) and any(each in name for each in wanted) and 'status="Success"' in name
+            if name.startswith(_POINTS) and any(each in name for each in wanted) and 'status="Success"' in name
         )
 
 
@@ -112,8 +121,3 @@ def remove_pods(stage: Stage) -> None:
     describe(client.delete(stage.pods, params={"gracePeriodSeconds": "0"}))
     while describe(client.get(stage.pods, params={"limit": "1"}))["items"]:
         time.sleep(0.05)
-
-
-def pids_of(cluster: Cluster) -> dict[str, int]:
-    """The processes of a real control plane, by name."""
-    return {process.name: process.pid for process in getattr(cluster, "processes", ())}

@@ -121,7 +121,7 @@ def _used(pid: int) -> float:
 
 
 def means(metrics_url: str) -> dict[str, float]:
-    """Milliseconds a time of every histogram that kube-scheduler exposes, by name and labels as Prometheus writes them."""
+    """The mean of each histogram in milliseconds, by name and labels as Prometheus writes them."""
     with httpx.Client(verify=False, timeout=30) as client:
         text = client.get(metrics_url).raise_for_status().text
     return {name: 1000 * total / count for name, total, count in _histograms(text) if count}
