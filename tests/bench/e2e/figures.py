@@ -84,7 +84,7 @@ def p90(values: Sequence[float]) -> float:
 
 def _table(found: Found) -> Table:
     caption = (
-        "ratio: of pods/s, median and range of the rounds; ms a pod: what kube-scheduler says it takes to choose a node, "
+        "ratio: of pods/s, median and range of the rounds; ms a pod: what it takes kube-scheduler to choose a node, "
         "of it beyond its own plugins, and the CPU of all processes, who share the cores"
     )
     table = Table(title="a real kube-scheduler, without and with Waggle", title_justify="left", caption=caption)
@@ -93,7 +93,7 @@ def _table(found: Found) -> Table:
     for name in ("pods/s", "ratio", "range", "aim"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("algo- rithm", "be- yond", "CPU", "sched- uler", "API, etcd", "Wag- gle"):
-        table.add_column(name, justify="right", min_width=5)
+        table.add_column(name, justify="right", min_width=6)
     for each in found.throughput:
         ratios, least = each.over(found.bare(each)), LEAST.get(each.variant)
         values = [f"{each.rate:.0f}", f"{median(ratios):.2f}", f"{ratios[0]:.2f}-{ratios[-1]:.2f}"]
