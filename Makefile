@@ -15,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench bench-hived hived-figure soak demo demo-real e2e lock clean
+.PHONY: help install test lint bench bench-hived bench-e2e hived-figure soak demo demo-real e2e lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +36,10 @@ bench: $(INSTALLED) ## measure; prints a table of ratios
 
 bench-hived: $(INSTALLED) ## measure HiveD on the original's workload, beside what the original took
 	@$(BIN)/python -m tests.bench.hived $(ARGS)
+
+bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (needs Go, as e2e does)
+	@$(BIN)/python -m tests.e2e.build >/dev/null
+	@$(BIN)/python -m tests.bench.e2e $(ARGS)
 
 hived-figure: $(INSTALLED) ## simulate who waits longer for sharing; draws docs/hived-sharing.svg
 	@$(BIN)/python -m tests.bench.hived.sharing $(ARGS)

@@ -106,6 +106,8 @@ class Runtime:
         self._timer_wake = threading.Event()
         self._stopping = False
         self._next_tick = float("inf")
+        #: Until when the timer sleeps. It is not woken for what is due later, and wakes for nothing now and then.
+        self._wakes_at = float("inf")
         self._requests = itertools.count(1)
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._broken = ""
@@ -259,24 +261,30 @@ class Runtime:
         except Exception as error:
             self._failed(error, "next_due")
             return False
-        next_tick = float("inf") if due is None else due
-        sooner = next_tick < self._next_tick
-        self._next_tick = next_tick
-        if sooner:
+        self._next_tick = float("inf") if due is None else due
+        if self._next_tick < self._wakes_at:
             self._timer_wake.set()
         return True
 
     def _run_timer(self) -> None:
         while not self._stopping:
+            self._wakes_at = float("inf")  # whatever is planned from here on wakes it
             wait = self._next_tick - self._clock()
             if self._broken:
                 self._refuse_binds()
                 wait = float("inf")
             elif wait <= 0:
+                self._wakes_at = float("-inf")  # nothing does before SHORTEST_TICK
                 self.handle(Ticked())
-                wait = SHORTEST_TICK
-            self._timer_wake.wait(min(wait, 3600.0))
-            self._timer_wake.clear()
+                self._sleep(SHORTEST_TICK)
+                continue
+            wait = min(wait, 3600.0)
+            self._wakes_at = self._clock() + wait
+            self._sleep(wait)
+
+    def _sleep(self, seconds: float) -> None:
+        self._timer_wake.wait(seconds)
+        self._timer_wake.clear()
 
     # -- for probes and people ------------------------------------------------------------------------------------
 

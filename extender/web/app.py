@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.comparer import Comparer
@@ -20,7 +22,7 @@ from extender.web.health import health_routes
 from extender.web.inspect import inspect_routes, own_page_routes
 from extender.web.metrics import Metrics
 from extender.web.ui.routes import ui_routes
-from extender.web.verbs import PREFIXES, VERBS, verb_routes
+from extender.web.verbs import VERBS, Endpoint, Verbs
 
 _SLASHES = re.compile(r"/{2,}")
 _ABOUT = "A Kubernetes scheduling server: kube-scheduler calls it as a scheduler extender."
@@ -50,12 +52,10 @@ def create_app(
     may look; without one nobody may, if the settings want it asked.
     """
     told = certificates or Certificates(None)
-    # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
-    app = FastAPI(
-        title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
-    )
     metrics = Metrics(runtime, told)
-    app.include_router(verb_routes(runtime, metrics, max_body=settings.server.max_body_mib << 20))
+    verbs = Verbs(runtime, metrics, max_body=settings.server.max_body_mib << 20)
+    app = _App(verbs.endpoints)
+    app.include_router(verbs.routes())
     app.include_router(health_routes(runtime, told.remark))
     app.include_router(metrics.routes())
     guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
@@ -65,9 +65,31 @@ def create_app(
     app.include_router(ui_routes(runtime, settings.algorithm.name), dependencies=guards)
     app.include_router(own_page_routes(runtime), dependencies=guards)
     _add_index(app, settings.algorithm.name)
-    add_error_handlers(app, [f"{prefix}/{verb.name}" for prefix in PREFIXES for verb in VERBS])
+    add_error_handlers(app, verbs.endpoints)
     app.add_middleware(_TidyPath)
     return app
+
+
+class _App(FastAPI):
+    """FastAPI, with a short cut: a verb that is posted to by its very path, as kube-scheduler does, is served at once.
+
+    The way through FastAPI's middleware, routing and dependencies takes longer than the verb itself. It is left for
+    pages, for misspelt paths and for OpenAPI; body limit, errors and metrics of the verbs are their own.
+    """
+
+    def __init__(self, verbs: Mapping[str, Endpoint]) -> None:
+        # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
+        super().__init__(
+            title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
+        )
+        self._verbs = verbs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and (verb := self._verbs.get(scope["path"])):
+            response = await verb(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def _add_index(app: FastAPI, algorithm: str) -> None:

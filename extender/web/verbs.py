@@ -89,19 +89,27 @@ VERBS = (
 )
 
 
-def verb_routes(runtime: Runtime, metrics: Metrics, *, max_body: int) -> APIRouter:
-    """The routes of all verbs under all prefixes; a body may have `max_body` bytes."""
-    router = APIRouter(tags=["kube-scheduler"])
-    for verb in VERBS:
-        endpoint = _endpoint(verb, runtime, metrics, max_body)
-        for prefix in PREFIXES:
-            router.add_api_route(f"{prefix}/{verb.name}", endpoint, methods=["POST"], **documented(verb.name, prefix))
-    return router
+#: Answers one request whatever happens: it raises nothing.
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def _endpoint(
-    verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int
-) -> Callable[[Request], Awaitable[Response]]:
+class Verbs:
+    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path."""
+
+    def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int) -> None:
+        served = {verb.name: _endpoint(verb, runtime, metrics, max_body) for verb in VERBS}
+        self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
+
+    def routes(self) -> APIRouter:
+        """The same for FastAPI, which documents them."""
+        router = APIRouter(tags=["kube-scheduler"])
+        for path, endpoint in self.endpoints.items():
+            prefix, _, name = path.rpartition("/")
+            router.add_api_route(path, endpoint, methods=["POST"], **documented(name, prefix))
+        return router
+
+
+def _endpoint(verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         started = perf_counter()
         response = await _answer(verb, runtime, request, max_body)

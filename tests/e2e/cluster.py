@@ -57,13 +57,14 @@ class ControlPlane:
     """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name.
 
     Without `rights`, nothing of Waggle's has been applied to it.
+    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do.
     """
 
     name = "real"
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path, *, rights: bool = True) -> None:
+    def __init__(self, programs: Mapping[str, Path], folder: Path, *, rights: bool = True, bare: bool = False) -> None:
         self._programs, self.folder = programs, folder
-        self._rights = rights
+        self._rights, self._bare = rights, bare
         self._etcd_url = f"http://127.0.0.1:{free_port()}"
         self._port = free_port()
         self.url = f"https://127.0.0.1:{self._port}"
@@ -81,8 +82,9 @@ class ControlPlane:
             self._wait(api_server, admin, "/readyz")
             if self._rights:
                 self._apply_rights(admin)
-        self._start_controller_manager()
-        self._start_kwok()
+        if not self._bare:
+            self._start_controller_manager()
+            self._start_kwok()
 
     def stop(self) -> None:
         """In the reverse order: nobody should complain about what is gone. Idempotent."""

@@ -59,6 +59,7 @@ class World(Hands):
         self.waggle: Process | None = None
         self.waggle_url = ""
         self.scheduler: Process | None = None
+        self.scheduler_url = ""
         self._programs = programs
         self._scheduler_program = scheduler
         self._scheduler_flags = scheduler_flags
@@ -107,6 +108,7 @@ class World(Hands):
         `flags` are further ones of `waggle kube-scheduler-config`; `extender` changes fields of what it wrote.
         """
         port = free_port()
+        self.scheduler_url = f"https://127.0.0.1:{port}"
         config = write(
             self.folder / f"{self._scheduler_program}.yaml",
             kubeconfig=self.cluster.kubeconfig("kube-scheduler"),
@@ -129,7 +131,7 @@ class World(Hands):
         ]
         self.scheduler = Process("kube-scheduler", command, self.folder / f"{self._scheduler_program}.log")
         if wait:
-            self._until(lambda: self._is_healthy(port), self.scheduler, "kube-scheduler is not ready")
+            self._until(self._scheduler_is_healthy, self.scheduler, "kube-scheduler is not ready")
 
     def run(self, name: str, command: Sequence[str | Path]) -> Process:
         """Another process, which ends with this world."""
@@ -137,12 +139,12 @@ class World(Hands):
         self._others.append(process)
         return process
 
-    def _is_healthy(self, port: int) -> bool:
+    def _scheduler_is_healthy(self) -> bool:
         """Ready means that its informers have delivered, too. Versions before 1.32 have no /readyz."""
         with suppress(httpx.TransportError), httpx.Client(verify=False) as client:
-            answer = client.get(f"https://127.0.0.1:{port}/readyz")
+            answer = client.get(f"{self.scheduler_url}/readyz")
             if answer.status_code == 404:
-                answer = client.get(f"https://127.0.0.1:{port}/healthz")
+                answer = client.get(f"{self.scheduler_url}/healthz")
             return answer.status_code == 200
         return False
 

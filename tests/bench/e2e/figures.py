@@ -1,0 +1,130 @@
+"""What came out: one table for pods a second, one line for gangs, the aims, and JSON with every round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.e2e.throughput import Round
+from tests.bench.e2e.variants import BARE, BIND, FILTER
+from tests.bench.report import Aim, show_aims
+
+#: Sizes of clusters that something is aimed at, and pods a second there over those without an extender, at least.
+AIMED_AT = (100, 1000)
+LEAST = {FILTER.name: 0.90, BIND.name: 0.75}
+
+
+@dataclass
+class Throughput:
+    """The rounds of one variant in a cluster of so many nodes; the n-th rounds of all variants followed one another."""
+
+    nodes: int
+    variant: str
+    rounds: list[Round] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Pods a second."""
+        return median(each.rate for each in self.rounds)
+
+    @property
+    def cpu(self) -> float:
+        """Milliseconds of all processes together, a pod."""
+        return median(sum(each.cpu.values()) for each in self.rounds)
+
+    def over(self, other: Throughput) -> list[float]:
+        """Its pods a second over the other's, round by round."""
+        return sorted(mine.rate / theirs.rate for mine, theirs in zip(self.rounds, other.rounds, strict=True))
+
+
+@dataclass(frozen=True)
+class Found:
+    """All of a run. `gangs`: seconds from capacity freed to gang bound, of `gang_nodes` nodes that are full."""
+
+    throughput: list[Throughput]
+    gangs: list[float]
+    gang_nodes: int
+
+    def bare(self, each: Throughput) -> Throughput:
+        """What it is compared with."""
+        return next(other for other in self.throughput if (other.nodes, other.variant) == (each.nodes, BARE.name))
+
+
+def aims(found: Found) -> list[Aim]:
+    """Each variant's median ratio, in clusters of the sizes that are aimed at."""
+    told = []
+    for each in found.throughput:
+        least = LEAST.get(each.variant)
+        if least and each.nodes in AIMED_AT:
+            value = median(each.over(found.bare(each)))
+            what = f"pods a second over no extender's, {each.variant}, {each.nodes:,} nodes"
+            told.append(Aim(what, value, f"at least {least:.2f}", value >= least))
+    return told
+
+
+def show(console: Console, found: Found) -> None:
+    """The table and the aims."""
+    console.print(_table(found))
+    console.print(
+        f"from capacity freed to a gang bound, {found.gang_nodes:,} nodes: "
+        f"median {median(found.gangs):.2f} s, p90 {p90(found.gangs):.2f} s ({len(found.gangs)} times)",
+        highlight=False,
+    )
+    show_aims(console, aims(found))
+
+
+def p90(values: Sequence[float]) -> float:
+    return quantiles(values, n=10, method="inclusive")[8] if len(values) > 1 else values[0]
+
+
+def _table(found: Found) -> Table:
+    caption = (
+        "ratio: of pods/s, median and range of the rounds; ms a pod: what it takes kube-scheduler to choose a node, "
+        "of it beyond its own plugins, and the CPU of all processes, who share the cores"
+    )
+    table = Table(title="a real kube-scheduler, without and with Waggle", title_justify="left", caption=caption)
+    table.add_column("nodes", justify="right", no_wrap=True)
+    table.add_column("variant", no_wrap=True)
+    for name in ("pods/s", "ratio", "range", "aim"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("algo- rithm", "be- yond", "CPU", "sched- uler", "API, etcd", "Wag- gle"):
+        table.add_column(name, justify="right", min_width=6)
+    for each in found.throughput:
+        ratios, least = each.over(found.bare(each)), LEAST.get(each.variant)
+        values = [f"{each.rate:.0f}", f"{median(ratios):.2f}", f"{ratios[0]:.2f}-{ratios[-1]:.2f}"]
+        values += [f"{least:.2f}" if least else "", *(f"{value:.2f}" for value in _milliseconds(each))]
+        table.add_row(f"{each.nodes:,}", each.variant, *values)
+    return table
+
+
+def _milliseconds(each: Throughput) -> list[float]:
+    """As in the table, from `algorithm` on."""
+    algorithm = median(one.algorithm for one in each.rounds)
+    beyond = median(one.algorithm - one.filters - one.scores for one in each.rounds)
+    parts = (("kube-scheduler",), ("kube-apiserver", "etcd"), ("Waggle",))
+    used = [median(sum(one.cpu.get(name, 0.0) for name in names) for one in each.rounds) for names in parts]
+    return [algorithm, max(0.0, beyond), each.cpu, *used]
+
+
+def as_json(found: Found) -> dict[str, Any]:
+    """Every round with all of kube-scheduler's histograms, every gang, and the aims."""
+    return {
+        "throughput": [
+            {
+                "nodes": each.nodes,
+                "variant": each.variant,
+                "rounds": [
+                    {"pods_per_second": one.rate, "load": one.load, "cpu_ms": one.cpu, "means_ms": one.means}
+                    for one in each.rounds
+                ],
+            }
+            for each in found.throughput
+        ],
+        "gangs": {"nodes": found.gang_nodes, "seconds": found.gangs},
+        "aims": [{"what": aim.what, "found": aim.found, "wanted": aim.wanted, "met": aim.met} for aim in aims(found)],
+    }

@@ -1,0 +1,49 @@
+"""What `make bench-e2e` says of what it measured."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.bench.e2e.figures import Found, Throughput, aims, show
+from tests.bench.e2e.throughput import Round
+
+ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
+POINT = 'scheduler_framework_extension_point_duration_seconds{{extension_point="{}",profile="p",status="{}"}}'
+
+
+def round_of(rate: float) -> Round:
+    means = {ALGORITHM: 3.0}
+    means |= {POINT.format(name, "Success"): 0.5 for name in ("PreFilter", "Filter", "PreScore", "Score", "Bind")}
+    means[POINT.format("Filter", "Unschedulable")] = 100.0
+    return Round(rate=rate, cpu={"kube-scheduler": 1.0, "etcd": 0.5}, means=means)
+
+
+def found(*, filter_rates: list[float], bind_rates: list[float], nodes: int = 100) -> Found:
+    rates = {"no extender": [100.0] * len(filter_rates), "filter": filter_rates, "filter + bind": bind_rates}
+    measured = [Throughput(nodes, name, [round_of(rate) for rate in each]) for name, each in rates.items()]
+    return Found(measured, gangs=[0.1, 0.2, 0.6], gang_nodes=100)
+
+
+def test_the_aims_are_held_against_the_median_of_the_rounds() -> None:
+    filters, binds = aims(found(filter_rates=[90.0, 20.0, 95.0], bind_rates=[74.0, 74.0, 99.0]))
+    assert (filters.found, filters.met) == (0.90, True)
+    assert (binds.found, binds.met) == (0.74, False)
+
+
+def test_nothing_is_aimed_at_in_clusters_of_other_sizes() -> None:
+    assert aims(found(filter_rates=[1.0], bind_rates=[1.0], nodes=20)) == []
+
+
+def test_what_is_in_no_plugin_is_told_apart() -> None:
+    one = round_of(100.0)
+    assert (one.algorithm, one.filters, one.scores) == (3.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("text", ["filter + bind", "0.74", "MISSED", "median 0.20 s, p90 0.52 s (3 times)"])
+def test_everything_is_shown(text: str) -> None:
+    output = StringIO()
+    show(Console(file=output, width=110), found(filter_rates=[90.0], bind_rates=[74.0]))
+    assert text in output.getvalue()
