@@ -277,7 +277,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if known is not None and known.generation == self._generation:
             return known.plan
         offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
-        decision: Decision = decide(self.hive, spec, offered, preempting=True)
+        try:
+            decision: Decision = decide(self.hive, spec, offered, preempting=True)
+        except UserError:  # with the settings of today it may not even ask
+            return None
         return decision if isinstance(decision, Plan) and decision.is_new else None
 
     def _read(self, pod: Pod) -> PodSpec:

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from tests.integration.server.test_hived import HIVED, devices_of, gang
+from tests.integration.server.test_hived import HIVED, devices_of, explain, gang
 from tests.support.world import World, world
 
 
@@ -107,3 +107,17 @@ def test_amid_a_preemption() -> None:
         w.faults.clear()
         w.until(lambda: w.all_bound(owed))
         assert len(set(devices_of(w, owed))) == 8
+
+
+def test_a_preemption_whose_tenant_is_gone_is_given_up_and_spares_its_victims() -> None:
+    with hived() as w:
+        borrowed = gang(w, "opp", "red", 4, 4, -1)
+        w.until(lambda: w.all_bound(borrowed))
+        w.faults.inject("status", method="POST", path="/eviction$", status=503, times=None)
+        owed = gang(w, "owed", "blue", 2, 4, 0)
+        w.until(lambda: any(entry.preemption is not None for entry in w.waggle.entries()))
+        rewrite(w, lambda settings: promise(settings, red=4))
+        w.until(lambda: reloads(w, "done") == 1)
+        w.faults.clear()
+        w.until(lambda: all(explain(w, name)["reason"]["code"] == "PodInvalid" for name in owed))
+        assert all(w.get(name)["spec"].get("nodeName") for name in borrowed)
