@@ -55,9 +55,10 @@ def used_up(spec: PodSpec, found: Tally) -> str:
             f"{there_are(spec, found)}; {found.held} are used, or kept for somebody who waits, and {found.left} are "
             f"left{bad}. {missing}"
         )
+    gone = "Not enough of the guarantee is left" if found.left else "The guarantee is used up"
     lower = f" ({found.lower} of them used by lower priorities, which would have to go)" if found.lower else ""
     return (
-        f"The guarantee is used up: {there_are(spec, found)}; {found.held} are held by groups of the same or a higher "
+        f"{gone}: {there_are(spec, found)}; {found.held} are held by groups of the same or a higher "
         f"priority, and {found.left} are left{lower}. {missing}"
     )
 

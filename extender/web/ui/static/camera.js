@@ -12,17 +12,30 @@ export class View {
     this.camera = { x: 0, y: 0, scale: 1 };
     this.bounds = { w: 1, h: 1 };
     this.fits = true;
+    this.arrange = () => this.bounds;
+    // The first answer of the server may be quicker than the observer.
+    this.measure();
     new ResizeObserver(() => this.resize()).observe(canvas);
   }
 
-  resize() {
+  measure() {
     const { clientWidth: w, clientHeight: h } = this.canvas;
     this.ratio = devicePixelRatio || 1;
     this.canvas.width = Math.max(1, Math.round(w * this.ratio));
     this.canvas.height = Math.max(1, Math.round(h * this.ratio));
     [this.w, this.h] = [w, h];
-    if (this.fits) this.fit();
+  }
+
+  resize() {
+    this.measure();
+    if (this.fits) this.fill();
     this.draw();
+  }
+
+  // Lays everything out anew for this window, and shows all of it. `arrange` does that and says how large it is.
+  fill() {
+    this.bounds = this.arrange(Math.max(0.6, this.w / Math.max(1, this.h - EDGES.above - EDGES.below)));
+    this.fit();
   }
 
   fit() {

@@ -15,13 +15,14 @@ import { OPPORTUNISTIC, World, machineOf } from "./world.js";
 const world = new World();
 const paint = new Paint();
 const map = new HardwareMap(byId("map"), world, paint);
+map.arrange = (aspect) => arrange(world.forests, aspect);
 const focus = { tenant: "", group: "", pointed: "" };
 let chosen = null;
 let modes = "";
 let looks = 0;
 
 const selection = new Selection({ world, onCell: (cell) => chooseCell(cell, true), onGroup: chooseGroup });
-const waiting = new WaitingList({ world, onGroup: (name) => world.devicesOf(name).length && chooseGroup(name) });
+const waiting = new WaitingList({ world, onGroup: chooseGroup, onWait: (name) => world.devicesOf(name).length && chooseGroup(name) });
 const tenants = new TenantList({ world, paint, onCell: choosePromise, onFocus: focusTenant, onPoint: pointPromise });
 const input = new Input(map, { onPoint: pointCell, onSelect: (cell) => chooseCell(cell), onCursor: sayCursor });
 const feed = new Feed({ onPieces: takePieces, onState: showState });
@@ -30,10 +31,9 @@ const feed = new Feed({ onPieces: takePieces, onState: showState });
 
 function takePieces(pieces) {
   if (world.update(pieces)) {
-    map.bounds = arrange(world.forests, Math.max(0.6, map.w / Math.max(1, map.h - 100)));
     [chosen, input.cursor] = [null, null];
     selection.show(null);
-    map.fit();
+    map.fill();
   }
   byId("algorithm").textContent = world.algorithm;
   if (world.isNodes !== byId("tab-tenants").hidden) showTab(world.isNodes ? "waiting" : "tenants");
@@ -241,6 +241,7 @@ search(world, {
   onCell: (cell) => chooseCell(cell, true),
   onGroup: chooseGroup,
   onTenant: (name) => focusTenant(name),
+  onWaiting: (group) => (showTab("waiting"), waiting.open(group)),
 });
 feed.start();
 

@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-export function search(world, { onCell, onGroup, onTenant }) {
+export function search(world, { onCell, onGroup, onTenant, onWaiting }) {
   const state = { text: "", found: [], at: -1 };
 
   function look(text) {
@@ -17,6 +17,7 @@ export function search(world, { onCell, onGroup, onTenant }) {
     }
     world.devicesOf("");
     for (const name of world.groups?.keys() || []) add(name, () => onGroup(name));
+    for (const group of world.waiting) if (!world.groups?.has(group.name)) add(group.name, () => onWaiting(group));
     return found.sort((a, b) => a.name.length - b.name.length || (a.name < b.name ? -1 : 1));
   }
 

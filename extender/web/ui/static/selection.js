@@ -1,9 +1,11 @@
 // What is known of the cell, group or node that was chosen.
 
+import { advice } from "./advice.js";
 import { byId, element, facts, link, number } from "./dom.js";
 import { ask } from "./feed.js";
 import { priorityText } from "./map.js";
 import { share } from "./nodes.js";
+import { explained } from "./waiting.js";
 import { above, addressOf, firstLeaf, machineOf, ownName, virtualAddress } from "./world.js";
 
 const LONGEST = 60;
@@ -122,7 +124,9 @@ export class Selection {
   async tellMore() {
     const { cell, group } = this.shown || {};
     const asked = ++this.asked;
-    const wanted = group && this.world.devicesOf(group).length ? this.askGroup(group) : cell && this.world.isNodes ? this.askNode(cell.forest.nodes[cell.index].name) : null;
+    const waits = group && this.world.waiting.find(({ name }) => name === group);
+    const known = group && this.world.devicesOf(group).length;
+    const wanted = waits ? this.askWaiting(waits) : known ? this.askGroup(group) : cell && this.world.isNodes ? this.askNode(cell.forest.nodes[cell.index].name) : null;
     if (!wanted) return;
     const told = await wanted.catch((error) => [element("p", { class: "hint" }, error.message)]);
     if (asked !== this.asked) return;
@@ -141,6 +145,11 @@ export class Selection {
         ["virtual cells", Object.keys(status.virtualPlacement || {}).slice(0, LONGEST).join(", ")],
       ]),
     ];
+  }
+
+  async askWaiting(group) {
+    const { advice: sentences, reason } = await explained(group);
+    return advice(this.world, sentences.length ? sentences : [reason?.text || ""], this.onGroup);
   }
 
   async askNode(name) {

@@ -1,15 +1,19 @@
-// Who waits and why: one line for each group, and on request all that is known of one of its pods.
+// Who waits and why: one line for each group, and on request all that is known of one of its pods. Explaining is work for
+// the server, so it is asked only about what is open, and again only after a while if something has changed.
 
+import { advice } from "./advice.js";
 import { byId, element, keyed, link, number } from "./dom.js";
 import { ask } from "./feed.js";
 
 const AGES = { 0: "under a minute", 60: "over a minute", 600: "over 10 minutes", 3600: "over an hour", 21600: "over 6 hours", 86400: "over a day", 604800: "over a week" };
 const SHOWN = 300;
 const LINES = 8;
+const AGAIN = 10000;
+const LONGEST = 300;
 
 export class WaitingList {
-  constructor({ world, onGroup }) {
-    Object.assign(this, { world, onGroup });
+  constructor({ world, onGroup, onWait }) {
+    Object.assign(this, { world, onGroup, onWait });
     this.root = byId("waiting");
     this.none = element("p", { class: "none" }, "Nobody waits.");
     this.rest = element("p", { class: "none" });
@@ -25,6 +29,15 @@ export class WaitingList {
     if (!waitingGroups) this.root.append(this.none);
     this.rest.textContent = `and ${number(waitingGroups - SHOWN)} more`;
     if (waitingGroups > SHOWN) this.root.append(this.rest);
+  }
+
+  // Opens a group's line and goes there.
+  open(group) {
+    const line = this.root.known?.get(key(group));
+    if (!line) return;
+    if (line.more.hidden) line.toggle();
+    line.head.scrollIntoView({ block: "nearest" });
+    line.head.focus();
   }
 }
 
@@ -48,6 +61,7 @@ class Line {
     this.side.textContent = `${number(group.pods)} pod${group.pods === 1 ? "" : "s"}`;
     this.code.textContent = `${group.code} · ${AGES[group.age]}${group.preempting ? " · preempting" : ""}`;
     this.text.textContent = group.text;
+    if (!this.more.hidden && performance.now() - this.asked > AGAIN) this.ask();
   }
 
   async toggle() {
@@ -55,28 +69,43 @@ class Line {
     this.head.setAttribute("aria-expanded", String(!this.more.hidden));
     this.root.classList.toggle("open", !this.more.hidden);
     if (this.more.hidden) return;
-    this.list.onGroup(this.group.name);
-    const { namespace, example } = this.group;
+    this.list.onWait(this.group.name);
     this.more.replaceChildren("asking …");
+    this.ask();
+  }
+
+  async ask() {
+    this.asked = Infinity;
     try {
-      this.explain(await ask(`v1/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(example)}`));
+      this.explain(await explained(this.group));
     } catch (error) {
       this.more.replaceChildren(error.message);
     }
+    this.asked = performance.now();
   }
 
-  explain({ pod, nodes, nearest, story }) {
+  explain({ pod, advice: sentences, nodes, nearest, story }) {
     const part = (title, lines) => (lines.length ? [element("h3", {}, title), ...lines.map((line) => element("div", {}, line))] : []);
-    this.more.replaceChildren(
-      ...part("Pod", [`${pod.namespace}/${pod.name}, priority ${pod.priority}, ${number(pod.attempts)} attempts`]),
-      ...part("Nodes", byReason(nodes)),
+    const told = element(
+      "div",
+      {},
+      ...advice(this.list.world, sentences, this.list.onGroup),
+      ...part("Pod", [`${pod.namespace}/${pod.name}, priority ${pod.priority}, ${number(pod.attempts)} attempt${pod.attempts === 1 ? "" : "s"}`]),
+      ...part("Nodes", sentences.length ? [] : byReason(nodes)),
       ...part("Nearest", nearest),
-      ...part("Story", story.slice(-LINES)),
+      ...part("Story", story.slice(-LINES).map(shortened)),
       element("h3", {}, ""),
-      link("ask again", () => (this.more.hidden = true) && this.toggle()),
+      link("ask again", () => this.ask()),
     );
+    // What is the same is not written again: it would be read out again, and a selection of it would be lost.
+    if (this.more.firstElementChild?.innerHTML !== told.innerHTML) this.more.replaceChildren(told);
   }
 }
+
+// What the server knows of the pod that stands for its group.
+export const explained = ({ namespace, example }) => ask(`v1/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(example)}`);
+
+const shortened = (line) => (line.length > LONGEST ? `${line.slice(0, LONGEST)} …` : line);
 
 // Thousands of nodes say a few things.
 function byReason(nodes) {
