@@ -89,13 +89,15 @@ def test_the_pages_lines_make_a_configuration_that_passes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(document()["configs"]))
-def test_every_configuration_that_the_original_ran_with_passes(tmp_path: Path, name: str) -> None:
+def test_every_configuration_that_the_original_ran_with_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     done = converted(tmp_path, SERVER + document()["configs"][name]["yaml"], waggle="exit 0")
     assert done.returncode == 0, done.stderr
 
-    checked = CliRunner().invoke(
-        app, ["check", "--config", str(tmp_path / "waggle.yaml")], env={"KUBECONFIG": str(kubeconfig(tmp_path))}
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
+    checked = CliRunner().invoke(app, ["check", "--config", "waggle.yaml"])
 
     assert checked.exit_code == 0, checked.output
 
@@ -138,6 +140,7 @@ def moved(tmp_path: Path, prepare: Callable[[World], object]) -> Iterator[World]
     """A cluster whose HiveD is Waggle now, called under HiveD's path."""
     assert converted(tmp_path, SERVER + CONFIGURATION, waggle="exit 0").returncode == 0
     given = yaml.safe_load((tmp_path / "waggle.yaml").read_text())
+    given["algorithm"]["settings_file"] = str(tmp_path / given["algorithm"]["settings_file"])
     with world(nodes=2, prepare=prepare, **given) as w:
         managed = [{"name": MARKER, "ignoredByScheduler": True}]
         w.start_scheduler(urlPrefix=f"{w.waggle.url}/v1/extender", managedResources=managed)
