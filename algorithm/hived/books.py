@@ -42,6 +42,8 @@ class Books:
         self.owed_to: dict[str, dict[int, int]] = {}
         self.doomed: dict[str, dict[int, CellList[PhysicalCell]]] = {}
         self._paused = False
+        #: While something is tried: which virtual cells bad hardware was shown as.
+        self._shown: dict[PhysicalCell, VirtualCell] | None = None
         self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
         for tenant in tenants:
             if chain.name in tenant.quota:
@@ -182,17 +184,22 @@ class Books:
     def _release_bad(self, cell: PhysicalCell) -> None:
         self.bad_free[cell.level].append(cell)
         if cell.virtual is not None:
-            unpair(cell)
+            virtual = unpair(cell)
+            if self._shown is not None:
+                self._shown[cell] = virtual
         for child in cell.children:
             if not child.healthy:
                 self._release_bad(child)
 
-    @staticmethod
-    def _show(cell: PhysicalCell) -> None:
-        """Binds a bad part to the first virtual part that is no hardware in particular yet."""
+    def _show(self, cell: PhysicalCell) -> None:
+        """Binds a bad part to the first virtual part that is no hardware in particular yet, or to the one of before."""
         assert cell.parent is not None
-        assert cell.parent.virtual is not None
-        pair(cell, next(each for each in cell.parent.virtual.children if each.physical is None))
+        above = cell.parent.virtual
+        assert above is not None
+        before = None if self._shown is None else self._shown.get(cell)
+        if before is None or before.parent is not above or before.physical is not None:
+            before = next(each for each in above.children if each.physical is None)
+        pair(cell, before)
 
     def turned_bad(self, cell: PhysicalCell) -> None:
         """The cell is marked bad, and so are its ancestors."""
@@ -302,9 +309,13 @@ class Books:
 
     @contextmanager
     def keeping_order(self) -> Iterator[None]:
-        """What is changed and changed back meanwhile is listed as before."""
-        before = self.order()
-        yield
+        """What is changed and changed back meanwhile is listed as before, and bad parts are shown where they were."""
+        outermost, before = self._shown is None, self.order()
+        self._shown = {} if self._shown is None else self._shown
+        try:
+            yield
+        finally:
+            self._shown = None if outermost else self._shown
         self.restore(before)
 
     def remembered(self) -> _Remembered:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import yaml
@@ -22,10 +21,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from algorithm.hived import lazily
-from algorithm.hived.hive import Hive
 from algorithm.interface import Bind, PodRefused, Preempt
 from algorithm.model import Pod
-from tests.conformance.hived_recordings import document
+from tests.conformance.hived_draws import (
+    CONFIGS,
+    SWITCHES,
+    changed,
+    devices_of_groups,
+    group_name,
+    group_of,
+    pod_sizes,
+    without_quota,
+    yaml_of,
+)
 from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept
 from tests.support.hived_world import (
     FILTERING,
@@ -39,11 +47,6 @@ from tests.support.hived_world import (
 )
 
 picks = st.integers(0, 1 << 16)
-CONFIGS = sorted(document()["configs"])
-
-
-def yaml_of(config: str) -> str:
-    return document()["configs"][config]["yaml"]
 
 
 class HivedMachine(RuleBasedStateMachine):
@@ -53,11 +56,14 @@ class HivedMachine(RuleBasedStateMachine):
     counted: ClassVar[Counter[str]] = Counter()
 
     @initialize(
-        config=st.sampled_from(CONFIGS), sparing=st.booleans(), calm=st.booleans(), luck=st.integers(0, 1 << 32)
+        config=st.sampled_from(CONFIGS),
+        switches=st.sets(st.sampled_from(sorted(SWITCHES))),
+        calm=st.booleans(),
+        luck=st.integers(0, 1 << 32),
     )
-    def start(self, config, sparing, calm, luck):
-        """`calm`: no machine ever turns bad, so all promises can be kept, whatever comes."""
-        self.config = yaml.safe_load(yaml_of(config)) | {"keepHealthyCellsWhole": sparing}
+    def start(self, config, switches, calm, luck):
+        """`calm`: no hardware ever turns bad, so all promises can be kept, whatever comes."""
+        self.config = yaml.safe_load(yaml_of(config)) | {switch: SWITCHES[switch] for switch in sorted(switches)}
         self.world = World(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
@@ -88,6 +94,14 @@ class HivedMachine(RuleBasedStateMachine):
         self.world.remove_node(sorted(self.world.nodes)[pick % len(self.world.nodes)])
         self.check()
 
+    @rule(pick=picks, bad=st.sets(st.integers(0, 7), max_size=3))
+    @precondition(lambda self: not self.calm and "badDevices" in self.config and self.world.nodes)
+    def devices_turn(self, pick, bad):
+        name = sorted(self.world.nodes)[pick % len(self.world.nodes)]
+        there = {device.indices[0] for device in self.world.hive.layout.machines.get(name, ())}
+        self.world.mark(name, ",".join(map(str, sorted(bad & there))))
+        self.check()
+
     # -- pods -------------------------------------------------------------------------------------------------
 
     @rule(
@@ -98,17 +112,18 @@ class HivedMachine(RuleBasedStateMachine):
         ignores=st.booleans(),
         named=st.booleans(),
         pinned=st.booleans(),
+        releases=st.booleans(),
         asked=st.sampled_from(["at once", "at once", "later"]),
         number=st.sampled_from([1, 1, 4]),
     )
     @precondition(lambda self: len(self.world.waiting) < 12)
-    def groups_arrive(self, pick, members, priority, lazy, ignores, named, pinned, asked, number):
+    def groups_arrive(self, pick, members, priority, lazy, ignores, named, pinned, releases, asked, number):
         """Alike, one after the other; of many a kind the last ones find the quota used up."""
         layout = self.world.hive.layout
         tenants, types = sorted(layout.tenants), sorted(layout.chains_of)
         tenant = tenants[pick % len(tenants)]
         pins = sorted(layout.tenants[tenant].pinned)
-        more = {"lazyPreemptionEnable": lazy, "ignoreK8sSuggestedNodes": ignores}
+        more = {"lazyPreemptionEnable": lazy, "ignoreK8sSuggestedNodes": ignores, "gangReleaseEnable": releases}
         if named:
             more["leafCellType"] = types[pick // 7 % len(types)]
         if pinned and pins and priority >= 0:
@@ -258,7 +273,7 @@ class HivedMachine(RuleBasedStateMachine):
 
     def evict_for(self, each):
         """All victims end, and the preemptor is placed."""
-        group = self.world.hive.groups.get(group_name(each))
+        group = next((group for group in self.world.hive.groups.values() if each.uid in group.preempting), None)
         users = {} if group is None else {device.group: None for device, _ in group.leafs() if device.group is not None}
         for user in users:
             self.world.delete(*[self.world.allocated[member.uid] for member in list(user.members())])
@@ -270,6 +285,7 @@ class HivedMachine(RuleBasedStateMachine):
     # -- what is owed -----------------------------------------------------------------------------------------
 
     @rule()
+    @precondition(lambda self: self.world.hive.groups)
     def everybody_claims_what_is_owed(self):
         """In a copy of the world; in this one nobody does."""
         self.counted["claimed"] += claim_everything(self.world, self.random)
@@ -292,9 +308,11 @@ class HivedMachine(RuleBasedStateMachine):
         after = allocations(self.world.hive)
         assert after.keys() == before.keys()
         lost = {uid for each in self.world.allocated.values() for uid in without_quota(each)}
-        for name, (has_quota, *rest) in after.items():
-            had_quota, *known = before[name]
+        for name, (has_quota, *rest, devices) in after.items():
+            had_quota, *known, had_devices = before[name]
             assert rest == known, name
+            # Who gives back pod by pod has what is awaited, and that may be more or less now.
+            assert devices == had_devices or self.world.group(name).releases, name
             members = {member.uid for member in self.world.group(name).members()}
             assert has_quota == had_quota or (has_quota and not members & lost), (name, had_quota)
 
@@ -308,8 +326,9 @@ class HivedMachine(RuleBasedStateMachine):
         self.world.restart(self.random)
         self.counted["crashed"] += 1
         after = devices_of_groups(self.world.hive)
-        assert after.keys() == {group_name(each) for each in self.world.allocated.values()}
-        assert after.items() <= before.items()
+        assert {name.rpartition("/")[2] for name in after} == set(map(group_name, self.world.allocated.values()))
+        for name, devices in after.items():
+            assert devices == before[name] or self.world.group(name).releases, name
         self.check()
 
     @rule(change=st.integers(0, 1 << 16), pick=picks)
@@ -335,56 +354,10 @@ class HivedMachine(RuleBasedStateMachine):
         for name in world.hive.layout.machines:
             if not world.nodes.get(name):
                 world.turn(name, healthy=True)
+            if world.bad.get(name):
+                world.mark(name, "")
         assert not world.hive.groups
         assert in_any_order(snapshot(world.hive)) == (self.first if not self.reconfigured else self.fresh())
 
     def fresh(self) -> dict[str, Any]:
         return in_any_order(snapshot(World(yaml.safe_dump(self.config)).hive))
-
-
-def without_quota(each: Pod) -> Iterator[str]:
-    """UIDs of pods that had lost their quota when this one was bound."""
-    return (uid for lost in lazily.read(each.annotation(lazily.LAZILY)) if lost.by for uid in lost.pods)
-
-
-def pod_sizes(hive: Hive) -> list[int]:
-    """Devices that a pod may want: those of any cell up to a machine, and one less than a machine has."""
-    chains = hive.layout.chains.values()
-    sizes = {chain.levels[level].leafs for chain in chains for level in range(1, chain.machine_level + 1)}
-    return sorted(sizes | {max(1, max(sizes) - 1)})
-
-
-def devices_of_groups(hive: Hive) -> dict[str, set[tuple[str, str]]]:
-    return {
-        name: {(device.chain, device.address) for device, _ in group.leafs()} for name, group in hive.groups.items()
-    }
-
-
-def group_name(each: Pod) -> str:
-    return each.name.rpartition("-")[0]
-
-
-def group_of(each: Pod, among: dict[str, Pod]) -> list[Pod]:
-    return [other for other in among.values() if group_name(other) == group_name(each)]
-
-
-# -- changed configurations -------------------------------------------------------------------------------------------
-
-
-def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
-    """More or less quota, a tenant less, a top cell less or more; not every one is possible."""
-    other = yaml.safe_load(yaml.safe_dump(config))
-    tenants, cells = other["virtualClusters"], other["physicalCluster"]["physicalCells"]
-    tenant = tenants[sorted(tenants)[pick % len(tenants)]]
-    quotas = tenant.get("virtualCells") or []
-    match change % 5:
-        case 0 | 1 if quotas:
-            quota = quotas[pick // 7 % len(quotas)]
-            quota["cellNumber"] = max(0, quota["cellNumber"] + (1 if change % 5 else -1))
-        case 2 if len(tenants) > 1:
-            del tenants[sorted(tenants)[pick % len(tenants)]]
-        case 3:
-            del cells[pick % len(cells)]
-        case 4:
-            tenant.pop("pinnedCells", None)
-    return other

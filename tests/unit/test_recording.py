@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from algorithm.hived.plainyaml import load
 from extender import recording
 from extender.core.events import OutcomeKind, PodGone, PodRead, Synced, WriteBinding
 from extender.core.policy import Policy
@@ -84,3 +85,12 @@ def test_every_kind_of_event_survives_the_log() -> None:
 def test_a_broken_log_names_the_line(text: bytes, said: str) -> None:
     with pytest.raises(recording.RecordingError, match=said):
         list(recording.read(io.BytesIO(text))[1])
+
+
+def test_settings_from_a_file_of_the_algorithms_own_are_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "events.log"
+    settings = load("cells: [{cellAddress: 08, cellNumber: 2}]")
+    recording.Recorder(path, "hived", settings, Policy(scheduler_names=frozenset())).close()
+    with path.open("rb") as file:
+        header, _ = recording.read(file)
+    assert header.settings == {"cells": [{"cellAddress": "08", "cellNumber": "2"}]}

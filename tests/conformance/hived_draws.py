@@ -1,0 +1,72 @@
+"""What the random runs of HiveD draw from: configurations, switches, sizes of pods; and how they read the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from algorithm.hived import lazily
+from algorithm.hived.hive import Hive
+from algorithm.model import Pod
+from tests.conformance.hived_recordings import document
+
+CONFIGS = sorted(document()["configs"])
+#: What a run may switch on, beyond what the original has.
+SWITCHES: dict[str, Any] = {
+    "keepHealthyCellsWhole": True,
+    "obeyGangRelease": True,
+    "groupNamesPer": ["virtualCluster"],
+    "badDevices": {},
+    "opportunisticLimits": {"cluster": "50%", "virtualClusters": {"*": "30%"}},
+}
+
+
+def yaml_of(config: str) -> str:
+    return document()["configs"][config]["yaml"]
+
+
+def without_quota(each: Pod) -> Iterator[str]:
+    """UIDs of pods that had lost their quota when this one was bound."""
+    return (uid for lost in lazily.read(each.annotation(lazily.LAZILY)) if lost.by for uid in lost.pods)
+
+
+def pod_sizes(hive: Hive) -> list[int]:
+    """Devices that a pod may want: those of any cell up to a machine, and one less than a machine has."""
+    chains = hive.layout.chains.values()
+    sizes = {chain.levels[level].leafs for chain in chains for level in range(1, chain.machine_level + 1)}
+    return sorted(sizes | {max(1, max(sizes) - 1)})
+
+
+def devices_of_groups(hive: Hive) -> dict[str, set[tuple[str, str]]]:
+    return {
+        name: {(device.chain, device.address) for device, _ in group.leafs()} for name, group in hive.groups.items()
+    }
+
+
+def group_name(each: Pod) -> str:
+    return each.name.rpartition("-")[0]
+
+
+def group_of(each: Pod, among: dict[str, Pod]) -> list[Pod]:
+    return [other for other in among.values() if group_name(other) == group_name(each)]
+
+
+def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
+    """More or less quota, a tenant less, a top cell less or more; not every one is possible."""
+    other = yaml.safe_load(yaml.safe_dump(config))
+    tenants, cells = other["virtualClusters"], other["physicalCluster"]["physicalCells"]
+    tenant = tenants[sorted(tenants)[pick % len(tenants)]]
+    quotas = tenant.get("virtualCells") or []
+    match change % 5:
+        case 0 | 1 if quotas:
+            quota = quotas[pick // 7 % len(quotas)]
+            quota["cellNumber"] = max(0, quota["cellNumber"] + (1 if change % 5 else -1))
+        case 2 if len(tenants) > 1:
+            del tenants[sorted(tenants)[pick % len(tenants)]]
+        case 3:
+            del cells[pick % len(cells)]
+        case 4:
+            tenant.pop("pinnedCells", None)
+    return other
