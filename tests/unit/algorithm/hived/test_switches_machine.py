@@ -1,4 +1,4 @@
-"""Random runs with the tenants' switches on: every promise of `tests/conformance/hived_machine.py` holds with them, too.
+"""Random runs with the tenants' switches on: what `tests/conformance/hived_machine.py` promises holds with them, too.
 
 Besides, limits are not exceeded by what is placed anew. A restart keeps every device that a pod has, and of the vacant
 places of gangs that release pod by pod those for pods that wait.
