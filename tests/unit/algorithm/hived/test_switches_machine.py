@@ -22,9 +22,10 @@ class SwitchesMachine(HivedMachine):
         config=st.sampled_from(CONFIGS),
         scope=st.sampled_from(SCOPES),
         limit=st.sampled_from(["100%", "50%", "25%", "0"]),
+        calm=st.booleans(),
         luck=st.integers(0, 1 << 32),
     )
-    def start(self, config, scope, limit, luck):
+    def start(self, config, scope, limit, calm, luck):
         self.limit = limit
         self.config = yaml.safe_load(yaml_of(config)) | {
             "obeyGangRelease": True,
@@ -34,7 +35,7 @@ class SwitchesMachine(HivedMachine):
         self.world = World(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
-        self.groups = 0
+        self.groups, self.calm = 0, calm
         self.reconfigured = False
 
     def take(self, each, answer):
@@ -58,6 +59,22 @@ class SwitchesMachine(HivedMachine):
             self.assert_places_for_those_that_wait(had)
         self.check()
 
+    @rule()
+    @precondition(lambda self: self.world.allocated)
+    def crash_before_all_are_bound(self):
+        """What was proposed and not written is lost; its pods wait again, and their places are held for them."""
+        had = held(self.world)
+        for uid in [uid for uid in self.world.allocated if self.random.random() < 0.3]:
+            self.world.waiting[uid] = self.world.allocated.pop(uid)
+        before = occupied(self.world, self.world.allocated)
+        self.world.restart(self.random)
+        self.counted["crashed"] += 1
+        if not self.reconfigured:
+            assert occupied(self.world) == before
+            assert all(devices <= had[name] for name, devices in held(self.world).items())
+            self.assert_places_for_those_that_wait(had)
+        self.check()
+
     def assert_places_for_those_that_wait(self, had):
         """As many as before, or as there are pods for them."""
         for group in self.world.hive.groups.values():
@@ -74,17 +91,17 @@ class SwitchesMachine(HivedMachine):
         assert sum(self.world.hive.usage.borrowed.values()) <= most
 
 
-def occupied(world):
-    """Each pod's devices, and for whom."""
+def occupied(world, among=None):
+    """Each pod's devices, and for whom; of pods with these UIDs, if only they count."""
     return {
         (group.name, member.uid): (
             (group.tenant, group.priority),
-            sorted(device.address for device in group.physical[devices][number]),
+            sorted(device.address for device in group.physical[devices][number] if device is not None),
         )
         for group in world.hive.groups.values()
         for devices, slots in group.slots.items()
         for number, member in enumerate(slots)
-        if member is not None
+        if member is not None and (among is None or member.uid in among)
     }
 
 
