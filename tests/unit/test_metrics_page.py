@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from algorithm.gauges import Gauge, Sample
+from extender.core.lifecycle import Lifecycle
+from extender.runtime import Runtime
 from extender.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
+from tests.support.plain_algorithm import PlainAlgorithm
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
@@ -39,3 +43,12 @@ def test_an_algorithms_own_metrics_have_its_name() -> None:
 
     assert own
     assert all(name.startswith("waggle_hived_") for name in own)
+
+
+def test_an_algorithms_metric_that_is_named_as_one_of_ours_does_not_spoil_the_scrape() -> None:
+    algorithm = PlainAlgorithm()
+    algorithm.metrics = lambda: (Gauge("size", "Mine.", (Sample(7),)), Gauge("slots", "Mine.", (Sample(1),)))
+    runtime = Runtime(Lifecycle(algorithm), lambda _: None, algorithm="cache")
+    families = [family.name for family in Metrics(runtime, Certificates(None)).registry.collect()]
+    assert families.count("waggle_cache_size") == 1
+    assert "waggle_cache_slots" in families

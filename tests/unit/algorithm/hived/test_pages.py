@@ -29,6 +29,15 @@ def test_the_example_of_a_configuration_is_one(examples):
     assert list(settings.layout().machines) == [f"gpu-0{number}" for number in range(1, 7)]
 
 
+def test_the_example_for_several_tenants_is_one(examples):
+    settings = HivedSettings.model_validate(examples[0]["algorithm"]["settings"] | examples[2])
+
+    assert settings.allowed_namespaces["*"] == ()
+    assert settings.opportunistic_limits.virtual_clusters == {"research": "8", "*": "25%"}
+    assert settings.group_names_per == ("namespace",)
+    assert settings.obey_gang_release
+
+
 def test_the_example_of_a_pod_is_one(examples):
     spec = parse_spec(examples[1]["metadata"]["annotations"][SPEC], namespace="ns", name="pod")
 
