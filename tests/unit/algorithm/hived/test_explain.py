@@ -335,7 +335,7 @@ KNOWN = {
     "scope releases given_up ended_by",
     Hive: "groups lazily orders nodes pinned_nodes open_nodes books usage layout guaranteed limits sparing chains_of "
     "weighs_damage started recovering",
-    Books: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _weighs_damage",
+    Books: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _shown _weighs_damage",
     NodeList: "_buckets _changed _key_of _keys _rank _unoffered _packs uniform",
 }
 

@@ -19,18 +19,30 @@ def page():
 
 
 @pytest.fixture(scope="module")
-def examples(page):
-    return [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)]
+def example(page):
+    """The one that has this in it."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+    def find(key: str):
+        [block] = [block for block in blocks if key in block]
+        return yaml.safe_load(block)
+
+    return find
 
 
-def test_the_example_of_a_configuration_is_one(examples):
-    settings = HivedSettings.model_validate(examples[0]["algorithm"]["settings"])
+@pytest.fixture(scope="module")
+def configured(example):
+    return example("physicalCluster:")["algorithm"]["settings"]
+
+
+def test_the_example_of_a_configuration_is_one(configured):
+    settings = HivedSettings.model_validate(configured)
 
     assert list(settings.layout().machines) == [f"gpu-0{number}" for number in range(1, 7)]
 
 
-def test_the_example_for_several_tenants_is_one(examples):
-    settings = HivedSettings.model_validate(examples[0]["algorithm"]["settings"] | examples[2])
+def test_the_example_for_several_tenants_is_one(configured, example):
+    settings = HivedSettings.model_validate(configured | example("allowedNamespaces:"))
 
     assert settings.allowed_namespaces["*"] == ()
     assert settings.opportunistic_limits.virtual_clusters == {"research": "8", "*": "25%"}
@@ -38,8 +50,8 @@ def test_the_example_for_several_tenants_is_one(examples):
     assert settings.obey_gang_release
 
 
-def test_the_example_of_a_pod_is_one(examples):
-    spec = parse_spec(examples[1]["metadata"]["annotations"][SPEC], namespace="ns", name="pod")
+def test_the_example_of_a_pod_is_one(example):
+    spec = parse_spec(example(SPEC)["metadata"]["annotations"][SPEC], namespace="ns", name="pod")
 
     assert (spec.tenant, spec.group, spec.pods) == ("research", "training-7", ((8, 3),))
 
