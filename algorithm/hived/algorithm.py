@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.gauges import Gauge
-from algorithm.hived import bindinfo, lazily
+from algorithm.hived import bindinfo, lazily, promotion
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
 from algorithm.hived.devicehealth import DeviceHealth
@@ -25,6 +25,7 @@ from algorithm.hived.limits import Limits
 from algorithm.hived.outcomes import outcomes
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError
+from algorithm.hived.promotion import Line
 from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
 from algorithm.hived.settings import BadDevicesSettings, HivedSettings
 from algorithm.hived.status import Pages, gauges, summary
@@ -92,6 +93,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
             layout,
             sparing=settings.keep_healthy_cells_whole,
             weighs_damage=bad_devices is not None,
+            promoting=settings.promote_lazily_preempted,
             limits=Limits(settings.opportunistic_limits, layout),
         )
         self.devices = DeviceHealth(bad_devices, layout.numbers())
@@ -104,6 +106,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self.strangers: dict[str, tuple[str, str]] = {}
         self._waiting = Waiting()
         self._told = lazily.Told()
+        self._line = Line(self.hive)
         self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
@@ -153,7 +156,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return
         try:
             spec, allocation = self._read(pod), _allocation(pod)
-            self._add(pod, spec, allocation)
+            if self.hive.promoting:
+                self._add_to_line(pod, spec, allocation)
+            else:
+                self._add(pod, spec, allocation)
         except UserError as error:
             self.strangers[pod.uid] = (str(pod.key), str(error))
         self._waiting.drop(pod.uid)
@@ -174,6 +180,22 @@ class HivedAlgorithm(SchedulerAlgorithm):
                 self._take_quota(self.hive.groups[spec.group], preemptor or spec.group)
         self._told.add(pod.uid, lost)
 
+    def _add_to_line(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
+        """The same where groups may have their quota back: who has it is worked out anew."""
+        line = self._line
+        line.add(pod.uid, promotion.read(pod))
+        try:
+            with self.hive.changing_hands():
+                line.step_aside({allocation.chain})
+                found = pod.uid not in self._waiting
+                preemptor = line.who_took(spec.group, [pod.uid]) if spec.lazy else ""
+                self.hive.add_pod(_member(pod), spec, allocation, found=found, preemptor=preemptor)
+                line.realign()
+        except UserError:
+            line.drop(pod.uid)
+            line.realign()
+            raise
+
     def _take_quota(self, group: Group, preemptor: str) -> None:
         """Only from groups that agreed to it: anybody may write annotations."""
         if group.lazy and group.virtual is not None:
@@ -182,11 +204,17 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         self._told.drop(pod.uid)
+        self._line.drop(pod.uid)
         if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
             spec = self._read(pod)
             self.hive.delete_pod(_member(pod), spec)
             if (group := self._releasing(spec)) is not None:
                 pod_ended(self.hive, group, pod.uid, self._waiting)
+            self._promote()
+
+    def _promote(self) -> None:
+        if self.hive.promoting:
+            self._line.realign()
 
     def _releasing(self, spec: PodSpec) -> Group | None:
         """The pod's group, if that gives its devices back pod by pod."""
@@ -208,10 +236,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
             self.hive.take_quota(plan.lazily, spec.group)
             self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
             self.hive.preempt(plan.group, pod.uid)
+            self._promote()
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._generation += 1
         self.hive.stop_waiting(pod.uid, self._read(pod))
+        self._promote()
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._protected = uids
@@ -255,18 +285,23 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if allocation.node not in offered and not may_be_elsewhere:
             return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
         annotations = bindinfo.write(allocation)
-        if plan.group.virtual is not None:
+        if self.hive.promoting and spec.priority >= 0:
+            annotations += self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
+        elif plan.group.virtual is not None:
             annotations += lazily.write(self._lost(pod, plan, spec))
         return Bind(allocation.node, annotations)
 
     def _lost(self, pod: Pod, plan: Plan, spec: PodSpec) -> list[lazily.Lost]:
         """All groups of the chain that are without their quota when this plan is taken."""
-        known = self.hive.without_quota(plan.allocation.chain)
-        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
-        lost += [lazily.lost_by(group, spec.group) for group in plan.lazily if group not in known]
+        lost = self._without_quota(plan)
         if self._told.who_took(spec.group, pod.uid):
             lost.append(lazily.Lost(spec.group, "", (pod.uid,)))
         return lost
+
+    def _without_quota(self, plan: Plan) -> list[lazily.Lost]:
+        known = self.hive.without_quota(plan.allocation.chain)
+        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
+        return lost + [lazily.lost_by(group, plan.group.name) for group in plan.lazily if group not in known]
 
     def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
         """The preemption that was proposed for this pod; worked out again if something has changed since.

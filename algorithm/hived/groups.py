@@ -88,6 +88,8 @@ class Group:
     given_up: set[tuple[int, int]] = field(default_factory=set)
     #: The first pod that has ended; empty as long as all of its pods may still be to come.
     ended_by: str = ""
+    #: Whether its pods go on to say what it was promised while it runs without, see `promotion.py`.
+    keeps_claim: bool = False
 
     def __post_init__(self) -> None:
         if not self.slots:
@@ -106,9 +108,9 @@ class Group:
                 devices: tuple(self._place(devices, n) for n in range(len(pods)))
                 for devices, pods in self.physical.items()
             }
-        if self.virtual is not None:
+        if self.virtual is not None or self.keeps_claim:
             return self.written
-        return {devices: tuple(_unpromised(place) for place in places) for devices, places in self.written.items()}
+        return {devices: tuple(unpromised(place) for place in places) for devices, places in self.written.items()}
 
     def _place(self, devices: int, number: int) -> Place:
         leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
@@ -140,5 +142,6 @@ class Held(NamedTuple):
     group: Group
 
 
-def _unpromised(place: Place) -> Place:
+def unpromised(place: Place) -> Place:
+    """The same place, used opportunistically."""
     return Place(place.node, place.indices, ("",) * len(place.types))

@@ -38,6 +38,7 @@ class Hive:
         *,
         sparing: bool = False,
         weighs_damage: bool = False,
+        promoting: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self.layout = layout
@@ -56,8 +57,10 @@ class Hive:
             for name, chain in layout.chains.items()
         }
         self.groups: dict[str, Group] = {}
-        #: Those that are without their quota, as they had agreed.
+        #: Those that are without their quota, as they had agreed or because it could not be kept.
         self.lazily: dict[Group, None] = {}
+        #: Whether groups that lost their quota may have it back.
+        self.promoting = promoting
         #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
         self.orders: dict[Group, Order] = {}
         self.started = False
@@ -243,6 +246,12 @@ class Hive:
             for each in promised:
                 self.let_go(each.device, None)
             self.hold(promised)
+
+    def has_it_back(self, group: Group, virtual: Virtual) -> None:
+        """A group that had lost its quota holds its devices as these again."""
+        group.virtual = virtual
+        group.lazily_preempted_by = ""
+        del self.lazily[group]
 
     def without_quota(self, chain: str) -> list[Group]:
         """The groups of the chain that lost their quota to others, as they had agreed, and go on."""

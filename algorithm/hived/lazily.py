@@ -33,6 +33,10 @@ class Lost(msgspec.Struct, frozen=True):
         """Whether it is the very group, not a later one of the same name."""
         return any(member.uid in self.pods for member in group.members())
 
+    def joined_by(self, uid: str) -> Lost:
+        """The same with one more pod of the group."""
+        return Lost(self.group, self.by, tuple(sorted({*self.pods, uid})))
+
 
 def lost_by(group: Group, preemptor: str) -> Lost:
     return Lost(group.name, preemptor, tuple(sorted(member.uid for member in group.members())))

@@ -240,6 +240,7 @@ class _Planner:
             chain=chain,
             scope=spec.scope,
             releases=spec.releases,
+            keeps_claim=self.hive.promoting,
         )
         victims, overtakes = _in_the_way(group)
         return Plan(group, allocation_of(group, spec.leafs, 0), victims, overtakes, lazily)

@@ -7,12 +7,12 @@ opportunistically: what runs is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from algorithm.hived.books import Books
 from algorithm.hived.cells import FREE, CellState, PhysicalCell, VirtualCell
-from algorithm.hived.groups import Allocation, Group, GroupState, Held, Physical, Place, Virtual
+from algorithm.hived.groups import Allocation, Group, GroupState, Held, Physical, Place, Virtual, unpromised
 from algorithm.hived.podspec import PodSpec
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool 
         written=dict(allocation.places),
         scope=spec.scope,
         releases=spec.releases,
+        keeps_claim=hive.promoting,
     )
     if whole:
         _Recovery(hive, group, preemptor=preemptor).run(allocation)
@@ -85,6 +86,15 @@ def claimed(hive: Hive, group: Group, devices: int, number: int) -> bool:
     return recovery.keeps
 
 
+def restored(hive: Hive, group: Group) -> bool:
+    """Gives a group that lost its quota all of it back that stands on its pods, if nobody has to give up any for it.
+
+    Otherwise nothing is changed but what is doomed. Call it while devices change hands.
+    """
+    hive.books[group.chain].pardon_all()
+    return _Recovery(hive, group, gentle=True).restore()
+
+
 class _Recovery:
     """`gentle`: without taking anything from anybody. `preemptor`: who has the group's quota already."""
 
@@ -98,13 +108,35 @@ class _Recovery:
         """The place that was given up is held, as far as its devices are there."""
         group = self._group
         place = group.places[devices][number]
-        held = self._place(group.chain, place)
+        held = self._place(group.chain, place if group.virtual is not None else unpromised(place))
         group.physical[devices][number] = [each and each.device for each in held]
         if group.virtual is not None:
             group.virtual[devices][number] = [each and each.virtual for each in held]
         group.given_up.discard((devices, number))
         if not self.keeps and not self._gentle:
             self._hive.make_opportunistic(group, group.name)
+
+    def restore(self) -> bool:
+        """What it runs on is held with its quota, all of it or nothing."""
+        group, hive = self._group, self._hive
+        virtual: Virtual = {devices: [[None] * len(pod) for pod in pods] for devices, pods in group.physical.items()}
+        taken: list[Held] = []
+        for device, type_, row, index in _claims(group, virtual):
+            cell = self._virtual_for(device, type_)
+            if cell is None or cell.priority != FREE or cell.physical not in (None, device):
+                break
+            hive.let_go(device, None)
+            taken.append(Held(device, cell, group))
+            row[index] = cell
+            if not hive.hold(taken[-1:]):
+                break
+        else:
+            hive.has_it_back(group, virtual)
+            return True
+        for held in reversed(taken):
+            hive.let_go(held.device, held.virtual)
+            hive.hold([Held(held.device, None, group)])
+        return False
 
     def run(self, allocation: Allocation) -> None:
         group = self._group
@@ -217,6 +249,15 @@ class _Recovery:
         assert cell.parent is not None
         above = self._descend(cell.parent, hardware, root)
         return None if above is None else _lowest(above.children, self._group.priority)
+
+
+def _claims(group: Group, virtual: Virtual) -> Iterator[tuple[PhysicalCell, str, list[VirtualCell | None], int]]:
+    """Each device with the type of the promise that it was used for, and where its virtual one belongs."""
+    for devices, places in group.places.items():
+        for place, pod, row in zip(places, group.physical[devices], virtual[devices], strict=True):
+            for index, (device, type_) in enumerate(zip(pod, place.types, strict=True)):
+                if device is not None:
+                    yield device, type_, row, index
 
 
 def _users(root: VirtualCell) -> list[Group]:

@@ -23,6 +23,7 @@ _OWN = (
     "allowedNamespaces",
     "opportunisticLimits",
     "badDevices",
+    "promoteLazilyPreempted",
 )
 
 
@@ -53,6 +54,10 @@ class HivedSettings(HivedConfig):
     )
     bad_devices: BadDevicesSettings | None = Field(
         default=None, description="Read from nodes which of their devices are bad; the others are used."
+    )
+    promote_lazily_preempted: bool = Field(
+        default=False,
+        description="Give groups that were preempted lazily their quota back as soon as there is room.",
     )
     obey_gang_release: bool = Field(
         default=False,
