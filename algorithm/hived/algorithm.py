@@ -94,6 +94,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
             sparing=settings.keep_healthy_cells_whole,
             weighs_damage=bad_devices is not None,
             promoting=settings.promote_lazily_preempted,
+            combining=settings.combine_cells,
             limits=Limits(settings.opportunistic_limits, layout),
         )
         self.devices = DeviceHealth(bad_devices, layout.numbers())

@@ -39,6 +39,7 @@ class Hive:
         sparing: bool = False,
         weighs_damage: bool = False,
         promoting: bool = False,
+        combining: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self.layout = layout
@@ -61,6 +62,8 @@ class Hive:
         self.lazily: dict[Group, None] = {}
         #: Whether groups that lost their quota may have it back.
         self.promoting = promoting
+        #: Whether the devices of a pod may come from several cells on one machine.
+        self.combining = combining
         #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
         self.orders: dict[Group, Order] = {}
         self.started = False

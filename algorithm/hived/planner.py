@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from algorithm.hived.cells import CellState, VirtualCell
+from algorithm.hived.combine import combined
 from algorithm.hived.groups import Allocation, Group, GroupState, Member, Physical, Virtual
 from algorithm.hived.hive import Hive
 from algorithm.hived.limits import Bound, refused
@@ -165,12 +166,20 @@ class _Planner:
     def decide(self) -> Decision:
         self._check()
         refusal = Refusal("insufficient-capacity", CAPACITY.text)
-        for chain in candidate_chains(self.hive, self.spec):
+        chains = candidate_chains(self.hive, self.spec)
+        for chain in chains:
             found = self._in_chain(chain)
             if isinstance(found, Plan):
                 return found
             refusal = found
+        if self.hive.combining and self.request.guaranteed and not self.spec.pinned_id:
+            plans = (self._combined(chain) for chain in chains)
+            return next((plan for plan in plans if plan is not None), refusal)
         return refusal
+
+    def _combined(self, chain: str) -> Plan | None:
+        found = combined(self.hive, self._group(chain, {}, None), self.offered)
+        return None if found is None else self._plan(chain, *found, [])
 
     def _check(self) -> None:
         spec, layout = self.spec, self.hive.layout
@@ -225,8 +234,13 @@ class _Planner:
         return Refusal(f"mapping-needs-{bad.replace(' ', '-')}-node", text)
 
     def _plan(self, chain: str, physical: Physical, virtual: Virtual | None, lazily: list[Group]) -> Plan:
+        group = self._group(chain, physical, virtual)
+        victims, overtakes = _in_the_way(group)
+        return Plan(group, allocation_of(group, self.spec.leafs, 0), victims, overtakes, lazily)
+
+    def _group(self, chain: str, physical: Physical, virtual: Virtual | None) -> Group:
         spec = self.spec
-        group = Group(
+        return Group(
             name=spec.group,
             tenant=spec.tenant,
             priority=spec.priority,
@@ -242,8 +256,6 @@ class _Planner:
             releases=spec.releases,
             keeps_claim=self.hive.promoting,
         )
-        victims, overtakes = _in_the_way(group)
-        return Plan(group, allocation_of(group, spec.leafs, 0), victims, overtakes, lazily)
 
 
 def candidate_chains(hive: Hive, spec: PodSpec) -> list[str]:

@@ -95,6 +95,14 @@ def restored(hive: Hive, group: Group) -> bool:
     return _Recovery(hive, group, gentle=True).restore()
 
 
+def virtual_for(hive: Hive, group: Group, device: PhysicalCell, type_: str) -> VirtualCell | None:
+    """The virtual device that this one would be for the group, below a preassigned cell of that type.
+
+    None if its tenant has no such cell left, or the hardware is somebody else's or owed to others.
+    """
+    return _Recovery(hive, group, gentle=True).virtual_for(device, type_)
+
+
 class _Recovery:
     """`gentle`: without taking anything from anybody. `preemptor`: who has the group's quota already."""
 
@@ -122,7 +130,7 @@ class _Recovery:
         virtual: Virtual = {devices: [[None] * len(pod) for pod in pods] for devices, pods in group.physical.items()}
         taken: list[Held] = []
         for device, type_, row, index in _claims(group, virtual):
-            cell = self._virtual_for(device, type_)
+            cell = self.virtual_for(device, type_)
             if cell is None or cell.priority != FREE or cell.physical not in (None, device):
                 break
             hive.let_go(device, None)
@@ -163,7 +171,7 @@ class _Recovery:
         if device.reserver is not None:
             # Somebody is placed on what a preemptor had reserved: that preemption is over.
             self._hive.cancel(device.reserver)
-        cell = self._virtual_for(device, type_) if type_ and self.keeps else None
+        cell = self.virtual_for(device, type_) if type_ and self.keeps else None
         held = Held(device, cell, self._group)
         safe = self._hive.hold([held])
         self.keeps = self.keeps and safe and (cell is not None or not type_)
@@ -190,7 +198,7 @@ class _Recovery:
 
     # -- quota ------------------------------------------------------------------------------------------------
 
-    def _virtual_for(self, device: PhysicalCell, type_: str) -> VirtualCell | None:
+    def virtual_for(self, device: PhysicalCell, type_: str) -> VirtualCell | None:
         """The virtual device that this one is for the tenant, below a preassigned cell of that type.
 
         None if the tenant is not promised such a cell any more, or others are in the way.

@@ -24,6 +24,7 @@ _OWN = (
     "opportunisticLimits",
     "badDevices",
     "promoteLazilyPreempted",
+    "combineCells",
 )
 
 
@@ -58,6 +59,10 @@ class HivedSettings(HivedConfig):
     promote_lazily_preempted: bool = Field(
         default=False,
         description="Give groups that were preempted lazily their quota back as soon as there is room.",
+    )
+    combine_cells: bool = Field(
+        default=False,
+        description="Let a pod have devices of several preassigned cells that are smaller than a machine, all on one.",
     )
     obey_gang_release: bool = Field(
         default=False,
