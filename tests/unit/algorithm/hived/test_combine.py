@@ -63,15 +63,19 @@ def test_what_has_a_place_without_has_the_same_place():
 
 
 def test_cells_that_are_bound_on_one_machine_already_come_first():
-    """The lower group's cells are there; they need not be hardware anywhere else."""
-    world = World(racks(a="rack.host.socket.gpu 4") + ON)
-    world.bind(one("w", leafs=3, priority=-1))
-    used = {world.group("w").places[3][0].node}
+    """Half a socket is in use: with one more it makes three devices; two new ones would, too."""
+    world = World(racks(a="rack.host.socket 3") + ON)
     world.bind(one("x"))
-    first = world.group("x").places[1][0].node
 
-    assert world.bind(one("g", leafs=2)) != []
-    assert world.group("g").places[2][0].node in {first, *world.nodes} - used
+    assert world.bind(one("g", leafs=3)) == [("m1", "1,2,3")]
+    assert len({cell.root for _, cell in world.group("g").leafs()}) == 2
+
+
+def test_hardware_that_is_split_already_comes_before_whole_machines():
+    world = World(racks(a="rack.host.socket.gpu 2", b="rack.host.socket 1") + ON)
+    world.bind(one("b", tenant="b", leafs=2))
+
+    assert world.bind(one("g", leafs=2))[0][0] == world.group("b").places[2][0].node
 
 
 def test_all_its_cells_may_be_used_at_once(world):
