@@ -6,7 +6,7 @@ hardware of the chain. A pod has its devices in one *piece*: a machine, or a sma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from algorithm.hived.cells import Cell, CellState
@@ -45,6 +45,8 @@ class Tally:
     fitting: int
     ever: int
     pieces: tuple[Piece, ...]
+    #: Whether a pod may have several pieces on one machine.
+    combines: bool = False
 
     @property
     def left(self) -> int:
@@ -62,6 +64,7 @@ def tally(hive: Hive, spec: PodSpec, chain: str) -> Tally:
     machine = hive.layout.chains[chain].machine_level
     pieces = tuple(_piece(cell, spec.priority) for root in roots for cell in _pieces(root, machine))
     largest, pods = max(spec.pods)
+    combines = hive.combining and spec.priority >= 0 and not spec.pinned_id
     total = sum(root.leafs for root in roots)
     held = sum(root.leafs - root.free_for(spec.priority) for root in roots)
     return Tally(
@@ -75,9 +78,17 @@ def tally(hive: Hive, spec: PodSpec, chain: str) -> Tally:
         idle=sum(leaf.healthy and leaf.state is CellState.FREE for leaf in hive.layout.chains[chain].full[1]),
         pods=pods,
         fitting=sum(piece.left // largest for piece in pieces),
-        ever=sum(piece.cell.leafs // largest for piece in pieces),
+        ever=sum(piece.cell.leafs // largest for piece in pieces) + _combined(pieces, hive, chain, largest) * combines,
         pieces=pieces,
+        combines=combines,
     )
+
+
+def _combined(pieces: Iterable[Piece], hive: Hive, chain: str, largest: int) -> int:
+    """How many more such pods the pieces that are too small would make if they came together on machines."""
+    levels, machine = hive.layout.chains[chain].levels, hive.layout.chains[chain].machine_level
+    small = sum(piece.cell.leafs % largest for piece in pieces if piece.cell.level < machine)
+    return small // largest if largest <= levels[machine].leafs else 0
 
 
 def _roots(hive: Hive, spec: PodSpec, chain: str) -> Sequence[Cell]:

@@ -83,9 +83,15 @@ def scattered(spec: PodSpec, found: Tally) -> str:
     room = f"there is room for {found.fitting} of {found.pods} such pods" if found.pods > 1 else "no piece has so many"
     return (
         f"Enough is left, but scattered: {there_are(spec, found)}, {found.left - found.bad} healthy ones are left, and "
-        f"{spec.group} needs {found.need}. A pod has its {largest} in one piece, and {room}. "
+        f"{spec.group} needs {found.need}. {_together(found, largest)}, and {room}. "
         f"The largest: {', '.join(map(_told_piece, most))}."
     )
+
+
+def _together(found: Tally, largest: int) -> str:
+    if not found.combines:
+        return f"A pod has its {largest} in one piece"
+    return f"A pod has its {largest} in one piece, or in several that can be on one machine at nobody's cost"
 
 
 def not_mapped(spec: PodSpec, found: Tally) -> str:

@@ -194,12 +194,24 @@ def test_a_restart_in_any_order_is_the_same_allocation_also_when_it_is_switched_
     assert allocations(world.hive) == before
 
 
-def test_who_waits_is_told_that_one_machine_is_needed(world):
+def test_who_waits_is_told_whose_end_would_help(world):
     world.bind(one("x"))
     waiting = one("g", leafs=4)
     world.submit(waiting)
 
-    assert any("1 more have to become free" in line for line in world.algorithm.explain(waiting))
+    told = world.algorithm.explain(waiting)
+    assert any("1 more has to become free" in line for line in told)
+    assert any("It would run if this ended: x" in line for line in told)
+
+
+def test_who_waits_for_cells_to_come_together_is_not_told_that_it_never_runs():
+    world = World(racks(a="rack.host.socket.gpu 8", b="rack.host 2") + ON)
+    world.bind(*[one(f"x{number}") for number in range(8)])
+    end(world, "x0", "x7")
+    waiting = one("g", leafs=2)
+    world.submit(waiting)
+
+    assert any("in several that can be on one machine" in line for line in world.algorithm.explain(waiting))
 
 
 # -- at random --------------------------------------------------------------------------------------------------------
