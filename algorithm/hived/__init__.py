@@ -4,6 +4,7 @@
 `hive.py` holds everything true, and `recovery.py` brings in what was decided before. A decision is made by
 `planner.py`: `nodelist.py` and `placement.py` choose virtual devices, `mapping.py` the hardware. `podspec.py` and
 `bindinfo.py` are the annotations, `status.py` the pages, `explain.py` answers why a group waits, and `copies.py` forks.
+`devicehealth.py` reads which devices are bad, `promotion.py` gives quota back, `combine.py` brings cells together.
 Of changed configurations `diff.py` says what they change, and `outcomes.py` for whom; `draft.py` writes a first one.
 """
 

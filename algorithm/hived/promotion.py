@@ -12,8 +12,9 @@ that lost: all groups that nobody names had their quota when the last of their p
 
 The line is worked out anew after each event, for each virtual cluster and chain: those that nobody names first, then
 those that are named only by early pods, then the rest; among equals the more important. Whoever is in line has its
-claim, up to the first that cannot: nobody overtakes, so that many small groups do not keep a large one out. And what
-ends never takes from anybody what had been given back to them.
+claim, up to the first that cannot: nobody overtakes, so that many small groups do not keep a large one out. So within a
+virtual cluster an end never takes away what had been given back. Between two that wait for the same spare hardware it
+may, as it may then go to the one that is first.
 
 A claim is all cells that stand on a group's pods, for the devices that they run on, at nobody's cost: no group has to
 give up any quota for it, and all that is owed to others can still be handed out.
