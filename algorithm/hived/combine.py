@@ -34,7 +34,9 @@ def combined(hive: Hive, group: Group, offered: Offered) -> Combined | None:
     First without any guaranteed pod having to go, then in place of lower priorities of its tenant.
     """
     cells = _small(hive, group)
-    need = sum(devices * pods for devices, pods in group.pods.items())
+    chain, need = hive.layout.chains[group.chain], sum(devices * pods for devices, pods in group.pods.items())
+    if not cells or max(group.pods) > chain.levels[chain.machine_level].leafs:
+        return None
     for below in dict.fromkeys((0, group.priority)):
         if sum(cell.free_for(below) for each in cells.values() for cell in each) < need:
             continue
