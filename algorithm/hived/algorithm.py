@@ -106,6 +106,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
         #: Allocated pods that cannot be accounted for, with why, by UID.
         self.strangers: dict[str, tuple[str, str]] = {}
         self._waiting = Waiting()
+        #: Of pods whose group's name is another gang's as well, by UID.
+        self._scopes: dict[str, str] = {}
         self._told = lazily.Told()
         self._line = Line(self.hive)
         self._pages = Pages(self.hive)
@@ -157,6 +159,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
             return
         try:
             spec, allocation = self._read(pod), _allocation(pod)
+            spec = self._set_apart(pod, spec, allocation)
             if self.hive.promoting:
                 self._add_to_line(pod, spec, allocation)
             else:
@@ -212,10 +215,19 @@ class HivedAlgorithm(SchedulerAlgorithm):
             if (group := self._releasing(spec)) is not None:
                 pod_ended(self.hive, group, pod.uid, self._waiting)
             self._promote()
+        self._scopes.pop(pod.uid, None)
 
     def _promote(self) -> None:
         if self.hive.promoting:
             self._line.realign()
+
+    def _set_apart(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> PodSpec:
+        """At a restart with other scopes of names, two gangs that run may have one name: one gets a longer one."""
+        group = self.hive.groups.get(spec.group)
+        if group is None or not self.hive.recovering or (group.tenant == spec.tenant and group.has_place(allocation)):
+            return spec
+        self._scopes[pod.uid] = f"{spec.tenant}/{pod.namespace}/"
+        return self._read(pod)
 
     def _releasing(self, spec: PodSpec) -> Group | None:
         """The pod's group, if that gives its devices back pod by pod."""
@@ -321,7 +333,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def _read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""
-        return self._tenancy.read(pod)
+        return self._tenancy.read(pod, scope=self._scopes.get(pod.uid))
 
     def _allowed(self, pod: Pod) -> PodSpec:
         """The same of a pod that has no place yet, if its namespace may use the virtual cluster. Raises UserError."""

@@ -129,6 +129,11 @@ class Group:
                     if leaf is not None:
                         yield leaf, None if self.virtual is None else self.virtual[devices][number][index]
 
+    def has_place(self, allocation: Allocation) -> bool:
+        """Whether the place is one of its own: machine and devices."""
+        own = (allocation.node, allocation.indices)
+        return any((place.node, place.indices) == own for place in self.places.get(len(allocation.indices), ()))
+
     def free_slot(self, devices: int) -> int | None:
         slots = self.slots.get(devices, ())
         return next((index for index, member in enumerate(slots) if member is None), None)

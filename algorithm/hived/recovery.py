@@ -73,11 +73,14 @@ def occupied(hive: Hive, group: Group, devices: int, number: int) -> None:
 def claimed(hive: Hive, group: Group, devices: int, number: int) -> bool:
     """The group has the devices of a place that it has given up, if they are free, healthy, and promised to it still.
 
-    Nobody else is disturbed. Call it while devices change hands.
+    Right after a restart bad ones will do: it may have had them all the time. Nobody else is disturbed. Call it while
+    devices change hands.
     """
     place = group.places[devices][number]
     found = [hive.layout.devices.get((group.chain, place.node, index)) for index in place.indices]
-    if any(device is None or device.group or device.reserver or not device.healthy for device in found):
+    if any(device is None or device.group or device.reserver for device in found):
+        return False
+    if group.ended_by != NOBODY_KNOWS and not all(device is not None and device.healthy for device in found):
         return False
     recovery = _Recovery(hive, group, gentle=True)
     recovery.fill(devices, number)

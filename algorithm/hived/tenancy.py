@@ -35,12 +35,14 @@ class Tenancy:
         self._allowed = allowed or {}
         self._obeys = obeys_gang_release
 
-    def read(self, pod: Pod) -> PodSpec:
-        """What the pod wants, whoever it is. Raises UserError."""
+    def read(self, pod: Pod, *, scope: str | None = None) -> PodSpec:
+        """What the pod wants, whoever it is; `scope` in place of the one that its names have. Raises UserError."""
         spec = parse_spec(pod.annotation(SPEC) or "", namespace=pod.namespace, name=pod.name)
-        if not (self._per_tenant or self._per_namespace or self._obeys):
+        if scope is None:
+            scope = f"{spec.tenant}/" if self._per_tenant else ""
+            scope += f"{pod.namespace}/" if self._per_namespace else ""
+        if not (scope or self._obeys):
             return spec
-        scope = (f"{spec.tenant}/" if self._per_tenant else "") + (f"{pod.namespace}/" if self._per_namespace else "")
         return replace(spec, scope=scope, group=scope + spec.group, releases=self._obeys and not spec.gang_release)
 
     def check(self, namespace: str, spec: PodSpec) -> None:

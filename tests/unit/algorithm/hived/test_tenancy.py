@@ -162,6 +162,32 @@ def test_a_restart_keeps_scoped_groups_apart(config):
     assert not world.algorithm.strangers
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_switched_off_at_a_restart_gangs_of_one_name_stay_apart(backwards):
+    """One of them has the name, the other its full path; no device is lost, none has two users."""
+    world = World(PER_TENANT)
+    world.bind(*gang("g", tenant="a", pods=2, leafs=4), *of("two", *gang("g", tenant="b", pods=1, leafs=4)))
+    before = sorted(tuple(value[1:]) for value in map(list, allocations(world.hive).values()))
+    world.restart(sorted(world.allocated, reverse=backwards), config=RACKS)
+
+    assert not world.algorithm.strangers
+    assert sorted(world.hive.groups) == (["a/ns/g", "g"] if backwards is ("two-u-g-0" > "u-g-0") else ["b/two/g", "g"])
+    assert sorted(tuple(value[1:]) for value in map(list, allocations(world.hive).values())) == before
+    world.delete(*list(world.allocated.values()))
+    assert not world.hive.groups
+
+
+def test_pods_that_come_later_are_not_set_apart():
+    world = World()
+    world.bind(one("g", leafs=4))
+    twin = World()
+    twin.bind(one("x", leafs=4))
+    twin.bind(*of("other", one("g", leafs=4)))
+    world.found(next(each for each in twin.allocated.values() if each.namespace == "other"))
+
+    assert list(world.algorithm.strangers) == ["other-u-g-0"]
+
+
 def test_a_lazy_preemption_is_remembered_by_scoped_names():
     world = World(PER_TENANT)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("taker", leafs=2, priority=3))
