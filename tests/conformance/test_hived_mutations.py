@@ -1,0 +1,115 @@
+"""The random runs can fail: HiveD is broken by hand in several ways, and a slice of them notices each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from algorithm.hived import algorithm, hive, lazily, planner
+from algorithm.hived.books import Books
+from algorithm.hived.groups import Group
+from algorithm.hived.hive import Hive
+from tests.conformance.hived_machine import HivedMachine
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+SLICE = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=False,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def a_cell_that_is_given_back_is_not_counted(patch: pytest.MonkeyPatch) -> None:
+    release = Books.release
+
+    def forgetful(self, cell, tenant, *, doomed=False):
+        release(self, cell, tenant, doomed=doomed)
+        self.total_left[cell.level] -= 1
+
+    patch.setattr(Books, "release", forgetful)
+
+
+def buddies_are_not_merged(patch: pytest.MonkeyPatch) -> None:
+    def lazy(self, cell):
+        self.free[cell.level].append(cell)
+        return cell.level
+
+    patch.setattr(Books, "_put_back", lazy)
+
+
+def nobody_is_ever_pardoned(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Books, "_absolve", lambda self, level: None)
+
+
+def nobody_is_ever_doomed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Books, "_doom", lambda self, level: None)
+
+
+def reserved_devices_count_as_free(patch: pytest.MonkeyPatch) -> None:
+    """BUG-9."""
+    real = planner._in_the_way
+    patch.setattr(planner, "_in_the_way", lambda group: (real(group)[0], []))
+
+
+def victims_are_overlooked(patch: pytest.MonkeyPatch) -> None:
+    real = planner._in_the_way
+    patch.setattr(planner, "_in_the_way", lambda group: ({}, real(group)[1]))
+
+
+def a_recovered_pod_is_filed_in_the_first_place(patch: pytest.MonkeyPatch) -> None:
+    """BUG-10."""
+    patch.setattr(hive, "_slot_of", lambda group, allocation: group.free_slot(len(allocation.indices)))
+
+
+def lazy_preemptions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lazily.Told, "who_took", lambda self, group, pod: "")
+
+
+def a_trial_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def for_good(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[None]:
+        for group in groups:
+            hive.make_opportunistic(group, preemptor)
+        yield
+
+    patch.setattr(planner, "_without_quota", for_good)
+
+
+def a_copy_shares_the_groups(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(algorithm, "_UNCHANGING", (*algorithm._UNCHANGING, Group))
+
+
+#: Noticed within a second or two.
+SOON = (
+    a_cell_that_is_given_back_is_not_counted,
+    buddies_are_not_merged,
+    reserved_devices_count_as_free,
+    victims_are_overlooked,
+    a_recovered_pod_is_filed_in_the_first_place,
+    a_trial_is_not_taken_back,
+    a_copy_shares_the_groups,
+)
+LATER = (nobody_is_ever_pardoned, nobody_is_ever_doomed, lazy_preemptions_are_forgotten)
+
+
+def cases() -> Iterator[object]:
+    for mutate in SOON + LATER:
+        yield pytest.param(mutate, id=mutate.__name__, marks=[pytest.mark.slow] if mutate in LATER else [])
+
+
+@pytest.mark.parametrize("mutate", list(cases()))
+def test_random_runs_notice(monkeypatch: pytest.MonkeyPatch, mutate: Patch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, KeyError)):
+        run_state_machine_as_test(HivedMachine, settings=SLICE)
