@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import structlog
 import typer
@@ -184,6 +184,9 @@ def demo(
     kube_scheduler: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A real kube-scheduler binary, instead of the stand-in.")
     ] = None,
+    algorithm: Annotated[
+        Literal["packing", "hived"], typer.Option(help="hived: tenants, what they are promised, and who borrows it.")
+    ] = "packing",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
 ) -> None:
     """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
@@ -194,7 +197,10 @@ def demo(
     from extender.demo.run import Demo, DemoError
 
     try:
-        play = Demo(port=port, workloads=workloads, kube_scheduler=kube_scheduler, verbose=verbose)
+        with_hived = algorithm == "hived"
+        play = Demo(
+            port=port, workloads=workloads, kube_scheduler=kube_scheduler, with_hived=with_hived, verbose=verbose
+        )
         ended_well = play.run(stay=stay)
     except DemoError as error:
         _errors.print(f"[red]demo:[/red] {escape(str(error))}")

@@ -4,13 +4,17 @@ Machines are tried healthy first, offered first, then the most used; among equal
 as in the original, which sorts the same list in place at every request. Here the list is a row of buckets: machines
 that moved since the last time are put before or behind those that were in their new bucket already, which is what a
 stable sort would do. So a request costs what changed, and full machines are passed over a bucket at a time.
+
+Within a bucket, machines that are used alike (so many devices by each priority) are listed together as well: whether a
+pod that may preempt has room on them is then asked once, however many there are.
 """
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from heapq import merge
 
 from algorithm.hived.cells import OPPORTUNISTIC, Cell, PhysicalCell, VirtualCell
 from algorithm.hived.request import Offered
@@ -20,15 +24,40 @@ _Key = tuple[int, bool, int, int]
 #: Some devices of a machine are bad, or all.
 _SOME, _ALL = 1, 2
 
+#: Devices, and how many of them are used by each priority.
+_Use = tuple[int, frozenset[tuple[int, int]]]
+#: Machines of a bucket that are used alike, by rank.
+_Alike = dict[_Use, list[tuple[int, Cell]]]
 _Cells = dict[Cell, None]
-#: Buckets and their order, key and rank of each machine, those that changed, those that were not offered.
-_Remembered = tuple[dict[_Key, OrderedDict[Cell, None]], list[_Key], dict[Cell, _Key], dict[Cell, int], _Cells, _Cells]
+#: Buckets and their order; key, rank and use of each machine; those that changed, those that were not offered; those
+#: that are used alike.
+_Remembered = tuple[
+    dict[_Key, OrderedDict[Cell, None]],
+    list[_Key],
+    dict[Cell, _Key],
+    dict[Cell, int],
+    dict[Cell, _Use],
+    _Cells,
+    _Cells,
+    dict[_Key, _Alike],
+]
 
 
 class NodeList:
     """Cells that are machines, or parts of one that a tenant was promised by themselves."""
 
-    __slots__ = ("_buckets", "_changed", "_key_of", "_keys", "_packs", "_rank", "_unoffered", "uniform")
+    __slots__ = (
+        "_alike",
+        "_buckets",
+        "_changed",
+        "_key_of",
+        "_keys",
+        "_packs",
+        "_rank",
+        "_unoffered",
+        "_use_of",
+        "uniform",
+    )
 
     def __init__(self, cells: list[PhysicalCell] | list[VirtualCell], *, packs_across_priorities: bool) -> None:
         self._packs = packs_across_priorities
@@ -41,6 +70,8 @@ class NodeList:
         self._unoffered: dict[Cell, None] = {}
         #: Within a bucket, order is that of the OrderedDict; ranks compare machines across and within buckets.
         self._rank: dict[Cell, int] = {}
+        self._use_of: dict[Cell, _Use] = {}
+        self._alike: dict[_Key, _Alike] = {}
         for cell in cells:
             cell.listed = self
             self._put(cell, self._key(cell, offered=True), last=True)
@@ -52,12 +83,14 @@ class NodeList:
     def remembered(self) -> _Remembered:
         """The order of the last time, and what has changed since."""
         buckets = {key: bucket.copy() for key, bucket in self._buckets.items()}
-        known = (self._key_of.copy(), self._rank.copy(), self._changed.copy(), self._unoffered.copy())
-        return buckets, self._keys.copy(), *known
+        alike = {key: {use: cells.copy() for use, cells in of_bucket.items()} for key, of_bucket in self._alike.items()}
+        of_each = (self._key_of.copy(), self._rank.copy(), self._use_of.copy())
+        return buckets, self._keys.copy(), *of_each, self._changed.copy(), self._unoffered.copy(), alike
 
     def put_back(self, remembered: _Remembered) -> None:
         """What was remembered is so again; it can be put back only once."""
-        self._buckets, self._keys, self._key_of, self._rank, self._changed, self._unoffered = remembered
+        self._buckets, self._keys, self._key_of, self._rank, self._use_of = remembered[:5]
+        self._changed, self._unoffered, self._alike = remembered[5:]
 
     def _key(self, cell: Cell, *, offered: bool) -> _Key:
         damage = _damage(cell)
@@ -78,10 +111,14 @@ class NodeList:
             old, new = self._key_of[cell], self._key(cell, offered=cell not in unoffered)
             if old != new:
                 moved.append((old, self._rank[cell], new, cell))
+            elif _use(cell) != self._use_of[cell]:
+                self._forget_use(cell)
+                self._note_use(cell)
         if not moved:
             return
         moved.sort(key=lambda each: each[:2])
         for old, _, _, cell in moved:
+            self._forget_use(cell)
             del self._buckets[old][cell]
         # A stable sort: those that come from earlier buckets stand before, those from later ones behind.
         for old, _, new, cell in reversed(moved):
@@ -106,6 +143,19 @@ class NodeList:
         bucket[cell] = None
         if not last:
             bucket.move_to_end(cell, last=False)
+        self._note_use(cell)
+
+    def _note_use(self, cell: Cell) -> None:
+        use = self._use_of[cell] = _use(cell)
+        insort(self._alike.setdefault(self._key_of[cell], {}).setdefault(use, []), (self._rank[cell], cell), key=_rank)
+
+    def _forget_use(self, cell: Cell) -> None:
+        of_bucket = self._alike[self._key_of[cell]]
+        use = self._use_of.pop(cell)
+        alike = of_bucket[use]
+        del alike[bisect_left(alike, self._rank[cell], key=_rank)]
+        if not alike:
+            del of_bucket[use]
 
     def _missing(self, offered: Offered) -> dict[Cell, None]:
         """Machines that are not offered. A virtual one that is no hardware yet counts as offered."""
@@ -148,10 +198,16 @@ class NodeList:
                     for cell in bucket:
                         yield cell, free, not bad, not unoffered
                 continue
-            for cell in bucket:
-                free = cell.free_for(priority)
-                if free >= least:
-                    yield cell, free, not bad, not unoffered
+            yield from ((cell, free, not bad, not unoffered) for _, cell, free in self._with_room(key, priority, least))
+
+    def _with_room(self, key: _Key, priority: int, least: int) -> Iterator[tuple[int, Cell, int]]:
+        """Rank, machine and free devices of those of the bucket that have so many free, in order."""
+        rows = []
+        for (leafs, used), alike in self._alike[key].items():
+            free = leafs - sum(number for held, number in used if held >= priority)
+            if free >= least:
+                rows.append(_with(alike, free))
+        return rows[0] if len(rows) == 1 else merge(*rows, key=_rank)
 
     def with_bad_devices(self, priority: int, least: int) -> Cell | None:
         """A machine that would have so many devices for this priority, were some of them not bad."""
@@ -173,6 +229,18 @@ def usable(cell: Cell, priority: int) -> int:
         return cell.free_for(priority)
     leafs = (leaf for leaf in cell.walk() if leaf.level == 1)
     return sum(leaf.healthy and leaf.priority < priority for leaf in leafs)  # type: ignore[attr-defined]
+
+
+def _use(cell: Cell) -> _Use:
+    return cell.leafs, frozenset(cell.used.items())
+
+
+def _rank(listed: tuple[int, Cell] | tuple[int, Cell, int]) -> int:
+    return listed[0]
+
+
+def _with(alike: list[tuple[int, Cell]], free: int) -> Iterator[tuple[int, Cell, int]]:
+    return ((rank, cell, free) for rank, cell in alike)
 
 
 def _undamaged(cells: Iterable[Cell], priority: int, least: int) -> Iterator[tuple[Cell, int]]:

@@ -83,8 +83,12 @@ class Process:
 class Cast:
     """The three processes and the connections to them. A context manager that ends them all."""
 
-    def __init__(self, *, port: int, verbose: bool, kube_scheduler: Path | None = None) -> None:
+    def __init__(
+        self, *, port: int, verbose: bool, kube_scheduler: Path | None = None, algorithm: Object | None = None
+    ) -> None:
+        """`algorithm` is that section of Waggle's configuration; the default one if there is none."""
         self._verbose = verbose
+        self._sections = {} if algorithm is None else {"algorithm": algorithm}
         self._kube_scheduler = kube_scheduler
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-demo-")
         self.folder = Path(self._folder.name)
@@ -137,6 +141,7 @@ class Cast:
                     "server": {"port": port},
                     "cluster": {**self.waggle_cluster(), "request_timeout_seconds": 5},
                     "holds": {"lease_seconds": 20, "verify_seconds": 1},
+                    **self._sections,
                 }
             )
         )

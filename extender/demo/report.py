@@ -17,6 +17,8 @@ from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
 from extender.views import GANG_ANNOTATION
 
+_DEVICES = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
+
 
 class Outlook:
     """The state of the cluster at the end, as the API server and as Waggle see it; `wrong` is what does not agree."""
@@ -26,8 +28,12 @@ class Outlook:
         self.pods = cast.pods()
         self.faults = cast.faults_fired()
         self.waiting: list[Any] = cast.waggle("/v1/inspect/pods?state=Waiting")["items"]
+        self.explained = {item["name"]: _advice(cast, item) for item in self._one_for_each_reason()}
         known: list[Any] = cast.waggle("/v1/inspect/pods")["items"]
         self.wrong = [*self._overcommitted(), *self._split_gangs(), *self._disagreements(known)]
+
+    def _one_for_each_reason(self) -> list[Any]:
+        return list({item["reason"]["text"]: item for item in sorted(self.waiting, key=_name, reverse=True)}.values())
 
     def gpus_by_node(self) -> Counter[str]:
         used: Counter[str] = Counter()
@@ -66,6 +72,15 @@ class Outlook:
             for name in sorted(seen.keys() | real.keys())
             if seen.get(name) != real.get(name)
         ]
+
+
+def _advice(cast: Cast, item: Any) -> str:
+    """What the algorithm says about a pod that waits; empty if it says nothing."""
+    return " ".join(cast.waggle(f"/v1/explain/{item['namespace']}/{item['name']}")["advice"])
+
+
+def _name(item: Any) -> str:
+    return str(item["name"])
 
 
 def show_report(console: Console, outlook: Outlook) -> None:
@@ -115,7 +130,7 @@ def _who_waits_and_why(outlook: Outlook) -> Table:
             text = _said_by_kube_scheduler(outlook.pods[item["name"]]) or text
         groups.setdefault((why["code"], text), []).append(item["name"])
     for (code, text), names in sorted(groups.items()):
-        table.add_row(str(len(names)), min(names), code, text)
+        table.add_row(str(len(names)), min(names), code, outlook.explained.get(min(names)) or text)
     return table
 
 
@@ -183,6 +198,10 @@ def _large_pod(outlook: Outlook) -> str:
 
 
 def _gpus(pod: Object) -> int:
+    """What it asks of kube-scheduler, or the devices that HiveD gave it."""
+    given = (pod["metadata"].get("annotations") or {}).get(_DEVICES)
+    if given:
+        return len(given.split(","))
     return sum(
         parse_quantity(container.get("resources", {}).get("requests", {}).get(GPU, "0"))
         for container in pod["spec"]["containers"]

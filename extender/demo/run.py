@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from extender.demo import hived
 from extender.demo.cast import Cast, CastError
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.workloads import MANIFESTS, Act, Expect, Object, WorkloadError, acts, nodes
@@ -34,11 +35,14 @@ class Demo:
         port: int = 0,
         workloads: Path | None = None,
         kube_scheduler: Path | None = None,
+        with_hived: bool = False,
         verbose: bool = False,
     ) -> None:
+        """`workloads` are manifests/demo, or HiveD's own if that is what is shown, unless others are given."""
         self._console = Console(highlight=False)
         self._port = port
-        self._workloads = workloads or MANIFESTS
+        self._workloads = workloads
+        self._with_hived = with_hived
         self._kube_scheduler = kube_scheduler
         self._verbose = verbose
 
@@ -53,10 +57,13 @@ class Demo:
             raise DemoError(str(error)) from error
 
     def _acts(self) -> list[Act]:
-        return acts(self._workloads)
+        if self._with_hived and self._workloads is None:
+            return hived.acts()
+        return acts(self._workloads or MANIFESTS)
 
     def _cast(self) -> Cast:
-        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler)
+        algorithm = hived.ALGORITHM if self._with_hived else None
+        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, algorithm=algorithm)
 
     def _play(self, cast: Cast, play: list[Act], *, stay: bool) -> bool:
         begun = time.monotonic()

@@ -18,6 +18,16 @@ GPUS_PER_NODE = 8
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "demo"
 
 
+_BINDING: Object = {"method": "POST", "path": "/binding$"}
+#: Everything that may go wrong with a binding.
+BINDING_FAULTS: tuple[Object, ...] = (
+    {"action": "drop-after", **_BINDING, "times": 3},
+    {"action": "status", "status": 429, "headers": {"Retry-After": "1"}, **_BINDING, "skip": 3, "times": 3},
+    {"action": "status", "status": 500, **_BINDING, "skip": 6, "times": 2},
+    {"action": "watch-drop", "method": "WATCH", "path": "/api/v1/pods", "times": 1},
+)
+
+
 class WorkloadError(ValueError):
     """A workload file that cannot be used; the message names it."""
 
@@ -81,7 +91,7 @@ def _act(path: Path) -> Act:
         raise WorkloadError(f"{path}: {error}") from error
     title = text.splitlines()[0].lstrip("# ").rstrip() if text.startswith("#") else path.stem
     known = _EXPECTED.get(path.name, {"expect": Expect.ALL_RUN})
-    return Act(title=title, objects=objects, pods=_pod_names(objects), **known)
+    return Act(title=title, objects=objects, pods=pod_names(objects), **known)
 
 
 #: What the shipped workloads must come to. Another file's pods must all run.
@@ -92,27 +102,20 @@ _EXPECTED: dict[str, dict[str, Any]] = {
 }
 
 
-def _pod_names(objects: tuple[Object, ...]) -> frozenset[str]:
+def pod_names(objects: tuple[Object, ...]) -> frozenset[str]:
     return frozenset(item["metadata"]["name"] for item in objects if item.get("kind") == "Pod")
 
 
 def _faults() -> Act:
     """Everything that may go wrong with a binding, and a killed server in between."""
     objects = tuple(_steadfast(i) for i in range(16))
-    binding = {"method": "POST", "path": "/binding$"}
-    faults = (
-        {"action": "drop-after", **binding, "times": 3},
-        {"action": "status", "status": 429, "headers": {"Retry-After": "1"}, **binding, "skip": 3, "times": 3},
-        {"action": "status", "status": 500, **binding, "skip": 6, "times": 2},
-        {"action": "watch-drop", "method": "WATCH", "path": "/api/v1/pods", "times": 1},
-    )
     return Act(
         title="Faults: answers lost after the write, 429, 500, a dropped watch; and Waggle is killed and restarted",
         expect=Expect.ALL_RUN,
         objects=objects,
-        faults=faults,
+        faults=BINDING_FAULTS,
         crash=True,
-        pods=_pod_names(objects),
+        pods=pod_names(objects),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from extender.demo import hived
 from extender.demo.cast import Cast, CastError, Process
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.run import Demo
@@ -108,3 +109,15 @@ def test_what_the_cluster_refuses_is_told():
             cast.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}})
         with pytest.raises(CastError, match="404"):
             cast.waggle("/v1/explain/default/nobody")
+
+
+def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
+    with world(prepare=stage, scheduler=True, algorithm=hived.ALGORITHM) as w, cast_in(w) as cast:
+        play = hived.acts()[:4]
+        assert perform(cast, play) == []
+
+        outlook = Outlook(cast, play)
+        assert outlook.wrong == []
+        text = shown((show_report, outlook))
+        assert "speech-more needs 32: 16 more have to become free." in " ".join(text.split()).replace("│ ", "")
+        assert sum(outlook.gpus_by_node().values()) == 256

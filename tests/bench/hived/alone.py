@@ -17,16 +17,22 @@ import yaml
 from algorithm.hived.algorithm import HivedAlgorithm
 from algorithm.hived.settings import HivedSettings
 from algorithm.hived.status import Pages
-from algorithm.interface import Bind, Phase, SuggestedNodes, Wait
+from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from tests.bench.hived import workload
 from tests.bench.hived.figures import Figure
-from tests.bench.hived.workload import DOES_NOT_FIT, KINDS, SPEC, Job
+from tests.bench.hived.workload import DEVICES, DOES_NOT_FIT, KINDS, SPEC, TENANTS, Job
 
 #: Machines that turn bad and healthy again.
 _TURNING = 20
 _STATUSES = 5
 _ONCE = ("construction", "all nodes announced")
+
+#: Then all promises are used up, with this priority or that of the jobs that run. A gang of 8x8 has no room, or plans
+#: whom to evict.
+CROWD = 1
+NO_ROOM, PREEMPTS = "8x8, promise used up", "8x8, evicting others"
+IN_VAIN: dict[str, tuple[int, type[Wait | Preempt]]] = {NO_ROOM: (0, Wait), PREEMPTS: (2, Preempt)}
 
 _T = TypeVar("_T")
 
@@ -65,6 +71,10 @@ class Alone:
                 assert isinstance(answer, Wait), answer
             self._turn()
             self._look()
+            self._crowd()
+            for turn in range(max(_STATUSES, jobs // 10)):
+                self._plan_in_vain(NO_ROOM, turn)
+                self._plan_in_vain(PREEMPTS, turn)
         return [Figure(self._machines, self._levels, what, kind, ms) for (what, kind), ms in self._taken.items()]
 
     def _time(self, what: str, kind: str, work: Callable[..., _T], *arguments: Any) -> _T:
@@ -106,6 +116,25 @@ class Alone:
             bad, healthy = Node(name=name, ready=False), Node(name=name)
             self._time("node to bad", "", self._algorithm.update_node, healthy, bad)
             self._time("node to healthy", "", self._algorithm.update_node, bad, healthy)
+
+    def _crowd(self) -> None:
+        """Whatever is left of all promises is used."""
+        for tenant in range(TENANTS):
+            for devices in (8, 4, 2, 1):
+                while True:
+                    pod = self._pods(Job(tenant, CROWD, 1, devices))[0]
+                    answer = self._algorithm.schedule(*self._question(pod))
+                    if not isinstance(answer, Bind):
+                        break
+                    self._algorithm.add_allocated_pod(pod.placed(answer.node, answer.annotations))
+
+    def _plan_in_vain(self, kind: str, turn: int) -> None:
+        """The answer is not taken: nobody is evicted here."""
+        priority, wanted = IN_VAIN[kind]
+        pod = self._pods(Job(turn % TENANTS, priority, DEVICES, DEVICES))[0]
+        question = (pod, SuggestedNodes(self._names), Phase.PREEMPTING)
+        answer = self._time("schedule first", kind, self._algorithm.schedule, *question)
+        assert isinstance(answer, wanted), answer
 
     def _look(self) -> None:
         """Written anew, as the original does each time; and again after one more job."""

@@ -336,7 +336,7 @@ KNOWN = {
     Hive: "groups lazily orders nodes pinned_nodes open_nodes books usage layout guaranteed limits sparing chains_of "
     "weighs_damage promoting combining started recovering",
     Books: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _shown _weighs_damage",
-    NodeList: "_buckets _changed _key_of _keys _rank _unoffered _packs uniform",
+    NodeList: "_buckets _changed _alike _use_of _key_of _keys _rank _unoffered _packs uniform",
 }
 
 
