@@ -31,7 +31,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum, auto
 
-#: Where it starts, unless the bounds say otherwise.
+#: Where it starts, unless it is told otherwise or the bounds are.
 _START = 4
 #: Seconds between two tries of one more; the first, and the bounds.
 _INTERVAL, _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1.0, 0.1, 60.0
@@ -79,12 +79,12 @@ class Throttle:
     Promises: a flight starts only when `wait` is 0; `least` <= limit <= `most`, always.
     """
 
-    def __init__(self, *, least: int, most: int) -> None:
-        """Raises ValueError if not 1 <= least <= most."""
+    def __init__(self, *, least: int, most: int, start: int = _START) -> None:
+        """`start` is kept within the bounds. Raises ValueError if not 1 <= least <= most."""
         if not 1 <= least <= most:
             raise ValueError(f"expected 1 <= least <= most, got least={least}, most={most}")
         self._least, self._most = least, most
-        self.limit = min(max(_START, least), most)
+        self.limit = min(max(start, least), most)
         #: Up to here it was fine, or nobody has said otherwise.
         self._known = most
         self._interval = _INTERVAL

@@ -171,6 +171,14 @@ def test_the_timer_handles_what_is_due(bench: Bench) -> None:
     eventually(lambda: bench.commands)
 
 
+def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Bench) -> None:
+    bench.propose("p")
+    bench.runtime.start()
+    eventually(lambda: bench.runtime._wakes_at < float("inf") and not bench.runtime._timer_wake.is_set())
+    bench.propose("q")
+    assert not bench.runtime._timer_wake.is_set()
+
+
 def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Bench) -> None:
     """Under concurrency too: replaying the record gives the same heart."""
     threads = [threading.Thread(target=_some_pods, args=(bench, name)) for name in "uvwx"]
