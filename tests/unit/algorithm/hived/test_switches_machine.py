@@ -122,7 +122,7 @@ def had_place(devices, place):
 
 TestSwitches = SwitchesMachine.TestCase
 TestSwitches.settings = settings(
-    max_examples=20,
+    max_examples=12,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
