@@ -54,19 +54,23 @@ def group_of(each: Pod, among: dict[str, Pod]) -> list[Pod]:
 
 
 def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
-    """More or less quota, a tenant less, a top cell less or more; not every one is possible."""
+    """More or less quota, a tenant or a top cell less, nothing pinned, a switch turned; not every one is possible."""
     other = yaml.safe_load(yaml.safe_dump(config))
     tenants, cells = other["virtualClusters"], other["physicalCluster"]["physicalCells"]
     tenant = tenants[sorted(tenants)[pick % len(tenants)]]
     quotas = tenant.get("virtualCells") or []
-    match change % 5:
+    match change % 6:
         case 0 | 1 if quotas:
             quota = quotas[pick // 7 % len(quotas)]
-            quota["cellNumber"] = max(0, quota["cellNumber"] + (1 if change % 5 else -1))
+            quota["cellNumber"] = max(0, quota["cellNumber"] + (1 if change % 6 else -1))
         case 2 if len(tenants) > 1:
             del tenants[sorted(tenants)[pick % len(tenants)]]
         case 3:
             del cells[pick % len(cells)]
         case 4:
             tenant.pop("pinnedCells", None)
+        case 5:
+            switch = sorted(SWITCHES)[pick % len(SWITCHES)]
+            if other.pop(switch, None) is None:
+                other[switch] = SWITCHES[switch]
     return other

@@ -331,9 +331,10 @@ class HivedMachine(RuleBasedStateMachine):
             assert devices == before[name] or self.world.group(name).releases, name
         self.check()
 
-    @rule(change=st.integers(0, 1 << 16), pick=picks)
+    @rule(change=st.integers(0, 1 << 16), pick=picks, in_process=st.booleans())
     @precondition(lambda self: len(self.world.allocated) > 3)
-    def restart_with_another_configuration(self, change, pick):
+    def configuration_changes(self, change, pick, in_process):
+        """After a restart, or while everything goes on."""
         other = changed(self.config, change, pick)
         try:
             settings_of(yaml.safe_dump(other))
@@ -341,7 +342,10 @@ class HivedMachine(RuleBasedStateMachine):
             return
         self.config, self.reconfigured = other, True
         self.counted["reconfigured"] += 1
-        self.world.restart(self.random, config=yaml.safe_dump(other))
+        if in_process:
+            self.world.take_over(yaml.safe_dump(other))
+        else:
+            self.world.restart(self.random, config=yaml.safe_dump(other))
         self.check()
 
     # -- the end ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from algorithm.hived import algorithm, hive, lazily, planner
+from algorithm.hived import algorithm, hive, planner
 from algorithm.hived.books import Books
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
@@ -72,10 +72,6 @@ def a_recovered_pod_is_filed_in_the_first_place(patch: pytest.MonkeyPatch) -> No
     patch.setattr(hive, "_slot_of", lambda group, allocation: group.free_slot(len(allocation.indices)))
 
 
-def lazy_preemptions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lazily.Told, "who_took", lambda self, group, pod: "")
-
-
 def a_trial_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def for_good(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[None]:
@@ -100,7 +96,7 @@ SOON = (
     a_trial_is_not_taken_back,
     a_copy_shares_the_groups,
 )
-LATER = (nobody_is_ever_pardoned, nobody_is_ever_doomed, lazy_preemptions_are_forgotten)
+LATER = (nobody_is_ever_pardoned, nobody_is_ever_doomed)
 
 
 def cases() -> Iterator[object]:

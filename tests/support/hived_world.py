@@ -331,6 +331,15 @@ class World:
         for each in self.waiting.values():
             self.algorithm.add_unallocated_pod(each)
 
+    def take_over(self, config: str) -> None:
+        """Another algorithm in the same process: it is told all, also which preemptions are under way."""
+        preempting = dict(self.preempting)
+        self.restart(config=config)
+        for uid, each in preempting.items():
+            self.preempting[uid] = each
+            self.algorithm.add_preempting_pod(each, (), "")
+            self.audit()
+
     def _order(self, order: Iterable[str] | random.Random) -> list[str]:
         if isinstance(order, random.Random):
             return order.sample(sorted(self.allocated), len(self.allocated))

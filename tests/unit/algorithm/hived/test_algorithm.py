@@ -265,6 +265,49 @@ def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
         assert world.group("high").virtual is not None
 
 
+def test_who_came_after_a_lazy_preemption_keeps_what_it_was_given_whoever_is_found_first():
+    """The preemptor is gone, and less important pods have the quota by now."""
+    world = World()
+    lazy = gang("lazy", pods=2, leafs=4, priority=3, lazyPreemptionEnable=True)
+    world.bind(*lazy)
+    high = one("high", leafs=4, priority=5)
+    world.bind(high)
+    world.delete(world.allocated[high.uid])
+    later = gang("later", pods=2, leafs=4)
+    world.bind(*later)
+
+    for order in (later, lazy, [lazy[0], later[1]], [later[1], lazy[1]]):
+        world.restart([each.uid for each in order])
+        assert world.group("lazy").virtual is None
+        assert world.group("later").virtual is not None
+        assert world.group("lazy").lazily_preempted_by == "high"
+
+
+def test_a_group_whose_quota_nobody_needs_any_more_may_have_it_back_after_a_restart():
+    world = World()
+    world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True))
+    high = one("high", leafs=4, priority=5)
+    world.bind(high)
+    assert world.group("lazy").virtual is None
+    world.delete(world.allocated[high.uid])
+    world.restart()
+
+    assert world.group("lazy").virtual is not None
+
+
+def test_a_later_group_of_the_same_name_has_its_own_quota():
+    world = World()
+    lazy = gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True)
+    world.bind(*lazy)
+    world.bind(one("high", leafs=4, priority=5))
+    world.delete(*[world.allocated[each.uid] for each in lazy])
+    again = msgspec.structs.replace(one("lazy", leafs=4, lazyPreemptionEnable=True), uid="u-again")
+    world.bind(again)
+    world.restart()
+
+    assert world.group("lazy").virtual is not None
+
+
 def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
     """Anybody may write that annotation on a pod that is bound already."""
     world = World()
