@@ -63,7 +63,12 @@ def explain(
     sentences += [f"Node {node}: {text}." for node, text in sorted((warnings or {}).items())[: wording.SHOWN]]
     if all(_never(hive, spec, each) for each in tallies):
         return sentences
-    return [*sentences, wording.ends(find_ends(hive, spec, tallies, what_if), spec)]
+    return [*sentences, wording.ends(find_ends(hive, spec, tallies, what_if), spec), *_in_line(hive, spec)]
+
+
+def _in_line(hive: Hive, spec: PodSpec) -> list[str]:
+    names = [group.name for group in hive.lazily if group.tenant == spec.tenant and group.lazy]
+    return [wording.promoted_first(names)] if names and hive.promoting and spec.priority >= 0 else []
 
 
 def _never(hive: Hive, spec: PodSpec, found: Tally) -> bool:

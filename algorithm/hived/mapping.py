@@ -204,6 +204,9 @@ class _Mapper:
 
     def _map(self, trees: Sequence[Tree], cells: Iterable[PhysicalCell], mapped: Mapped) -> list[PhysicalCell] | None:
         """A cell for each tree, backtracking over the trees of this level; what was picked, in order of the trees."""
+        unborrowed = self._first_unborrowed(trees[0], cells, mapped) if len(trees) == 1 else None
+        if unborrowed is not None:
+            return [unborrowed]
         candidates = self._usable(cells, len(trees))
         if not candidates:
             return None
@@ -227,6 +230,14 @@ class _Mapper:
                 return None
             else:
                 following = picked.pop() + 1
+
+    def _first_unborrowed(self, tree: Tree, cells: Iterable[PhysicalCell], mapped: Mapped) -> PhysicalCell | None:
+        """What would come first among all that may be taken, without looking at all of them."""
+        for cell in cells:
+            free = _borrowed(cell) == 0 and cell.virtual is None and self._can_be_used(cell)
+            if free and self._fits(tree, cell, mapped):
+                return cell
+        return None
 
     def _fits(self, tree: Tree, cell: PhysicalCell, mapped: Mapped) -> bool:
         if not tree.children:

@@ -138,6 +138,10 @@ def ends(found: Ends, spec: PodSpec) -> str:
     return f"It would run if all {len(found.together)} of these ended{fewer}: {_groups(found.together, spec)}."
 
 
+def promoted_first(names: Sequence[str]) -> str:
+    return f"What becomes free may go to groups first that lost their quota and are to have it back: {listed(names)}."
+
+
 def _groups(groups: Sequence[Group], spec: PodSpec) -> str:
     return listed([_told(group, spec) for group in groups])
 

@@ -139,6 +139,18 @@ def test_who_is_protected_is_said():
     assert sentences[1:] == ["A PodDisruptionBudget forbids to evict low-0 now."]
 
 
+def test_who_is_to_have_the_quota_back_first_is_said():
+    world = World(RACKS + "promoteLazilyPreempted: true\n")
+    world.bind(*gang("mild", leafs=4, pods=2, lazyPreemptionEnable=True))
+    world.bind(one("first", leafs=4, priority=4), one("second", leafs=4, priority=3))
+
+    sentences = told(world, one("third", leafs=4, priority=3))
+
+    assert sentences[-1] == (
+        "What becomes free may go to groups first that lost their quota and are to have it back: mild."
+    )
+
+
 def test_room_is_told_of_and_whom_to_ask_about_it():
     assert told(World(), one("small", leafs=4)) == [
         "There is room for all of small now, on m1. It runs as soon as kube-scheduler asks again and offers that node.",
@@ -181,10 +193,13 @@ def crowded(seed: int) -> World:
     """A cluster with groups of all kinds, bad machines, and preemptions under way."""
     rng = random.Random(seed)
     quotas = [RACKS, PINNED, racks(a="rack 1", b="rack.host.socket 3"), racks(a="rack.host 2", b="rack.host 2")]
-    world = World(rng.choice(quotas))
+    more = ["", "", "combineCells: true\n", "keepHealthyCellsWhole: true\n", "badDevices: {}\n"]
+    world = World(rng.choice(quotas) + rng.choice(more))
     for number in range(rng.randint(3, 9)):
         if rng.random() < 0.25:
             world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.4)
+        if world.settings.bad_devices is not None and rng.random() < 0.4:
+            world.mark(rng.choice(["m1", "m2", "m3", "m4"]), rng.choice(["0", "1,3", "0,1,2"]))
         admit(world, wish(rng, f"g{number}"))
         if rng.random() < 0.2 and world.allocated:
             world.delete(world.allocated[rng.choice(sorted(world.allocated))])
@@ -198,7 +213,8 @@ def wish(rng: random.Random, name: str) -> list[Pod]:
     tenant = rng.choice("aabbc")
     more = {"pinnedCellId": "corner"} if tenant == "c" else {}
     priority = rng.choice([-1, 0, 0, 1, 2]) if not more else rng.choice([0, 1])
-    return gang(name, tenant=tenant, members=members, priority=priority, **more)
+    lazy = rng.random() < 0.2
+    return gang(name, tenant=tenant, members=members, priority=priority, lazyPreemptionEnable=lazy, **more)
 
 
 def admit(world: World, pods: list[Pod]) -> None:
