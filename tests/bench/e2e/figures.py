@@ -90,14 +90,14 @@ def _table(found: Found) -> Table:
     table = Table(title="a real kube-scheduler, without and with Waggle", title_justify="left", caption=caption)
     table.add_column("nodes", justify="right", no_wrap=True)
     table.add_column("variant", no_wrap=True)
-    for name in ("pods/s", "ratio", "range", "aim"):
+    for name in ("pods/s", "ratio", "range"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("algo- rithm", "be- yond", "CPU", "sched- uler", "API, etcd", "Wag- gle"):
-        table.add_column(name, justify="right", min_width=6)
+    for name in ("algo- rithm", "be- yond", "CPU", "sche- duler", "API, etcd", "Wag- gle"):
+        table.add_column(name, justify="right", min_width=5)
     for each in found.throughput:
-        ratios, least = each.over(found.bare(each)), LEAST.get(each.variant)
+        ratios = each.over(found.bare(each))
         values = [f"{each.rate:.0f}", f"{median(ratios):.2f}", f"{ratios[0]:.2f}-{ratios[-1]:.2f}"]
-        values += [f"{least:.2f}" if least else "", *(f"{value:.2f}" for value in _milliseconds(each))]
+        values += [f"{value:.2f}" for value in _milliseconds(each)]
         table.add_row(f"{each.nodes:,}", each.variant, *values)
     return table
 

@@ -30,11 +30,13 @@ class Variant:
     configuration: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: As people have it who have no extender: that offers a sample of the nodes (all of 100, 420 of 1,000) to the scores.
+#: As people have it who have no extender: a sample of the nodes is looked at (all of 100, 420 of 1,000).
 BARE = Variant("no extender", waggle=False, configuration={"extenders": [], "percentageOfNodesToScore": None})
+#: All nodes, as they are offered to Waggle.
+BARE_ALL = Variant("ditto, all nodes", waggle=False, configuration={"extenders": []})
 FILTER = Variant("filter", extender={"bindVerb": None})
 BIND = Variant("filter + bind")
-VARIANTS = (BARE, FILTER, BIND)
+VARIANTS = (BARE, BARE_ALL, FILTER, BIND)
 
 
 class Stage:
