@@ -15,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench bench-hived bench-e2e hived-figure soak demo demo-real e2e lock clean
+.PHONY: help install test lint bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,10 @@ E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integrat
 e2e: $(INSTALLED) ## test against a real control plane, built first if need be (needs Go; the first time a quarter of an hour)
 	@$(BIN)/python -m tests.e2e.build
 	@$(BIN)/python -m pytest tests/e2e $(E2E_TOO) $(ARGS)
+
+image: $(INSTALLED) ## build the image without Docker, and test it on a real control plane (needs buildah, mmdebstrap, root)
+	@$(BIN)/python -m tests.e2e.build >/dev/null
+	@WAGGLE_E2E_IMAGE=yes $(BIN)/python -m pytest tests/e2e/test_image.py $(ARGS)
 
 demo-real: $(INSTALLED) ## the demo on a real control plane, built first if need be (ARGS=--stay keeps it up)
 	@$(BIN)/python -m tests.e2e.build >/dev/null

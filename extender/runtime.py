@@ -19,7 +19,6 @@ import itertools
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -27,13 +26,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from algorithm.gauges import Gauge
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
+from extender import tally
 from extender.core.cache import Snapshot
 from extender.core.comparison import Beliefs, beliefs_of
-from extender.core.entry import Entry, State
 from extender.core.events import (
     AlgorithmPrepared,
     BindAnswer,
@@ -45,7 +43,6 @@ from extender.core.events import (
     FilterRequested,
     Instruction,
     Nudge,
-    OutcomeKind,
     PreemptAnswer,
     PreemptRequested,
     PrepareAlgorithm,
@@ -372,7 +369,7 @@ class Runtime:
             now = self._clock()
             view, why = pod_view(entry, now), reason_of(entry)
             nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
-            waits = entry.state in _PENDING
+            waits = entry.state in tally.PENDING
             explained, advice = self._advice(entry.pod) if waits else (True, [])
         return Explanation(
             pod=view,
@@ -401,98 +398,8 @@ class Runtime:
             gauges = self._heart.teller.metrics()
             faults = self._heart.teller.faults
             entries = list(self._heart.transitions.roster)
-        metrics = [*(_counter(name, counts) for name in _COUNTERS), _preemptions(counts)]
-        metrics += [
-            Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
-            Metric(
-                "waggle_cache_size",
-                "gauge",
-                "Objects in the cache; assumed pods are proposed and not confirmed yet.",
-                [
-                    ({"type": "nodes"}, cache.nodes),
-                    ({"type": "pods"}, cache.pods),
-                    ({"type": "assumed_pods"}, cache.assumed),
-                ],
-            ),
-            *_pods_by_state_and_reason(entries),
-            *(_gauge(self._algorithm, gauge) for gauge in gauges),
-        ]
+        metrics = tally.metrics(counts, cache, entries, faults=faults)
+        metrics += [tally.gauge(self._algorithm, each) for each in gauges]
         for source in self._gauges:
             metrics += source()
         return metrics
-
-
-_PENDING = (State.WAITING, State.PREEMPTING)
-
-#: Counters of the heart by the name they have in `Lifecycle.counts`: metric name, label, help, and the values of the
-#: label that are shown from the start. Prometheus sees no increase in a series that begins with 1.
-_COUNTERS = {
-    "attempts": (
-        "waggle_schedule_attempts_total",
-        "result",
-        "Filter decisions: scheduled, unschedulable or error.",
-        ("scheduled", "unschedulable", "error"),
-    ),
-    "binds": (
-        "waggle_binds_total",
-        "outcome",
-        "Bindings written, by outcome; refused ones were not written.",
-        (*(kind.value for kind in OutcomeKind), "refused"),
-    ),
-    "holds": (
-        "waggle_holds_expired_total",
-        "kind",
-        "Proposals that no bind followed, and preemptions given up.",
-        ("expired", "preemption_expired"),
-    ),
-    "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself.", ()),
-    "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted.", ()),
-    "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome.", ()),
-    "eviction_checks": ("waggle_eviction_checks_total", "outcome", "Dry runs of evictions, by outcome.", ()),
-    "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again.", ()),
-    "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed.", ("failed",)),
-    "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known.", ()),
-    "anomalies": (
-        "waggle_anomalies_total",
-        "kind",
-        "Things that should not happen.",
-        ("uid_of_another_name", "written_but_unbound"),
-    ),
-}
-
-
-def _pods_by_state_and_reason(entries: Sequence[Entry]) -> list[Metric]:
-    states = Counter(entry.state for entry in entries)
-    codes = Counter(why.code.value for entry in entries if entry.state in _PENDING and (why := reason_of(entry)))
-    return [
-        Metric(
-            "waggle_pods",
-            "gauge",
-            "Pods by state.",
-            [({"state": state.value}, states[state]) for state in State if state is not State.UNKNOWN],
-        ),
-        Metric(
-            "waggle_pending_pods",
-            "gauge",
-            "Pods that wait or preempt, by the code of their dominant reason.",
-            [({"reason": code}, number) for code, number in sorted(codes.items())],
-        ),
-    ]
-
-
-def _gauge(algorithm: str, gauge: Gauge) -> Metric:
-    """One of the algorithm's own."""
-    samples = [(dict(sample.labels), float(sample.value)) for sample in gauge.samples]
-    return Metric(f"waggle_{algorithm}_{gauge.name}", "gauge", gauge.help, samples)
-
-
-def _preemptions(counts: Mapping[tuple[str, str], int]) -> Metric:
-    found = [(value.split(), float(n)) for (kind, value), n in sorted(counts.items()) if kind == "preemptions"]
-    samples = [({"mode": mode, "outcome": outcome}, n) for (mode, outcome), n in found]
-    return Metric("waggle_preemptions_total", "counter", "Preemptions, by who evicts and what became of them.", samples)
-
-
-def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:
-    name, label, text, known = _COUNTERS[key]
-    numbers = dict.fromkeys(known, 0) | {value: n for (kind, value), n in counts.items() if kind == key}
-    return Metric(name, "counter", text, [({label: value}, float(n)) for value, n in sorted(numbers.items())])

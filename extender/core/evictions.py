@@ -33,7 +33,7 @@ from extender.core.events import (
     RecordEvent,
 )
 from extender.core.plans import Plans, shares_of, union, victims_of
-from extender.core.preemption import Condemned, Preemption, Stage, generation, hears, waiting_for
+from extender.core.preemption import Condemned, Preemption, Stage, generation, hears, next_look, waiting_for
 from extender.core.protection import Protection
 from extender.core.teller import AlgorithmFault
 from extender.core.transitions import Transitions
@@ -212,7 +212,7 @@ class Evictions:
                 out = self._clear(preemption, now)
             case _:
                 out = []
-        preemption.due = self._next_look(preemption, standing)
+        preemption.due = next_look(preemption, standing, self.policy)
         return out
 
     def _look(self, victim: Condemned, now: float) -> None:
@@ -220,25 +220,7 @@ class Evictions:
         pod = self.t.cache.pod(victim.uid)
         if pod is not None and pod.terminating:
             victim.allowed = True
-            self._goes(victim, now)
-
-    def _goes(self, victim: Condemned, now: float) -> None:
-        if not victim.evicted:
-            pod = self.t.cache.pod(victim.uid)
-            grace = pod.grace_period if pod is not None else 0
-            victim.evicted, victim.stays_until = True, now + grace + self.policy.patience
-
-    def _next_look(self, preemption: Preemption, standing: list[Condemned]) -> float:
-        match preemption.stage:
-            case Stage.CHECKING:
-                times = [victim.retry_at for victim in standing if not victim.allowed]
-                return min([*times, preemption.since + self.policy.patience])
-            case Stage.RECORDING:
-                return min(preemption.rewrite_at, preemption.since + self.policy.patience)
-            case Stage.EVICTING:
-                return min((v.stays_until if v.evicted else v.retry_at for v in standing), default=_FOREVER)
-            case _:
-                return preemption.since + self.policy.lease
+            victim.goes(pod, now, self.policy.patience)
 
     # -- stage by stage -------------------------------------------------------------------------------------------
 
@@ -267,7 +249,7 @@ class Evictions:
         if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
         out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
-        preemption.due = self._next_look(preemption, standing)
+        preemption.due = next_look(preemption, standing, self.policy)
         return out
 
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -307,7 +289,7 @@ class Evictions:
         victim.allowed, victim.tries = True, 0
         told: list[Instruction] = []
         if not event.dry_run:
-            self._goes(victim, now)
+            victim.goes(self.t.cache.pod(victim.uid), now, self.policy.patience)
             preemption.spilled = True
         if not event.dry_run and event.outcome.kind is OutcomeKind.DONE:
             self.counts["victims", "evicted"] += 1

@@ -33,6 +33,7 @@ from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry
 from extender.core.events import Event, NodeGone, PodGone, PodSeen
+from extender.core.policy import Policy
 
 #: On every preemptor, from before the first eviction until it is over.
 ANNOTATION = "waggle.dev/preemption"
@@ -71,6 +72,12 @@ class Condemned:
     @property
     def uid(self) -> str:
         return self.victim.uid
+
+    def goes(self, pod: Pod | None, now: float, patience: float) -> None:
+        """Its eviction was accepted, or others delete it. `pod` is what the informer shows, None if it is gone."""
+        if not self.evicted:
+            grace = pod.grace_period if pod is not None else 0
+            self.evicted, self.stays_until = True, now + grace + patience
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +125,20 @@ class Preemption:
         self.keys = frozenset([entry.key for entry in members.values()] + [v.key for v in victims.values()])
         self.reason = waiting_for(victim.key for victim in victims.values())
         self.stale = False
+
+
+def next_look(preemption: Preemption, standing: list[Condemned], policy: Policy) -> float:
+    """When time alone changes something, if nothing happens before. `standing` are the victims that still run."""
+    match preemption.stage:
+        case Stage.CHECKING:
+            times = [victim.retry_at for victim in standing if not victim.allowed]
+            return min([*times, preemption.since + policy.patience])
+        case Stage.RECORDING:
+            return min(preemption.rewrite_at, preemption.since + policy.patience)
+        case Stage.EVICTING:
+            return min((v.stays_until if v.evicted else v.retry_at for v in standing), default=float("inf"))
+        case _:
+            return preemption.since + policy.lease
 
 
 def waiting_for(victims: Iterable[PodKey]) -> Reason:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -124,6 +125,16 @@ class ControlPlane:
             "current-context": "e2e",
         }
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        return path
+
+    def portable_kubeconfig(self, user: str, path: Path) -> Path:
+        """The same with keys and certificates in it, for who cannot read, or reach, the files of ours."""
+        content = yaml.safe_load(self.kubeconfig(user).read_text(encoding="utf-8"))
+        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+            for key in ("certificate-authority", "client-certificate", "client-key"):
+                if key in part:
+                    part[f"{key}-data"] = b64encode(Path(part.pop(key)).read_bytes()).decode()
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
         return path
 
     def client(self, user: str = "admin") -> httpx.Client:
