@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from extender.kube.writes import NUDGE_ANNOTATION
 from tests.e2e.matrix import Entry, every_entry
 from tests.e2e.world import GPU, World, eventually
 
@@ -66,7 +67,11 @@ def test_fifty_waiting_pods_do_not_wake_one_another(w: World) -> None:
     for name in names:
         w.refused(name, FULL)
     w.quiet(seconds=1.5)
-    assert w.filters(*names) <= 2 * len(names)
+    # On a busy machine kube-scheduler asks about a pod before our informer shows it. No preemption is planned for a pod
+    # that nobody else knows, so Waggle looks again when it is shown, and has that pod (no other) tried once more.
+    nudged = [pod for pod in w.list("Pod") if NUDGE_ANNOTATION in (pod["metadata"].get("annotations") or {})]
+    assert w.filters(*names) <= 2 * len(names) + len(nudged)
+    assert len(nudged) < len(names) / 2
 
 
 def test_it_is_placed_as_soon_as_a_pod_goes(w: World, entry: Entry, record_property) -> None:
