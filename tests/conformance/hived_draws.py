@@ -19,6 +19,8 @@ SWITCHES: dict[str, Any] = {
     "obeyGangRelease": True,
     "groupNamesPer": ["virtualCluster"],
     "badDevices": {},
+    "combineCells": True,
+    "promoteLazilyPreempted": True,
     "opportunisticLimits": {"cluster": "50%", "virtualClusters": {"*": "30%"}},
 }
 
@@ -70,7 +72,9 @@ def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
         case 4:
             tenant.pop("pinnedCells", None)
         case 5:
-            switch = sorted(SWITCHES)[pick % len(SWITCHES)]
+            # Without it, a gang keeps what it has given up, and the audit allows that only to gangs that obey.
+            switches = sorted(SWITCHES.keys() - {"obeyGangRelease"})
+            switch = switches[pick % len(switches)]
             if other.pop(switch, None) is None:
                 other[switch] = SWITCHES[switch]
     return other
