@@ -34,10 +34,10 @@ set -eu
 image=$1 shown=$2
 shift 2
 mount --bind "$image" "$image"
-mkdir -p "$image$shown"
-mount --bind "$shown" "$image$shown"
 mount --rbind /dev "$image/dev"
 mount -t tmpfs tmpfs "$image/tmp"
+mkdir -p "$image$shown"
+mount --bind "$shown" "$image$shown"
 mount -o remount,bind,ro "$image"
 exec chroot --userspec={user} "$image" /usr/bin/env -i PATH=/opt/waggle/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "$@"
 """
@@ -90,7 +90,17 @@ def command(image: Path, *said: str, shown: Path | None = None) -> list[str]:
     `shown` is a folder of this machine that is there, too.
     """
     script = _RUN.replace("{user}", USER)
-    words = ["unshare", "--mount", "--propagation=private", "setpriv", "--no-new-privs", "sh", "-c", script, "sh"]
+    words = [
+        shutil.which("unshare") or "unshare",
+        "--mount",
+        "--propagation=private",
+        "setpriv",
+        "--no-new-privs",
+        "sh",
+        "-c",
+        script,
+        "sh",
+    ]
     return [*words, str(image), str(shown or image / "srv"), *said]
 
 

@@ -138,7 +138,8 @@ def test_kube_scheduler_does_not_talk_to_an_impostor(room: Room, folder: Path) -
 def not_served(w: World, text: str = "") -> None:
     w.nodes(1)
     w.pod("p", gpus=1)
-    w.refused("p", text)
-    assert w.condition("p")["reason"] == "SchedulerError"
+    # A kube-scheduler that has just started may not have seen the node when it sees the pod.
+    eventually(lambda: w.condition("p").get("reason") == "SchedulerError", lambda: f"an error: {w.condition('p')}")
+    assert text in w.message("p")
     assert w.node_of("p") == ""
     assert w.explain("p")["reason"]["code"] == "NotAsked"
