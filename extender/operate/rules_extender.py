@@ -9,6 +9,7 @@ from extender.operate.document import At, Section
 from extender.operate.rules import Severity, rule
 from extender.operate.rules_connection import VERBS
 from extender.operate.rules_scheduler import for_trying, managed, scheduler_names
+from extender.operate.scheduler_config import MARKERS
 
 _LARGEST_WEIGHT = 1000
 
@@ -218,7 +219,7 @@ def every_pod(config: Section) -> Iterator[At]:
 def ignored_by_scheduler(config: Section) -> Iterator[At]:
     for extender in config.items("extenders"):
         for resource in extender.items("managedResources"):
-            if resource.flag("ignoredByScheduler"):
+            if resource.flag("ignoredByScheduler") and resource.text("name") not in MARKERS:
                 yield resource.at("ignoredByScheduler")
 
 
@@ -261,3 +262,18 @@ def resource_twice(config: Section) -> Iterator[At]:
             if name in seen:
                 yield resource.at("name")
             seen.add(name)
+
+
+@rule(
+    "WL505",
+    "marker-counted",
+    Severity.ERROR,
+    happens="The resource only marks pods, and no node has it: kube-scheduler finds it insufficient on every node, and "
+    "its pods wait for ever without a call to Waggle.",
+    mend="ignoredByScheduler: true for this resource.",
+)
+def marker_counted(config: Section) -> Iterator[At]:
+    for extender in config.items("extenders"):
+        for resource in extender.items("managedResources"):
+            if resource.text("name") in MARKERS and not resource.flag("ignoredByScheduler"):
+                yield resource.at("ignoredByScheduler")

@@ -31,6 +31,8 @@ from extender.embedded.kubescheduler.config import (
 NAMESPACE = "waggle-system"
 SERVICE = f"waggle.{NAMESPACE}.svc"
 PORT = 9096
+#: Resources that only mark pods: no node has them, so kube-scheduler must not look for them.
+MARKERS = frozenset({"hivedscheduler.microsoft.com/pod-scheduling-enable"})
 VERBS = ("filter", "prioritize", "preempt", "bind")
 
 
@@ -335,11 +337,14 @@ def _managed_resources(chosen: SchedulerOptions) -> list[str]:
         "managedResources:",
     ]
     for name in chosen.managed_resources:
-        lines += [
-            f"  - name: {_scalar(name)}",
-            "    # kube-scheduler counts it too, and so sees when preemption helps.",
-        ]
-        lines.append("    ignoredByScheduler: false")
+        lines.append(f"  - name: {_scalar(name)}")
+        if name in MARKERS:
+            lines += ["    # It only marks pods: no node has it.", "    ignoredByScheduler: true"]
+        else:
+            lines += [
+                "    # kube-scheduler counts it too, and so sees when preemption helps.",
+                "    ignoredByScheduler: false",
+            ]
     return lines
 
 

@@ -83,6 +83,17 @@ def test_only_pods_with_the_managed_resources_are_sent():
     ]
 
 
+def test_a_resource_that_only_marks_pods_is_not_looked_for_on_nodes():
+    marker = "hivedscheduler.microsoft.com/pod-scheduling-enable"
+
+    resources = extender(**LOCAL, managed_resources=(marker, GPU))["managedResources"]
+
+    assert resources == [
+        {"name": marker, "ignoredByScheduler": True},
+        {"name": GPU, "ignoredByScheduler": False},
+    ]
+
+
 def test_a_static_pod_may_send_every_pod_if_that_is_said():
     assert "managedResources" not in extender(**STATIC | {"managed_resources": (), "all_pods": True})
 
