@@ -22,6 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from algorithm.interface import SchedulerAlgorithm
 
@@ -98,13 +99,22 @@ _IN_PLAIN_WORDS = {
     "extra_forbidden": "there is no such field",
     "model_type": "expected fields, as `name: value`",
     "dict_type": "expected fields, as `name: value`",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
 }
+
+
+def in_plain_words(item: ErrorDetails) -> str:
+    """What pydantic found wrong with one field."""
+    return _IN_PLAIN_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
 
 
 def explain(error: ValidationError) -> str:
     """What is wrong with a configuration, in one line: each field with what was expected."""
     found = []
     for item in error.errors(include_url=False):
-        field = ".".join(str(part) for part in item["loc"]) or "(top level)"
-        found.append(f"{field}: {_IN_PLAIN_WORDS.get(item['type'], item['msg'])}")
+        field = ".".join(str(part) for part in item["loc"])
+        said = in_plain_words(item)
+        # What checks the whole names the field itself.
+        found.append(said if not field and item["type"] == "value_error" else f"{field or '(top level)'}: {said}")
     return "; ".join(found)

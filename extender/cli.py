@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from algorithm.registry import AlgorithmError, available, create
 from extender.operate.commands import add_commands
+from extender.operate.refusal import refuse
 from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 app = typer.Typer(
@@ -108,7 +109,7 @@ def serve(
     try:
         service = Service(settings, config=config, record=record)
     except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     if config is not None:
@@ -119,7 +120,7 @@ def serve(
         app = create_app(service.runtime, settings, service.comparer, certificates=certificates, reviewer=reviewer)
         serve_http(app, settings, certificates=certificates, on_started=lambda url: _announce(url, url_file))
     except SettingsError as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     finally:
         service.stop()
         structlog.get_logger(__name__).info("stopped")
@@ -148,7 +149,7 @@ def check(config: ConfigOption = None) -> None:
         connect(settings.cluster).close()
         Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
     if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
         _errors.print(
@@ -229,7 +230,7 @@ def cluster(
     try:
         serve_cluster(port=port, node_count=nodes, kubeconfig=kubeconfig)
     except ClusterError as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
 
 
 add_commands(app)
@@ -239,12 +240,7 @@ def _settings(config: Path | None) -> Settings:
     try:
         return load(config) if config else Settings()
     except SettingsError as error:
-        raise _refuse(error) from error
-
-
-def _refuse(error: Exception) -> typer.Exit:
-    _errors.print(f"[red]waggle:[/red] {escape(str(error))}", soft_wrap=True)
-    return typer.Exit(2)
+        raise refuse(error) from error
 
 
 def main() -> None:

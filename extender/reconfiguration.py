@@ -190,8 +190,9 @@ class Reconfiguration:
             "algorithm reconfigured",
             seconds=round(time.monotonic() - began, 3),
             changes=len(answer.changes),
-            first=answer.changes[:_NAMED],
         )
+        for change in answer.changes[:_NAMED]:
+            log.info("changed by that", what=change)
         return ""
 
     def _replace(self, algorithm: SchedulerAlgorithm, name: str, used: dict[str, Any]) -> Reconfigured:

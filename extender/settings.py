@@ -229,6 +229,11 @@ def parse(text: str, path: Path) -> Settings:
     try:
         return Settings.model_validate({} if data is None else data)
     except ValidationError as error:
+        if isinstance(data, dict) and "physicalCluster" in data:
+            raise SettingsError(
+                f"{path}: this is HiveD's own file, not Waggle's; name it in a file of Waggle's: "
+                f"algorithm: {{name: hived, settings_file: {path}}}"
+            ) from error
         raise SettingsError(f"{path}: {explain(error)}") from error
 
 
@@ -237,7 +242,9 @@ def read_text(path: Path, field: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{field}: {error}") from error
+        where = field if field == str(path) else f"{field}: {path}"
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise SettingsError(f"{where}: {why}") from error
 
 
 def algorithm_settings(algorithm: AlgorithmSettings) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Draft:
 
 def draft(nodes: Iterable[Node], wishes: Wishes, *, whole: bool = True) -> Draft:
     """`whole`: Waggle's configuration, and not only the algorithm's settings. Raises DraftError."""
+    if not all(wishes.tenants) or len(set(wishes.tenants)) < len(wishes.tenants):
+        raise DraftError(f"the names of tenants must differ, and not be empty: {', '.join(map(repr, wishes.tenants))}")
     known = sorted(nodes, key=lambda node: _natural(node.name))
     machines = [machine for node in known if (machine := _machine(node, wishes)) is not None]
     if not machines:
@@ -219,7 +221,8 @@ def _remarks(known: Sequence[Node], machines: Sequence[_Cell], wishes: Wishes) -
         yield f"Left out, as they have no {' or '.join(wishes.resources)}: {_listed(without)}."
     alone = [machine.address for machine in machines if wishes.levels and not machine.groups]
     if alone:
-        yield f"On their own, as they lack a label of {', '.join(wishes.levels)}: {_listed(alone)}."
+        which = "the label" if len(wishes.levels) == 1 else "one of the labels"
+        yield f"On their own, as they lack {which} {', '.join(wishes.levels)}: {_listed(alone)}."
     away = [node.name for node in known if node.name in names and (node.unschedulable or not node.ready)]
     if away:
         yield f"Not Ready or cordoned now, but part of it: {_listed(away)}."

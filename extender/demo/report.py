@@ -149,7 +149,7 @@ def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float
     if well:
         console.print(
             f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, no gang split, "
-            f"every pod where Waggle says it is, {outlook.faults} faults survived."
+            f"every pod where Waggle says it is, {outlook.faults} fault{'' if outlook.faults == 1 else 's'} survived."
         )
     else:
         console.print(f"[red]✗ Not all ended as it should[/red] ({seconds:.1f} s).")

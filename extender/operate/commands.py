@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from extender.operate import hived
+from extender.operate.refusal import refuse
 from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
 
 _errors = Console(stderr=True, highlight=False)
@@ -107,7 +107,7 @@ def scheduler_config(
     try:
         _write(kube_scheduler_config(options), output)
     except (OptionError, OSError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
 
 
 def lint(
@@ -137,7 +137,8 @@ def lint(
     try:
         findings = linter.lint(read(_text(file)), ignore=_codes(ignore or [], REGISTRY))
     except (DocumentError, OSError, UnicodeDecodeError) as error:
-        raise _refuse(ValueError(f"{file}: {error}")) from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise refuse(ValueError(f"{file}: {why}")) from error
     typer.echo(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
     raise typer.Exit(1 if linter.to_mend(findings) else 0)
 
@@ -194,7 +195,7 @@ def certs(
         if secrets is not None:
             _write_secrets(maker.secrets(output, maker.clients_in(output), namespace), secrets)
     except (maker.CertsError, OSError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     for path in written:
         typer.echo(path, err=True)
     _errors.print(_next_steps(output, namespace, renewed=renew), soft_wrap=True, markup=False)
@@ -229,8 +230,3 @@ def _write(text: str, output: Path | None) -> None:
         typer.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
-
-
-def _refuse(error: Exception) -> typer.Exit:
-    _errors.print(f"[red]waggle:[/red] {escape(str(error))}", soft_wrap=True)
-    return typer.Exit(2)

@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from extender.operate.refusal import refuse
+
 if TYPE_CHECKING:
     from extender.operate.inventory import Inventory
     from extender.settings import ClusterSettings
@@ -69,7 +71,7 @@ def diff(
             found = _inventory(from_file, ClusterSettings(kubeconfig=kubeconfig, context=context, server=server))
         report = hived_diff.report(before, after, found)
     except (HivedConfigError, SettingsError, ConnectionSettingsError, InventoryError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     typer.echo(hived_diff.as_json(report) if as_json else hived_diff.as_text(report))
     raise typer.Exit(2 if report.refused else int(report.changes_something))
 
@@ -139,7 +141,7 @@ def init(
         else:
             output.write_text(made.text, encoding="utf-8")
     except (DraftError, ConnectionSettingsError, InventoryError, OSError) as error:
-        raise _refuse(error) from error
+        raise refuse(error) from error
     for remark in made.remarks:
         _errors.print(escape(remark), soft_wrap=True)
 
@@ -151,8 +153,3 @@ def _inventory(file: Path | None, cluster: ClusterSettings, *, pods: bool = True
     if found.unreadable:
         _errors.print(f"{found.unreadable} nodes or pods cannot be read, and are left out")
     return found
-
-
-def _refuse(error: Exception) -> typer.Exit:
-    _errors.print(f"[red]waggle:[/red] {escape(str(error))}", soft_wrap=True)
-    return typer.Exit(2)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from algorithm.registry import in_plain_words
 from extender.embedded.kubescheduler.config import (
     API_VERSION,
     KIND,
@@ -151,11 +152,7 @@ def refused_value(config: Section) -> Iterator[At]:
     except ConfigError as error:
         cause = error.__cause__
         found = cause.errors(include_url=False) if isinstance(cause, ValidationError) else []
-        yield from (
-            At(item["loc"], item["msg"].removeprefix("Value error, "))
-            for item in found
-            if item["type"] != "extra_forbidden"
-        )
+        yield from (At(item["loc"], in_plain_words(item)) for item in found if item["type"] != "extra_forbidden")
 
 
 @rule(

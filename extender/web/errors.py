@@ -79,5 +79,6 @@ def _no_such_path(request: Request, verbs: list[str]) -> str:
     if request.method == "POST":
         return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
     pages = sorted(known for known, methods in request.app.openapi()["paths"].items() if "get" in methods)
-    near = difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
+    below = [page for page in pages if page.startswith(path)]
+    near = below or difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
     return f"no page {path}; try: {', '.join(near)}"

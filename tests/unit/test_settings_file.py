@@ -59,7 +59,7 @@ def test_an_empty_one_adds_nothing(tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="algorithm.settings_file: .*No such file"):
+    with pytest.raises(SettingsError, match=r"^algorithm.settings_file: \S*nowhere.yaml: No such file"):
         resolved(tmp_path / "nowhere.yaml")
 
 
@@ -78,3 +78,13 @@ def test_check_looks_into_it(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["check", "-c", str(config)])
     assert refused.exit_code == 2
     assert "promised 10 cells host" in refused.stderr
+    assert "Value error" not in refused.stderr
+
+
+def test_hiveds_own_file_in_place_of_waggles_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / "hivedscheduler.yaml"
+    file.write_text(RACKS + "kubeApiServerAddress: http://127.0.0.1:8080\n")
+    refused = CliRunner().invoke(app, ["check", "-c", str(file)])
+    assert refused.exit_code == 2
+    assert f"{file}: this is HiveD's own file" in refused.stderr
+    assert f"settings_file: {file}" in refused.stderr

@@ -91,7 +91,7 @@ def test_who_has_no_devices_is_left_out_and_named() -> None:
 def test_who_lacks_a_label_is_on_its_own_and_named() -> None:
     made = draft([machine("a", rack="r"), machine("b", rack="r"), machine("c")], Wishes(levels=(RACK,)))
     assert tops(made) == {"A100-rack": 1, "A100-host": 1}
-    assert "On their own, as they lack a label of example.com/rack: c." in made.remarks
+    assert "On their own, as they lack the label example.com/rack: c." in made.remarks
 
 
 def test_who_is_cordoned_belongs_to_it_and_is_named() -> None:
@@ -114,6 +114,12 @@ def test_devices_of_another_maker() -> None:
         DraftError, match=r"none of 1 nodes has nvidia.com/gpu .*; they have amd.com/gpu, nvidia.com/gpu"
     ):
         draft([node], Wishes())
+
+
+@pytest.mark.parametrize("tenants", [("a", ""), ("a", "a")])
+def test_tenants_need_names_of_their_own(tenants: tuple[str, ...]) -> None:
+    with pytest.raises(DraftError, match="the names of tenants must differ, and not be empty: 'a', "):
+        draft([machine("n0")], Wishes(tenants=tenants))
 
 
 def test_tenants_get_equal_shares_of_the_largest_cells_that_can_be_shared() -> None:

@@ -1,0 +1,21 @@
+"""How every command says that it cannot go on: one line on standard error, and exit status 2."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+_errors = Console(stderr=True, highlight=False)
+
+
+def refuse(error: Exception) -> typer.Exit:
+    """Says why; the exit is to be raised."""
+    _errors.print(f"[red]waggle:[/red] {escape(_text(error))}", soft_wrap=True)
+    return typer.Exit(2)
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
