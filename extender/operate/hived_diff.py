@@ -38,6 +38,9 @@ class Report:
     groups: list[Outcome] | None = None
     #: Pods that are passed over with the new configuration, and were not with the old one: name and why.
     strangers: list[tuple[str, str]] = field(default_factory=list)
+    #: Machines of the new configuration that are no nodes of the cluster, and how many machines it has.
+    absent: list[str] = field(default_factory=list)
+    machines: int = 0
 
     @property
     def changes_something(self) -> bool:
@@ -84,8 +87,15 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any], found: Inventory | No
         for algorithm in (before, after):
             learn(Teller(algorithm), found.truth())
         made.groups = outcomes(before, after)
+        machines = after.hive.layout.machines
+        made.machines, made.absent = len(machines), _absent(machines, found)
         made.strangers = sorted(each for uid, each in after.strangers.items() if uid not in before.strangers)
     return made
+
+
+def _absent(machines: Iterable[str], found: Inventory) -> list[str]:
+    """None if no nodes were given: a file may hold pods only."""
+    return sorted(set(machines) - {node.name for node in found.nodes}) if found.nodes else []
 
 
 def _algorithm(settings: Mapping[str, Any]) -> HivedAlgorithm:
@@ -112,6 +122,7 @@ def as_json(report: Report) -> str:
     if report.groups is not None:
         body["groups"] = [{**asdict(each), "text": each.text} for each in report.groups if each.changed]
         body["strangers"] = [{"pod": pod, "why": why} for pod, why in report.strangers]
+        body["absentMachines"] = report.absent
         body["summary"] = _summary(report.groups)
     return json.dumps(body, indent=2)
 
@@ -185,3 +196,7 @@ def _about_groups(report: Report, groups: list[Outcome]) -> Iterator[str]:
     yield f"Of {len(groups)} groups that run, {len(groups) - len(changed)} keep what they have; nobody is evicted."
     yield from (f"  {each.text}" for each in changed)
     yield from (f"  pod {pod} is passed over: {why}" for pod, why in report.strangers)
+    if report.absent:
+        named = ", ".join(report.absent[:_SHOWN]) + (" ..." if len(report.absent) > _SHOWN else "")
+        share = f"{len(report.absent)} of {report.machines} machines"
+        yield f"{share} are no nodes of this cluster, and count as bad: {named}"

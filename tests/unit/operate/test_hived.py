@@ -143,6 +143,11 @@ class TestDiff:
         found = run("diff", "old.yaml", "new.yaml")
         assert "  and 68 more (80 added); --json has them all" in found.stdout
 
+    def test_machines_that_are_no_nodes_are_named(self, folder: Path) -> None:
+        (folder / "new.yaml").write_text(RACKS.replace("m2", "mm2"))
+        found = run("diff", "old.yaml", "new.yaml", "--from-file", recorded(folder))
+        assert found.stdout.endswith("\n1 of 4 machines are no nodes of this cluster, and count as bad: mm2\n")
+
     @pytest.mark.parametrize("content", ["", "[]", '{"items": 7}', "{}"])
     def test_a_recording_that_is_none_is_refused(self, folder: Path, content: str) -> None:
         (folder / "cluster.json").write_text(content)
