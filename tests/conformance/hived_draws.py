@@ -72,8 +72,7 @@ def changed(config: dict[str, Any], change: int, pick: int) -> dict[str, Any]:
         case 4:
             tenant.pop("pinnedCells", None)
         case 5:
-            # Without it, a gang keeps what it has given up, and the audit allows that only to gangs that obey.
-            switches = sorted(SWITCHES.keys() - {"obeyGangRelease"})
+            switches = sorted(SWITCHES)
             switch = switches[pick % len(switches)]
             if other.pop(switch, None) is None:
                 other[switch] = SWITCHES[switch]

@@ -86,7 +86,7 @@ def a_copy_shares_the_groups(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(algorithm, "_UNCHANGING", (*algorithm._UNCHANGING, Group))
 
 
-#: Noticed within a second or two.
+#: Noticed within seconds on an idle machine.
 SOON = (
     a_cell_that_is_given_back_is_not_counted,
     buddies_are_not_merged,
@@ -101,7 +101,7 @@ LATER = (nobody_is_ever_pardoned, nobody_is_ever_doomed)
 
 def cases() -> Iterator[object]:
     for mutate in SOON + LATER:
-        yield pytest.param(mutate, id=mutate.__name__, marks=[pytest.mark.slow] if mutate in LATER else [])
+        yield pytest.param(mutate, id=mutate.__name__, marks=[pytest.mark.slow])
 
 
 @pytest.mark.parametrize("mutate", list(cases()))
