@@ -122,7 +122,7 @@ def test_the_pages_show_the_original_name_and_the_path():
     world = World(PER_TENANT)
     world.bind(one("train", tenant="a"), *of("other", one("train", tenant="b"), one("eval", tenant="b")))
 
-    items = world.algorithm.page("affinitygroups/")["items"]
+    items = json.loads(b"".join(world.algorithm.page("affinitygroups/")))["items"]
 
     assert [each["metadata"] for each in items] == [
         {"name": "train", "path": "/v1/inspect/affinitygroups/a/train"},
