@@ -7,7 +7,7 @@ the pod is passed over and shown as a stranger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -352,11 +352,18 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def metrics(self) -> Sequence[Gauge]:
         return gauges(self.hive, self._waiting)
 
-    def explain(self, pod: Pod) -> Sequence[str]:
+    def explain(self, pod: Pod) -> Iterator[str]:
         try:
-            return explain(self.hive, self._allowed(pod), warnings=self.devices.warnings, protected=self._protected)
+            spec = self._allowed(pod)
         except UserError as error:
-            return (str(error),)
+            return iter((str(error),))
+        return explain(
+            self.hive,
+            spec,
+            warnings=self.devices.warnings,
+            protected=self._protected,
+            moment=lambda: self._generation,
+        )
 
     def changes_to(self, other: HivedAlgorithm) -> Sequence[str]:
         return [each.text for each in outcomes(self, other) if each.changed]

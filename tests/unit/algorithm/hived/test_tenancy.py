@@ -10,7 +10,17 @@ from algorithm.hived.lazily import LAZILY
 from algorithm.interface import Bind, NoSuchPage, PodRefused
 from algorithm.model import pairs
 from tests.support.hived_audit import audit
-from tests.support.hived_world import RACKS, World, allocations, gang, in_any_order, one, settings_of, snapshot
+from tests.support.hived_world import (
+    RACKS,
+    World,
+    allocations,
+    explained,
+    gang,
+    in_any_order,
+    one,
+    settings_of,
+    snapshot,
+)
 
 PER_TENANT = RACKS + "groupNamesPer: [virtualCluster]\n"
 PER_NAMESPACE = RACKS + "groupNamesPer: [namespace]\n"
@@ -228,7 +238,7 @@ def test_others_may_not_and_are_told_who_may(namespace):
     (pod,) = of(namespace, one("g", tenant="a"))
 
     assert text in refusal(world, pod)
-    assert world.algorithm.explain(pod) == (text,)
+    assert explained(world, pod) == [text]
 
 
 def test_an_empty_list_is_nobody():
