@@ -300,11 +300,14 @@ class SchedulerAlgorithm(ABC):
         """
         return ()
 
-    def explain(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
+    def explain(self, pod: Pod) -> Iterable[str]:  # noqa: ARG002
         """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.
 
         Only for pods that are unallocated now. Called under the lock: keep it short. Changes nothing. Whoever says
         something is shown in place of the nodes that would come nearest by their amounts.
+
+        Whoever needs longer gives an iterator: its sentences are made under the lock one at a time, and an empty one
+        says nothing but that others may go on meanwhile. Anything may happen in between.
         """
         return ()
 

@@ -102,8 +102,9 @@ class Reconfiguration:
             if asked or self._every:
                 try:
                     self.look(at_once=asked)
-                except Exception:
+                except Exception as error:
                     log.exception("looking at the configuration failed")
+                    self._failure = f"looking at it failed: {type(error).__name__}: {error}"
             self._wanted.wait(_INFORMED_SECONDS if self._asked else self._every or None)
 
     # -- looking --------------------------------------------------------------------------------------------------
@@ -134,12 +135,12 @@ class Reconfiguration:
 
     def _read(self, config: Path) -> tuple[Settings, _Contents]:
         """Raises SettingsError."""
-        text = read_text(config, str(config))
+        text = _read_again(config, str(config))
         if text != self._parsed[0]:
             self._parsed = (text, parse(text, config))
         settings = self._parsed[1]
         file = settings.algorithm.settings_file
-        return settings, _Contents(text, read_text(file, "algorithm.settings_file") if file is not None else "")
+        return settings, _Contents(text, _read_again(file, "algorithm.settings_file") if file is not None else "")
 
     def _complain(self, why: str, *, at_once: bool) -> None:
         """Said when it is still so at the second look."""
@@ -239,6 +240,13 @@ class Reconfiguration:
                 [({}, float(len(self._restart)))] if watched else [],
             ),
         ]
+
+
+def _read_again(path: Path, field: str) -> str:
+    """Raises SettingsError. A pipe, which is as good as a file at the start, would keep this waiting for ever."""
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"{field}: {path} is no regular file, so it cannot be looked at again")
+    return read_text(path, field)
 
 
 def _changed(old: Settings, new: Settings) -> list[str]:

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -62,6 +62,8 @@ from extender.views import Explanation, Metric, NodeView, PodView, Readiness, ne
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 #: What the rim has to carry out.
 Command = WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
 #: What is asked and answered at once.
@@ -73,6 +75,9 @@ SLICE = 25
 _VERBS = (FilterRequested, PreemptRequested, BindRequested)
 #: Pods that are looked at for people while the lock is held.
 VIEWS = 100
+#: Whoever releases the lock and takes it again at once has it back before anybody has woken up. So after each so many
+#: seconds of work it is left alone for some.
+_WORK, _TURN = 0.002, 0.0005
 #: In the name of a metric.
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 #: The timer never runs more often than this, seconds.
@@ -100,6 +105,7 @@ class Runtime:
         self._fence = fence
         self._record = record
         self._lock = threading.Lock()
+        self._explaining = threading.Lock()
         self._timer_wake = threading.Event()
         self._stopping = False
         self._next_tick = float("inf")
@@ -351,14 +357,7 @@ class Runtime:
             page = self._heart.teller.algorithm.page(path)
         if not isinstance(page, Iterator):
             return [msgspec.json.encode(page, enc_hook=str)]
-        pieces: list[bytes] = []
-        while True:
-            # The lock is free between two pieces.
-            with self._lock:
-                piece = next(page, None)
-            if piece is None:
-                return pieces
-            pieces.append(piece)
+        return list(self._in_turns(page))
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """Why this pod is where it is; None if it is unknown."""
@@ -370,7 +369,7 @@ class Runtime:
             view, why = pod_view(entry, now), reason_of(entry)
             nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
             waits = entry.state in tally.PENDING
-            explained, advice = self._advice(entry.pod) if waits else (True, [])
+        explained, advice = self._advice(pod) if waits else (True, [])
         return Explanation(
             pod=view,
             reason=why,
@@ -382,13 +381,34 @@ class Runtime:
         )
 
     def _advice(self, pod: Pod) -> tuple[bool, list[str]]:
-        """Whether the algorithm explains its pods, and what it says; a fault of it must not hide the rest."""
+        """Whether the algorithm explains its pods, and what it says; a fault of it must not hide the rest.
+
+        One at a time: however many people ask, kube-scheduler waits for one step of one answer.
+        """
+        advice: list[str] = []
         try:
-            advice = list(self._heart.teller.algorithm.explain(pod))
+            with self._explaining:
+                with self._lock:
+                    sentences = iter(self._heart.teller.algorithm.explain(pod))
+                for sentence in self._in_turns(sentences):
+                    advice += [sentence] if sentence else []
         except Exception as error:
             log.exception("explain_failed")
             return False, [f"the algorithm failed to explain: {type(error).__name__}"]
         return bool(advice), advice
+
+    def _in_turns(self, pieces: Iterator[T]) -> Iterator[T]:
+        """Each piece is made under the lock, which others have in between."""
+        began = time.monotonic()
+        while True:
+            with self._lock:
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+            if time.monotonic() - began > _WORK:
+                time.sleep(_TURN)
+                began = time.monotonic()
 
     def stats(self) -> list[Metric]:
         """What a scrape sees. Nouns follow kube-scheduler's own metrics."""

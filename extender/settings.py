@@ -6,6 +6,7 @@ fields have defaults: an empty file is a working configuration for a cluster fou
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -203,12 +204,20 @@ class Settings(_Section):
         return data
 
 
+#: Of a configuration: ten times what a real one has. A few lines of aliases of aliases would be billions.
+_MOST_VALUES = 1_000_000
+#: Bytes.
+_LARGEST = 64 << 20
+
+
 class _Loader(yaml.SafeLoader):
     """YAML as usual, but a key that stands twice is an error and not silently the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value}: stands here twice", key.start_mark)
             seen.add(key.value)
@@ -239,12 +248,21 @@ def parse(text: str, path: Path) -> Settings:
 
 def read_text(path: Path, field: str) -> str:
     """Raises SettingsError, naming the field that the file's name is from."""
+    where = field if field == str(path) else f"{field}: {path}"
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        where = field if field == str(path) else f"{field}: {path}"
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SettingsError(f"{where}: {why}") from error
+        is_too_large = path.stat().st_size > _LARGEST
+        text = "" if is_too_large else path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # of the file, its text, or its name
+        raise SettingsError(f"{where}: {_unreadable(error)}") from error
+    if is_too_large:
+        raise SettingsError(f"{where} is larger than {_LARGEST >> 20} MiB")
+    return text
+
+
+def _unreadable(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def algorithm_settings(algorithm: AlgorithmSettings) -> dict[str, Any]:
@@ -280,6 +298,25 @@ def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
 def _yaml(text: str) -> Any:
     """Raises ValueError."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
+        found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, TypeError, IndexError) as error:  # the last two: PyYAML's, of values that make no sense
         raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if _size(found, {}) > _MOST_VALUES:
+        raise ValueError(f"more than {_MOST_VALUES} values, aliases followed")
+    return found
+
+
+def _size(value: Any, known: dict[int, float]) -> float:
+    """How many values there are if each alias is followed, as whoever copies it does; of a value within itself, no end.
+
+    `known` are the sizes of those that were counted; each is counted once, so that counting itself is quick.
+    """
+    if not isinstance(value, dict | list | tuple | set):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = math.inf
+        inside = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_size(each, known) for each in inside)
+    return known[id(value)]

@@ -7,7 +7,7 @@ the pod is passed over and shown as a stranger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +42,7 @@ from algorithm.interface import (
     Victim,
     Wait,
 )
-from algorithm.model import Node, Pod
+from algorithm.model import Node, Pairs, Pod
 from algorithm.reasons import Code, Reason, reason
 
 _CODES = {
@@ -57,6 +57,9 @@ _CODES = {
     "opportunistic-limit": Code.BORROWING_LIMITED,
 }
 
+
+#: Whoever reads these later believes them, also of other tenants: see `lazily.py`, `promotion.py`.
+_SAID_WITH_A_BINDING = (lazily.LAZILY, promotion.ORDER)
 
 #: What a fork has in common with its original.
 _UNCHANGING = (
@@ -297,12 +300,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
         may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered
         if allocation.node not in offered and not may_be_elsewhere:
             return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
-        annotations = bindinfo.write(allocation)
+        said: Pairs = ()
         if self.hive.promoting and spec.priority >= 0:
-            annotations += self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
+            said = self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
         elif plan.group.virtual is not None:
-            annotations += lazily.write(self._lost(pod, plan, spec))
-        return Bind(allocation.node, annotations)
+            said = lazily.write(self._lost(pod, plan, spec))
+        return Bind(allocation.node, bindinfo.write(allocation) + _nothing_else(pod, said) + said)
 
     def _lost(self, pod: Pod, plan: Plan, spec: PodSpec) -> list[lazily.Lost]:
         """All groups of the chain that are without their quota when this plan is taken."""
@@ -349,11 +352,18 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def metrics(self) -> Sequence[Gauge]:
         return gauges(self.hive, self._waiting)
 
-    def explain(self, pod: Pod) -> Sequence[str]:
+    def explain(self, pod: Pod) -> Iterator[str]:
         try:
-            return explain(self.hive, self._allowed(pod), warnings=self.devices.warnings, protected=self._protected)
+            spec = self._allowed(pod)
         except UserError as error:
-            return (str(error),)
+            return iter((str(error),))
+        return explain(
+            self.hive,
+            spec,
+            warnings=self.devices.warnings,
+            protected=self._protected,
+            moment=lambda: self._generation,
+        )
 
     def changes_to(self, other: HivedAlgorithm) -> Sequence[str]:
         return [each.text for each in outcomes(self, other) if each.changed]
@@ -371,6 +381,12 @@ def _is_healthy(node: Node) -> bool:
 
 def _member(pod: Pod) -> Member:
     return Member(pod.uid, pod.name, pod.node_name)
+
+
+def _nothing_else(pod: Pod, said: Pairs) -> Pairs:
+    """Empties what the pod's author wrote where only a scheduler may say who lost quota."""
+    mine = {name for name, _ in said}
+    return tuple((name, "") for name in _SAID_WITH_A_BINDING if name not in mine and pod.annotation(name) is not None)
 
 
 def _allocation(pod: Pod) -> Allocation:

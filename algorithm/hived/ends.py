@@ -2,17 +2,21 @@
 
 One group alone is best, else a set of which nobody can be left out. Groups are tried in the order of what their end
 costs: those of the same tenant first, then the least important; the smallest one alone, or else the few largest.
+
+It goes step by step: between two trials the cluster may change. Each trial is true of its own moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeVar
 
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from algorithm.hived.planner import Plan, decide
-from algorithm.hived.podspec import PodSpec
+from algorithm.hived.podspec import PodSpec, UserError
 from algorithm.hived.tally import Tally
 from algorithm.hived.whatif import WhatIf
 
@@ -21,6 +25,10 @@ _TRIALS, _ALONE = 40, 5
 #: What may be tried at all, in devices that are given back; to place one costs more, and a trial costs no less than so
 #: many. That is tenths of a second at most, a second for a gang that wants all that a tenant with 800 machines has.
 _EFFORT, _PLACING, _LEAST = 10_000, 3, 60
+
+T = TypeVar("T")
+#: Something that takes several trials: gives nothing after each, and the answer in the end.
+Steps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,12 @@ class Ends:
     minimal: bool = True
 
 
-def find_ends(hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> Ends:
+def find_ends(hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> Steps[Ends]:
     """For a group that cannot have a place now. `tallies` are those of the chains in which it may be.
 
     None of them: it is not devices that are missing, but the place that it had.
     """
-    return _Search(hive, spec, tallies, what_if).run()
+    return (yield from _Search(hive, spec, tallies, what_if).run())
 
 
 class _Search:
@@ -53,12 +61,12 @@ class _Search:
         self.sizes = {group: size(group) for group in _rivals(hive, spec, tallies)}
         self.effort = _EFFORT
 
-    def run(self) -> Ends:
-        alone = self._alone()
+    def run(self) -> Steps[Ends]:
+        alone = yield from self._alone()
         if alone:
             return Ends(alone=alone)
-        enough = self._enough()
-        return self._least(enough) if enough else Ends()
+        enough = yield from self._enough()
+        return (yield from self._least(enough)) if enough else Ends()
 
     def _ordered(self, sign: int) -> list[Group]:
         mine = self.spec.tenant
@@ -66,34 +74,42 @@ class _Search:
             self.sizes, key=lambda each: (each.tenant != mine, each.priority, sign * self.sizes[each], each.name)
         )
 
-    def _alone(self) -> tuple[Group, ...]:
+    def _alone(self) -> Steps[tuple[Group, ...]]:
         found: list[Group] = []
         for group in [each for each in self._ordered(1) if self.sizes[each] >= self.missing][:_TRIALS]:
-            if self._runs_without([group]):
+            if (yield from self._runs_without([group])):
                 found.append(group)
                 if len(found) == _ALONE:
                     break
         return tuple(found)
 
-    def _enough(self) -> list[Group]:
-        """The cheapest ones, as many as it takes; none if not even the end of all of them helps."""
-        ended: list[Group] = []
-        devices = 0
-        with self.what_if.open():
-            for group in self._ordered(-1):
-                self.what_if.end(group)
-                ended.append(group)
-                devices += self.sizes[group]
-                is_turn = self.effort > 0 or len(ended) == len(self.sizes)
-                if devices >= self.missing and is_turn and self._runs():
-                    return ended
-        return []
+    def _enough(self) -> Steps[list[Group]]:
+        """The cheapest ones, as many as it takes; none if not even the end of all of them helps.
 
-    def _least(self, enough: list[Group]) -> Ends:
+        In leaps that become larger, and then by halves.
+        """
+        ordered = self._ordered(-1)
+        devices = accumulate(self.sizes[group] for group in ordered)
+        number = next((number for number, sum_ in enumerate(devices, 1) if sum_ >= self.missing), 0)
+        too_few, leap = number - 1, 1
+        while number and not (yield from self._runs_without(ordered[:number])):
+            if number == len(ordered):
+                return []
+            too_few, leap = number, 2 * leap
+            number = min(number + leap, len(ordered)) if self.effort > 0 else len(ordered)
+        while number - too_few > 1 and self.effort > 0:
+            middle = (number + too_few) // 2
+            if (yield from self._runs_without(ordered[:middle])):
+                number = middle
+            else:
+                too_few = middle
+        return ordered[:number]
+
+    def _least(self, enough: list[Group]) -> Steps[Ends]:
         """Leaves out whoever is not needed, the most expensive first, by halves."""
         kept, share = enough, max(1, len(enough) // 2)
         while self.effort > 0:
-            fewer = self._without_some(kept, share)
+            fewer = yield from self._without_some(kept, share)
             if fewer is not None:
                 kept = fewer
             elif share > 1:
@@ -102,20 +118,25 @@ class _Search:
                 return Ends(together=tuple(kept))
         return Ends(together=tuple(kept), minimal=False)
 
-    def _without_some(self, groups: list[Group], share: int) -> list[Group] | None:
+    def _without_some(self, groups: list[Group], share: int) -> Steps[list[Group] | None]:
         for end in range(len(groups), 0, -share):
             fewer = groups[: max(0, end - share)] + groups[end:]
-            if self.effort > 0 and fewer and self._runs_without(fewer):
+            if self.effort > 0 and fewer and (yield from self._runs_without(fewer)):
                 return fewer
         return None
 
-    def _runs_without(self, groups: Sequence[Group]) -> bool:
+    def _runs_without(self, groups: Sequence[Group]) -> Steps[bool]:
         self.effort -= sum(self.sizes[group] for group in groups)
         with self.what_if.ended(groups):
-            return self._runs()
+            runs = self._runs()
+        yield
+        return runs
 
     def _runs(self) -> bool:
-        runs = isinstance(decide(self.hive, self.spec, self.offered, preempting=True), Plan)
+        try:
+            runs = isinstance(decide(self.hive, self.spec, self.offered, preempting=True), Plan)
+        except UserError:  # it has got a place meanwhile
+            runs = False
         self.effort -= _LEAST + (_PLACING * self.need if runs else 0)
         return runs
 

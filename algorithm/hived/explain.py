@@ -5,11 +5,13 @@ They are for people who ask; the reasons that kube-scheduler is told stay free o
 
 The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether an
 end would help is tried (`ends.py`): nothing is guessed. `wording.py` has the words.
+
+Trying takes tenths of a second in large clusters, so it goes step by step, and others may change the hive in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from algorithm.hived import wording
 from algorithm.hived.ends import find_ends
@@ -37,33 +39,65 @@ _COUNTED = frozenset(
 
 
 def explain(
-    hive: Hive, spec: PodSpec, *, protected: Collection[str] = (), warnings: Mapping[str, str] | None = None
-) -> list[str]:
+    hive: Hive,
+    spec: PodSpec,
+    *,
+    protected: Collection[str] = (),
+    warnings: Mapping[str, str] | None = None,
+    moment: Callable[[], int] = lambda: 0,
+) -> Iterator[str]:
     """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
 
     `protected` are UIDs of pods that cannot be evicted now, `warnings` are about what is written on nodes and cannot be
-    read, by node. Changes nothing.
+    read, by node. Changes nothing. An empty sentence is a step that says nothing; `moment` differs whenever the hive
+    has been changed between two of them.
     """
-    what_if = WhatIf(hive)
+    what_if = WhatIf(hive, moment)
     try:
         with what_if.ended():
             decision = decide(hive, spec, hive.layout.machines.keys(), preempting=True)
     except UserError as error:
-        return [_refused(hive, spec, error)]
+        yield _refused(hive, spec, error)
+        return
     if isinstance(decision, Plan):
-        return _possible(decision, spec, protected)
-    if decision.kind == "being-preempted":
-        return [f"{decision.text}."]
-    if decision.kind not in _COUNTED:
-        return [f"{decision.text}.", wording.ends(find_ends(hive, spec, [], what_if), spec)]
+        yield from _possible(decision, spec, protected)
+    elif decision.kind == "being-preempted":
+        yield f"{decision.text}."
+    elif decision.kind not in _COUNTED:
+        yield from _tried(hive, spec, [], what_if, [f"{decision.text}."])
+    else:
+        yield from _counted(hive, spec, decision, what_if, warnings or {})
+
+
+def _counted(
+    hive: Hive, spec: PodSpec, refusal: Refusal, what_if: WhatIf, warnings: Mapping[str, str]
+) -> Iterator[str]:
     tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
     if not tallies:
-        return [f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."]
-    sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, decision)]
-    sentences += [f"Node {node}: {text}." for node, text in sorted((warnings or {}).items())[: wording.SHOWN]]
+        yield f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."
+        return
+    sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, refusal)]
+    sentences += [f"Node {node}: {text}." for node, text in sorted(warnings.items())[: wording.SHOWN]]
     if all(_never(hive, spec, each) for each in tallies):
-        return sentences
-    return [*sentences, wording.ends(find_ends(hive, spec, tallies, what_if), spec), *_in_line(hive, spec)]
+        yield from sentences
+    else:
+        yield from _tried(hive, spec, tallies, what_if, sentences)
+        yield from _in_line(hive, spec)
+
+
+def _tried(
+    hive: Hive, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf, sentences: Sequence[str]
+) -> Iterator[str]:
+    """These sentences, and whose end would help. All of them are of one moment, but for the last."""
+    yield from sentences
+    steps = find_ends(hive, spec, tallies, what_if)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as found:
+            yield wording.ends(found.value, spec)
+            return
+        yield ""
 
 
 def _in_line(hive: Hive, spec: PodSpec) -> list[str]:

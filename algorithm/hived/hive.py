@@ -359,6 +359,8 @@ class Hive:
         if group is None:
             with self.changing_hands():
                 group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
+        if group.tenant != spec.tenant:
+            raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
         slot = _slot_of(group, allocation)
         if slot is None:
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"

@@ -76,10 +76,10 @@ class Told:
     def drop(self, uid: str) -> None:
         for each in self._said.pop(uid, ()):
             for pod in each.pods:
-                said = self._by[each.group, pod]
+                said = self._by.get((each.group, pod), {})
                 said.pop(uid, None)
-                if not said:
-                    del self._by[each.group, pod]
+                if not said:  # perhaps since before: anybody may have written it there twice
+                    self._by.pop((each.group, pod), None)
 
     def who_took(self, group: str, pod: str) -> str:
         """The group that took the quota of this pod's group, empty if nobody says so."""

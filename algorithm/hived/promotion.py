@@ -85,10 +85,10 @@ class Line:
         self._numbers.pop(uid, None)
         for each in self._said.pop(uid, ()):
             for pod in each.pods:
-                named = self._named[each.group, pod]
+                named = self._named.get((each.group, pod), {})
                 named.pop(uid, None)
-                if not named:
-                    del self._named[each.group, pod]
+                if not named:  # perhaps since before: anybody may have written it there twice
+                    self._named.pop((each.group, pod), None)
 
     def who_took(self, group: str, uids: Iterable[str]) -> str:
         """Who has the quota of the group of these pods, as the latest says that names it; empty if nobody does."""

@@ -8,6 +8,7 @@ opportunistically: what runs is never touched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from algorithm.hived.books import Books
@@ -28,6 +29,8 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool 
 
     If not `whole`, it has no devices yet, and each of its pods brings its own: `occupied`.
     """
+    if spec.priority < 0:
+        allocation = _unpromised(allocation)
     group = Group(
         name=spec.group,
         tenant=spec.tenant,
@@ -53,6 +56,12 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool 
             hive.make_opportunistic(group, preemptor)
     hive.groups[group.name] = group
     return group
+
+
+def _unpromised(allocation: Allocation) -> Allocation:
+    """Opportunistic pods have no quota, whatever somebody wrote on one: devices held with it would count as free."""
+    places = tuple((devices, tuple(map(unpromised, pods))) for devices, pods in allocation.places)
+    return replace(allocation, places=places)
 
 
 def _empty(group: Group) -> None:

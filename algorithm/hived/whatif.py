@@ -5,12 +5,13 @@ ones are pardoned, victims have their devices back). Before that, what can chang
 cells that the groups are in, those with bad hardware (what is doomed may change there), and the books. Afterwards not
 even an order between equals differs, so asking has no effect on later decisions.
 
-It costs what the touched trees cost, not what the cluster does; a fork of a large hive would take seconds.
+It costs what the touched trees cost, not what the cluster does; a fork of a large hive would take seconds. What is
+remembered is used again as long as nobody else changes the hive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -30,10 +31,11 @@ _of_physical, _of_virtual, _of_group = attrgetter(*PHYSICAL), attrgetter(*VIRTUA
 
 
 class WhatIf:
-    """For one hive, as long as nothing else changes it."""
+    """For one hive. `moment` differs whenever something else may have changed it, which is never while it is open."""
 
-    def __init__(self, hive: Hive) -> None:
+    def __init__(self, hive: Hive, moment: Callable[[], int] = lambda: 0) -> None:
         self._hive = hive
+        self._moment, self._known_at = moment, moment()
         #: Cells as they are, by tree; and the version that each tree has as long as nobody changes it.
         self._trees: dict[Cell, list[tuple[Cell, _State, dict[int, int]]]] = {}
         self._versions: dict[Cell, int] = {}
@@ -51,6 +53,8 @@ class WhatIf:
     def open(self) -> Iterator[None]:
         """Whatever ends within has not ended afterwards."""
         hive = self._hive
+        if self._moment() != self._known_at:
+            self._forget()
         books = [(each, each.remembered()) for each in hive.books.values()]
         by_name = (hive.nodes, hive.pinned_nodes, hive.open_nodes)
         lists = [(each, each.remembered()) for named in by_name for each in named.values()]
@@ -78,6 +82,11 @@ class WhatIf:
             hive.cancel(group)
         else:
             hive.end(group)
+
+    def _forget(self) -> None:
+        self._known_at = self._moment()
+        for known in (self._trees, self._versions, self._groups):
+            known.clear()
 
     # -- remembering ------------------------------------------------------------------------------------------
 

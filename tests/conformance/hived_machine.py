@@ -40,6 +40,7 @@ from tests.support.hived_world import (
     PREEMPTING,
     World,
     allocations,
+    explained,
     gang,
     in_any_order,
     settings_of,
@@ -222,7 +223,7 @@ class HivedMachine(RuleBasedStateMachine):
 
     def explains(self, each):
         before = snapshot(self.world.hive)
-        assert self.world.algorithm.explain(each)
+        assert explained(self.world, each)
         assert snapshot(self.world.hive) == before
 
     def agrees(self, fork, each, offered, phase, answer):

@@ -174,6 +174,11 @@ def allocations(hive: Hive) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def explained(world: World, each: Pod) -> list[str]:
+    """What people are told who ask why the pod waits."""
+    return [sentence for sentence in world.algorithm.explain(each) if sentence]
+
+
 # -- the world --------------------------------------------------------------------------------------------------------
 
 

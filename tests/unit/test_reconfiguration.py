@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,40 @@ def test_an_empty_file_is_all_defaults_not_what_was_there(tmp_path: Path) -> Non
     server.path.write_text("")
     server.look(2)
     assert server.algorithm.settings.strategy == "pack"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "deep", "no text", "key"])
+def test_whatever_stands_in_place_of_the_file_is_told_and_changes_nothing(server: Server, kind: str) -> None:
+    before = server.algorithm
+    server.path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(server.path)
+        case "folder":
+            server.path.mkdir()
+        case "loop":
+            server.path.symlink_to(server.path)
+        case "deep":
+            server.path.write_text("a: " + "[" * 400)
+        case "no text":
+            server.path.write_bytes(b"\xff\xfe\x00")
+        case "key":
+            server.path.write_text("? [a]\n: 1")
+    server.look(3)
+    assert server.algorithm is before
+    assert "the new configuration cannot be used, the old one is kept" in server.told
+    assert server.metric("reloads_total") == {"done": 0, "failed": 1}
+
+
+def test_a_fault_while_looking_is_told_too(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("extender.reconfiguration.parse", fails)
+    server.write(algorithm={"settings": {"strategy": "spread"}})
+    server.reconfiguration.request()
+    server.reconfiguration.start()
+    try:
+        eventually(lambda: "looking at it failed: ZeroDivisionError: oh" in server.told)
+    finally:
+        server.reconfiguration.stop()

@@ -107,11 +107,53 @@ def test_all_wrong_fields_are_named_at_once(config: Any) -> None:
     assert "log.level" in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["server: [", "a: b: c", "\tserver:", "!!python/object:os.system {}"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "server: [",
+        "a: b: c",
+        "\tserver:",
+        "!!python/object:os.system {}",
+        "? [a, b]\n: 1",
+        "? {a: b}\n: 1",
+        "a: !!int ''",
+        "[" * 400,
+        "\x00",
+    ],
+)
 def test_what_is_no_plain_yaml_is_refused_by_file(config: Any, content: str) -> None:
     path = config(content)
     with pytest.raises(SettingsError, match=r"config\.yaml: "):
         load(path)
+
+
+def test_aliases_that_would_be_billions_of_values_are_refused_at_once(config: Any) -> None:
+    levels = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    with pytest.raises(SettingsError, match="more than 1000000 values"):
+        load(config(f"algorithm:\n settings:\n  a0: &a0 [x]\n{levels}"))
+
+
+def test_a_value_within_itself_is_refused(config: Any) -> None:
+    with pytest.raises(SettingsError, match="more than 1000000 values"):
+        load(config("algorithm: {settings: {a: &a [*a]}}"))
+
+
+def test_an_alias_is_as_good_as_what_it_stands_for(config: Any) -> None:
+    settings = load(config("algorithm: {settings: {a: &a [1, 2], b: *a}}")).algorithm.settings
+    assert settings == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.yaml"
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    with pytest.raises(SettingsError, match="larger than 64 MiB"):
+        load(path)
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="null byte"):
+        load(tmp_path / "a\0b")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

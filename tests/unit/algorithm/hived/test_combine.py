@@ -15,6 +15,7 @@ from tests.support.hived_world import (
     PREEMPTING,
     World,
     allocations,
+    explained,
     gang,
     in_any_order,
     one,
@@ -199,7 +200,7 @@ def test_who_waits_is_told_whose_end_would_help(world):
     waiting = one("g", leafs=4)
     world.submit(waiting)
 
-    told = world.algorithm.explain(waiting)
+    told = explained(world, waiting)
     assert any("1 more has to become free" in line for line in told)
     assert any("It would run if this ended: x" in line for line in told)
 
@@ -211,7 +212,7 @@ def test_who_waits_for_cells_to_come_together_is_not_told_that_it_never_runs():
     waiting = one("g", leafs=2)
     world.submit(waiting)
 
-    assert any("in several that can be on one machine" in line for line in world.algorithm.explain(waiting))
+    assert any("in several that can be on one machine" in line for line in explained(world, waiting))
 
 
 # -- at random --------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tests.support.hived_world import (
     PREEMPTING,
     World,
     allocations,
+    explained,
     gang,
     in_any_order,
     node,
@@ -290,7 +291,7 @@ def test_who_waits_is_told_of_bad_devices_and_of_what_cannot_be_read():
     waiting = one("g", pods=4, leafs=4)
     world.submit(waiting)
 
-    told = world.algorithm.explain(waiting)
+    told = explained(world, waiting)
 
     assert "Nobody gets bad machines (not Ready, cordoned, unknown) or bad devices: m1 0,1." in told
     assert any(line.startswith("Node m2: annotation waggle.dev/bad-devices: expected") for line in told)

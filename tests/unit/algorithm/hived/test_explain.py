@@ -11,7 +11,7 @@ import pytest
 from algorithm.hived import HivedAlgorithm
 from algorithm.hived.books import Books
 from algorithm.hived.cells import Cell, CellState, PhysicalCell, VirtualCell
-from algorithm.hived.ends import Ends, find_ends
+from algorithm.hived.ends import Ends, Steps, find_ends
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from algorithm.hived.nodelist import NodeList
@@ -21,7 +21,7 @@ from algorithm.hived.tally import tally
 from algorithm.hived.whatif import GROUP, PHYSICAL, VIRTUAL, WhatIf
 from algorithm.interface import Bind, Phase, PodRefused, Preempt, SuggestedNodes
 from algorithm.model import Pod
-from tests.support.hived_world import RACKS, World, gang, one, racks, snapshot
+from tests.support.hived_world import RACKS, World, explained, gang, one, racks, snapshot
 
 #: Machine m4 is pinned for a tenant c.
 PINNED = (
@@ -31,7 +31,7 @@ PINNED = (
 
 
 def told(world: World, each: Pod) -> list[str]:
-    return list(world.algorithm.explain(each))
+    return explained(world, each)
 
 
 # -- plain cases ------------------------------------------------------------------------------------------------------
@@ -246,7 +246,16 @@ def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Ends]]:
             continue
         tallies = [tally(world.hive, spec, chain) for chain in candidate_chains(world.hive, spec)]
         if isinstance(decision, Refusal) and not all(found.never for found in tallies):
-            yield each, spec, find_ends(world.hive, spec, tallies, WhatIf(world.hive))
+            yield each, spec, _answer(find_ends(world.hive, spec, tallies, WhatIf(world.hive)))
+
+
+def _answer(steps: Steps[Ends]) -> Ends:
+    """What comes of all steps, if nothing happens in between."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as found:
+            return found.value
 
 
 def asked(seed: int) -> Iterable[tuple[Pod, PodSpec]]:
@@ -337,6 +346,33 @@ def orders(hive: Hive) -> list[list[str]]:
     """The order in which equal machines are tried."""
     lists = [*hive.nodes.values(), *hive.pinned_nodes.values(), *hive.open_nodes.values()]
     return [[cell.address for cell, *_ in each.candidates(0, 0)] for each in lists]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_while_it_is_explained_an_explanation_changes_nothing(seed):
+    world, twin = crowded(seed), crowded(seed)
+    waiting = [each for each, _ in asked(seed)]
+    explanations = [world.algorithm.explain(each) for each in waiting]
+    for turn in range(30):
+        for each in explanations:
+            assert next(each, "") is not None
+        for one_of_them in (world, twin):
+            something_happens(one_of_them, random.Random(f"{seed} {turn}"), f"later{turn}")
+        world.audit()
+        assert snapshot(world.hive) == snapshot(twin.hive)
+        assert orders(world.hive) == orders(twin.hive)
+    for each in explanations:
+        list(each)
+    assert snapshot(world.hive) == snapshot(twin.hive)
+
+
+def something_happens(world: World, rng: random.Random, name: str) -> None:
+    if rng.random() < 0.3:
+        world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.6)
+    elif rng.random() < 0.5 and world.allocated:
+        world.delete(world.allocated[rng.choice(sorted(world.allocated))])
+    else:
+        admit(world, wish(rng, name))
 
 
 # -- what is put back -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 
 from algorithm.interface import Bind, Wait
 from algorithm.reasons import Code
-from tests.support.hived_world import PREEMPTING, RACKS, World, allocations, gang, one, settings_of, snapshot
+from tests.support.hived_world import PREEMPTING, RACKS, World, allocations, explained, gang, one, settings_of, snapshot
 
 #: 16 devices in one chain.
 TWO_CHAINS = """
@@ -136,7 +136,7 @@ def test_people_are_told_how_much_is_used_and_by_whom():
     pod = opportunistic("z", leafs=2)
     reason_of(world.ask(pod))
 
-    lines = world.algorithm.explain(pod)
+    lines = explained(world, pod)
 
     assert "the group needs 2, and 5 are used: x of a (4), y of b (1)" in lines[0]
     assert lines[1] == (
@@ -231,6 +231,6 @@ def test_asking_leaves_no_trace():
     before = snapshot(world.hive)
     pod = opportunistic("x", leafs=2)
     reason_of(world.ask(pod))
-    world.algorithm.explain(pod)
+    explained(world, pod)
 
     assert snapshot(world.hive) == before

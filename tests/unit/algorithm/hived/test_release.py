@@ -12,6 +12,7 @@ from tests.support.hived_world import (
     RACKS,
     World,
     allocations,
+    explained,
     gang,
     in_any_order,
     one,
@@ -148,7 +149,7 @@ def test_a_replacement_waits_as_long_as_somebody_has_the_place_and_is_told_who(w
     assert isinstance(answer, Wait)
     assert answer.reason.code is Code.CELLS_EXHAUSTED
     assert text in answer.reason.text
-    assert world.algorithm.explain(late) == [f"{text}.", "It would run if this ended: h (priority 0, 4 devices)."]
+    assert explained(world, late) == [f"{text}.", "It would run if this ended: h (priority 0, 4 devices)."]
     end(world, "h-0")
     assert world.bind(late) == [("m2", "0,1,2,3")]
 

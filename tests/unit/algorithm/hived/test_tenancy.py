@@ -10,7 +10,17 @@ from algorithm.hived.lazily import LAZILY
 from algorithm.interface import Bind, NoSuchPage, PodRefused
 from algorithm.model import pairs
 from tests.support.hived_audit import audit
-from tests.support.hived_world import RACKS, World, allocations, gang, in_any_order, one, settings_of, snapshot
+from tests.support.hived_world import (
+    RACKS,
+    World,
+    allocations,
+    explained,
+    gang,
+    in_any_order,
+    one,
+    settings_of,
+    snapshot,
+)
 
 PER_TENANT = RACKS + "groupNamesPer: [virtualCluster]\n"
 PER_NAMESPACE = RACKS + "groupNamesPer: [namespace]\n"
@@ -122,7 +132,7 @@ def test_the_pages_show_the_original_name_and_the_path():
     world = World(PER_TENANT)
     world.bind(one("train", tenant="a"), *of("other", one("train", tenant="b"), one("eval", tenant="b")))
 
-    items = world.algorithm.page("affinitygroups/")["items"]
+    items = json.loads(b"".join(world.algorithm.page("affinitygroups/")))["items"]
 
     assert [each["metadata"] for each in items] == [
         {"name": "train", "path": "/v1/inspect/affinitygroups/a/train"},
@@ -228,7 +238,7 @@ def test_others_may_not_and_are_told_who_may(namespace):
     (pod,) = of(namespace, one("g", tenant="a"))
 
     assert text in refusal(world, pod)
-    assert world.algorithm.explain(pod) == (text,)
+    assert explained(world, pod) == [text]
 
 
 def test_an_empty_list_is_nobody():
