@@ -80,8 +80,10 @@ def claim_everything(world: World, luck: random.Random) -> int:
     """
     twin = world.fork()
     certain = {name for name in kept(twin.hive) if _stays_kept(twin.hive, name)}
-    number = 0
-    while cells := [each for tenant in twin.hive.layout.tenants.values() for each in claimable(twin.hive, tenant)]:
+    tenants = twin.hive.layout.tenants.values()
+    number, most = 0, sum(cell.leafs for tenant in tenants for cell in preassigned(tenant))
+    while cells := [each for tenant in tenants for each in claimable(twin.hive, tenant)]:
+        assert number < most, "a cell was had, and still is not its owner's"
         _claim(twin, luck.choice(cells), f"claim{number}")
         number += 1
     audit(twin.hive)
