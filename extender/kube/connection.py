@@ -114,12 +114,15 @@ def _loader(settings: ClusterSettings) -> Callable[[], Any]:
         return _load_in_cluster
     if settings.kubeconfig is not None and not settings.kubeconfig.expanduser().is_file():
         raise ConnectionSettingsError(f"cluster.kubeconfig: there is no file {settings.kubeconfig}")
-    path = str(settings.kubeconfig.expanduser()) if settings.kubeconfig is not None else None
-    usual = os.environ.get("KUBECONFIG", "") or "~/.kube/config"
-    if path is None and not any(Path(part).expanduser().is_file() for part in usual.split(os.pathsep) if part):
-        raise ConnectionSettingsError(
-            f"cluster: not in a pod, and there is no kubeconfig ({usual}); set cluster.kubeconfig or cluster.server"
-        )
+    if settings.kubeconfig is not None:
+        path = str(settings.kubeconfig.expanduser())
+    else:
+        # Read here: the package reads the variable once, whenever it happens to be imported.
+        path = os.environ.get("KUBECONFIG", "") or "~/.kube/config"
+        if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+            raise ConnectionSettingsError(
+                f"cluster: not in a pod, and there is no kubeconfig ({path}); set cluster.kubeconfig or cluster.server"
+            )
     return lambda: _load_kubeconfig(path, settings.context)
 
 
@@ -131,7 +134,7 @@ def _load_in_cluster() -> Any:
     return configuration
 
 
-def _load_kubeconfig(path: str | None, context: str | None) -> Any:
+def _load_kubeconfig(path: str, context: str | None) -> Any:
     from kubernetes import client, config  # noqa: PLC0415  takes a second; only when needed
 
     configuration = client.Configuration()
@@ -142,10 +145,10 @@ def _load_kubeconfig(path: str | None, context: str | None) -> Any:
     return configuration
 
 
-def _wants_credentials(path: str | None, context: str | None) -> bool:
+def _wants_credentials(path: str, context: str | None) -> bool:
     from kubernetes.config import kube_config  # noqa: PLC0415  takes a second; only when needed
 
-    merged = kube_config.KubeConfigMerger(path or kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+    merged = kube_config.KubeConfigMerger(path).config
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     user = merged["users"].get_with_name(chosen.safe_get("user"), safe=True)
     return user is not None and any(kind in user["user"] for kind in ("exec", "auth-provider"))

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "extender"
-#: Not Waggle, but what it is tried with; and the client itself, whose calls of its own methods are no further ones.
-OTHERS = ("embedded/", "demo/", "kube/api.py")
+#: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
+#: us. And the client itself, whose calls of its own methods are no further ones.
+OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/api.py")
 _CALLS = {"request", "exchange", "stream"}
 
 SITES: dict[str, tuple[str, ...]] = {
