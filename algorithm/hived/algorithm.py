@@ -168,24 +168,24 @@ class HivedAlgorithm(SchedulerAlgorithm):
             else:
                 self._add(pod, spec, allocation)
         except UserError as error:
+            self._told.drop(pod.uid)
             self.strangers[pod.uid] = (str(pod.key), str(error))
         self._waiting.drop(pod.uid)
 
     def _add(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
         """Quota that others lost to this pod's decision, or have lost since, is theirs no more."""
         lost = lazily.read(pod.annotation(lazily.LAZILY))
-        has_it_again = any(each.group == spec.group for each in lost)
-        preemptor = self._told.who_took(spec.group, pod.uid) if spec.lazy and not has_it_again else ""
+        found = pod.uid not in self._waiting
+        self._told.add(pod.uid, spec.group, lost, found=found)
+        preemptor = self._told.who_took(spec.group, pod.uid) if spec.lazy else ""
         with self.hive.changing_hands():
             for each in lost:
                 group = self.hive.groups.get(each.group)
-                if group is not None and each.group != spec.group and each.pods_are_of(group):
+                if group is not None and each.group != spec.group and self._told.is_of(pod.uid, group):
                     self._take_quota(group, each.by)
-            found = pod.uid not in self._waiting
             self.hive.add_pod(_member(pod), spec, allocation, found=found, preemptor=preemptor)
             if preemptor or lazily.is_without_quota(allocation):
                 self._take_quota(self.hive.groups[spec.group], preemptor or spec.group)
-        self._told.add(pod.uid, lost)
 
     def _add_to_line(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
         """The same where groups may have their quota back: who has it is worked out anew."""
@@ -310,8 +310,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def _lost(self, pod: Pod, plan: Plan, spec: PodSpec) -> list[lazily.Lost]:
         """All groups of the chain that are without their quota when this plan is taken."""
         lost = self._without_quota(plan)
-        if self._told.who_took(spec.group, pod.uid):
-            lost.append(lazily.Lost(spec.group, "", (pod.uid,)))
+        before = self._told.who_say_so(spec.group, pod.uid)
+        if before:
+            lost.append(lazily.Lost(spec.group, "", (pod.uid, *sorted(before))))
         return lost
 
     def _without_quota(self, plan: Plan) -> list[lazily.Lost]:

@@ -22,16 +22,13 @@ LAZILY = "waggle.dev/hived-lazily-preempted"
 class Lost(msgspec.Struct, frozen=True):
     """A group without its quota: who took it, and the group's pods at that time.
 
-    On one of those pods itself, and with nobody as the taker: it was placed anew since, with quota.
+    On one of those pods itself, and with nobody as the taker: it was placed anew since, with quota. `pods` are then
+    itself and those that had said otherwise before.
     """
 
     group: str
     by: str
     pods: tuple[str, ...]
-
-    def pods_are_of(self, group: Group) -> bool:
-        """Whether it is the very group, not a later one of the same name."""
-        return any(member.uid in self.pods for member in group.members())
 
     def joined_by(self, uid: str) -> Lost:
         """The same with one more pod of the group."""
@@ -64,16 +61,26 @@ class Told:
     def __init__(self) -> None:
         self._said: dict[str, Sequence[Lost]] = {}
         self._by: dict[tuple[str, str], dict[str, str]] = {}
+        #: By pod that was placed anew: who had said before that its group lost its quota.
+        self._outdated: dict[str, set[str]] = {}
 
-    def add(self, uid: str, lost: Sequence[Lost]) -> None:
+    def add(self, uid: str, group: str, lost: Sequence[Lost], *, found: bool) -> None:
+        """`found`: it was bound when it was first seen. Else what it says is newer than all that others say."""
+        if not found:
+            for outdated in self._outdated.values():
+                outdated.discard(uid)
         taken = [each for each in lost if each.by]
         if taken:
             self._said[uid] = taken
         for each in taken:
             for pod in each.pods:
                 self._by.setdefault((each.group, pod), {})[uid] = each.by
+        before = {other for each in lost if not each.by and each.group == group for other in each.pods}
+        if before:
+            self._outdated[uid] = before - {uid}
 
     def drop(self, uid: str) -> None:
+        self._outdated.pop(uid, None)
         for each in self._said.pop(uid, ()):
             for pod in each.pods:
                 said = self._by.get((each.group, pod), {})
@@ -81,9 +88,18 @@ class Told:
                 if not said:  # perhaps since before: anybody may have written it there twice
                     self._by.pop((each.group, pod), None)
 
+    def who_say_so(self, group: str, pod: str) -> dict[str, str]:
+        """By pods that say it: the group that took the quota of this pod's group."""
+        outdated = self._outdated.get(pod, ())
+        return {uid: by for uid, by in self._by.get((group, pod), {}).items() if uid not in outdated}
+
     def who_took(self, group: str, pod: str) -> str:
-        """The group that took the quota of this pod's group, empty if nobody says so."""
-        return next(iter(self._by.get((group, pod), {}).values()), "")
+        """One of these groups, empty if nobody says so."""
+        return next(iter(self.who_say_so(group, pod).values()), "")
+
+    def is_of(self, uid: str, group: Group) -> bool:
+        """Whether what this pod says is about the very group: not about a later one of the same name, or no more."""
+        return any(uid in self.who_say_so(group.name, member.uid) for member in group.members())
 
 
 def is_without_quota(allocation: Allocation) -> bool:
