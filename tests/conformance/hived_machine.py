@@ -75,6 +75,8 @@ class HivedMachine(RuleBasedStateMachine):
     def check(self):
         HivedMachine.steps += 1
         assert not self.world.algorithm.strangers
+        if not self.reconfigured:
+            assert all(group.releases or not group.given_up for group in self.world.hive.groups.values())
         assert_everybody_is_granted(self.world)
 
     def one_of(self, pods: dict[str, Pod], pick: int) -> Pod | None:
