@@ -110,7 +110,7 @@ def _audit_groups(hive: Hive) -> None:
 
 
 def _audit_places(hive: Hive) -> None:
-    """A place that was given up has no devices and no pod. By its settings of today, a gang might have had to keep it."""
+    """A place that was given up has no devices and no pod. A gang may have done so under other settings."""
     for group in hive.groups.values():
         for devices, number in group.given_up:
             assert group.slots[devices][number] is None, (group.name, devices, number)
