@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from algorithm.hived.cells import PhysicalCell, VirtualCell
+from algorithm.hived.podspec import PodSpec
 
 
 class GroupState(StrEnum):
@@ -94,6 +95,35 @@ class Group:
     def __post_init__(self) -> None:
         if not self.slots:
             self.slots = {devices: [None] * len(places) for devices, places in self.physical.items()}
+
+    @classmethod
+    def of(
+        cls,
+        spec: PodSpec,
+        chain: str,
+        state: GroupState,
+        physical: Physical,
+        virtual: Virtual | None,
+        *,
+        keeps_claim: bool,
+    ) -> Group:
+        """The group that a pod is of, as the pod describes it."""
+        return cls(
+            name=spec.group,
+            tenant=spec.tenant,
+            priority=spec.priority,
+            pods=dict(spec.pods),
+            pinned_id=spec.pinned_id,
+            lazy=spec.lazy,
+            ignores_offer=spec.ignores_offer,
+            state=state,
+            physical=physical,
+            virtual=virtual,
+            chain=chain,
+            scope=spec.scope,
+            releases=spec.releases,
+            keeps_claim=keeps_claim,
+        )
 
     @property
     def shown(self) -> str:

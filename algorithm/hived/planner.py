@@ -239,23 +239,8 @@ class _Planner:
         return Plan(group, allocation_of(group, self.spec.leafs, 0), victims, overtakes, lazily)
 
     def _group(self, chain: str, physical: Physical, virtual: Virtual | None) -> Group:
-        spec = self.spec
-        return Group(
-            name=spec.group,
-            tenant=spec.tenant,
-            priority=spec.priority,
-            pods=dict(spec.pods),
-            pinned_id=spec.pinned_id,
-            lazy=spec.lazy,
-            ignores_offer=spec.ignores_offer,
-            state=GroupState.PREEMPTING,
-            physical=physical,
-            virtual=virtual,
-            chain=chain,
-            scope=spec.scope,
-            releases=spec.releases,
-            keeps_claim=self.hive.promoting,
-        )
+        keeps_claim = self.hive.promoting
+        return Group.of(self.spec, chain, GroupState.PREEMPTING, physical, virtual, keeps_claim=keeps_claim)
 
 
 def candidate_chains(hive: Hive, spec: PodSpec) -> list[str]:

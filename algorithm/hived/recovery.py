@@ -31,23 +31,8 @@ def recovered(hive: Hive, spec: PodSpec, allocation: Allocation, *, whole: bool 
     """
     if spec.priority < 0:
         allocation = _unpromised(allocation)
-    group = Group(
-        name=spec.group,
-        tenant=spec.tenant,
-        priority=spec.priority,
-        pods=dict(spec.pods),
-        pinned_id=spec.pinned_id,
-        lazy=spec.lazy,
-        ignores_offer=spec.ignores_offer,
-        state=GroupState.ALLOCATED,
-        physical={},
-        virtual=None,
-        chain=allocation.chain,
-        written=dict(allocation.places),
-        scope=spec.scope,
-        releases=spec.releases,
-        keeps_claim=hive.promoting,
-    )
+    group = Group.of(spec, allocation.chain, GroupState.ALLOCATED, {}, None, keeps_claim=hive.promoting)
+    group.written = dict(allocation.places)
     if whole:
         _Recovery(hive, group, preemptor=preemptor).run(allocation)
     else:
