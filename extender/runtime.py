@@ -298,6 +298,11 @@ class Runtime:
         """Whether verbs are served: it is informed, and leads."""
         return self._unless(self._heart.missing() or ("the term is over" if self._overdue() else ""))
 
+    @property
+    def serves(self) -> bool:
+        """The same in short, for every answer of a verb."""
+        return not (self._broken or self._stopping or self._heart.missing() or self._overdue())
+
     def informed(self) -> Readiness:
         """Whether nodes and pods are known: it serves, or could lead."""
         return self._unless("" if self._heart.synced else self._heart.missing())

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.comparer import Comparer
@@ -71,25 +70,14 @@ def create_app(
 
 
 class _App(FastAPI):
-    """FastAPI, with a short cut: a verb that is posted to by its very path, as kube-scheduler does, is served at once.
-
-    The way through FastAPI's middleware, routing and dependencies takes longer than the verb itself. It is left for
-    pages, for misspelt paths and for OpenAPI; body limit, errors and metrics of the verbs are their own.
-    """
+    """FastAPI; `verbs` are kube-scheduler's, by path, for the short cut that protocol.py makes for them."""
 
     def __init__(self, verbs: Mapping[str, Endpoint]) -> None:
         # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
-        self._verbs = verbs
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and (verb := self._verbs.get(scope["path"])):
-            response = await verb(Request(scope, receive))
-            await response(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+        self.verbs = verbs
 
 
 def _add_index(app: FastAPI, algorithm: str) -> None:

@@ -38,8 +38,12 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
 
 def error_response(status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None) -> Response:
     """An answer in the one error shape."""
-    body = msgspec.json.encode({"error": text, "field": field})
-    return Response(body, status, headers=headers, media_type=JSON)
+    return Response(error_body(text, field), status, headers=headers, media_type=JSON)
+
+
+def error_body(text: str, field: str | None) -> bytes:
+    """The one error shape."""
+    return msgspec.json.encode({"error": text, "field": field})
 
 
 def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:

@@ -22,11 +22,11 @@ from typing import Self
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.certificates import Certificates
 from extender.web.health import ProbesOnly
+from extender.web.protocol import WaggleProtocol
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
@@ -34,30 +34,6 @@ _GRACE_SECONDS = 15
 #: every answer while an informer decodes.
 _SWITCH_SECONDS = 0.0005
 _BACKLOG = 2048
-#: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
-_LONGEST_HEAD = 64 * 1024
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which ends a connection whose request line or headers do not end: it would keep them all."""
-
-    _head_bytes = 0
-    _in_head = True
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > _LONGEST_HEAD:
-                self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -78,7 +54,7 @@ class _Server(uvicorn.Server):
         else:
             assert sockets is not None
             await super().startup(sockets[:-1])
-            protocol = partial(_Protocol, self._health, self.server_state, {})
+            protocol = partial(WaggleProtocol, self._health, self.server_state, {})
             loop = asyncio.get_running_loop()
             self.servers.append(await loop.create_server(protocol, sock=sockets[-1], backlog=_BACKLOG))
         self._on_started()
@@ -172,7 +148,7 @@ def _config(app: ASGIApp, settings: ServerSettings, context: ssl.SSLContext | No
     return uvicorn.Config(
         app,
         loop="auto",  # uvloop, except where it cannot be installed
-        http=_Protocol,
+        http=WaggleProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -1,9 +1,9 @@
 """kube-scheduler's verbs: filter, prioritize, preempt, bind.
 
-    bytes --body.py--> bytes --wire.py--> request --runtime--> answer --answers.py--> bytes
+    bytes --protocol.py--> bytes --wire.py--> request --runtime--> answer --answers.py--> bytes
 
-This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, nothing
-that waits, except for bind, which kube-scheduler calls beside its loop.
+This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, no task,
+and nothing that waits, except for bind, which kube-scheduler calls beside its loop.
 
 Who is not ready ends the connection with its answer: kube-scheduler keeps connections for as long as they are used, and
 would go on asking a replica that leads no more, whatever the Service says.
@@ -15,7 +15,9 @@ the body of anything else is thrown away unread. prioritize and preempt have no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from fastapi import APIRouter
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from extender.core.events import BindAnswer
 from extender.runtime import Runtime
 from extender.web.answers import (
     encode_bind,
@@ -34,7 +37,7 @@ from extender.web.answers import (
     encode_prioritize,
 )
 from extender.web.body import read_body
-from extender.web.errors import JSON, BadRequest, error_response
+from extender.web.errors import JSON, BadRequest, error_body
 from extender.web.metrics import Metrics
 from extender.web.schemas import documented
 from extender.web.wire import decode_bind, decode_offer, decode_preempt
@@ -49,25 +52,33 @@ class Unavailable(Exception):  # noqa: N818
     """The verb cannot be served now, and its answer has no field to say so in: 503, with the text for logs."""
 
 
+class Reply(NamedTuple):
+    """An answer, in JSON. `close`: the connection ends with it."""
+
+    status: int
+    body: bytes
+    close: bool
+
+
 class Verb(NamedTuple):
-    """One verb: how it is served, and how it says an error inside of a 200 (None: it cannot)."""
+    """One verb: how it is served, now or later, and how it says an error inside of a 200 (None: it cannot)."""
 
     name: str
-    serve: Callable[[Runtime, bytes], Awaitable[bytes]]
+    serve: Callable[[Runtime, bytes], bytes | Future[BindAnswer]]
     encode_error: Callable[[str], bytes] | None
 
 
-async def _filter(runtime: Runtime, body: bytes) -> bytes:
+def _filter(runtime: Runtime, body: bytes) -> bytes:
     offer = decode_offer(body)
     return encode_filter(runtime.filter(offer.pod, offer.nodes), offer)
 
 
-async def _prioritize(runtime: Runtime, body: bytes) -> bytes:
+def _prioritize(runtime: Runtime, body: bytes) -> bytes:
     offer = decode_offer(body)
     return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.names)
 
 
-async def _preempt(runtime: Runtime, body: bytes) -> bytes:
+def _preempt(runtime: Runtime, body: bytes) -> bytes:
     request = decode_preempt(body)
     answer = runtime.preempt(request.pod, request.candidates)
     if answer.error:
@@ -75,10 +86,8 @@ async def _preempt(runtime: Runtime, body: bytes) -> bytes:
     return encode_preempt(answer, request)
 
 
-async def _bind(runtime: Runtime, body: bytes) -> bytes:
-    outcome = runtime.bind(*decode_bind(body))
-    # Shielded: when the server shuts down, the write goes on, and its outcome must still reach the heart.
-    return encode_bind(await asyncio.shield(asyncio.wrap_future(outcome)))
+def _bind(runtime: Runtime, body: bytes) -> Future[BindAnswer]:
+    return runtime.bind(*decode_bind(body))
 
 
 VERBS = (
@@ -89,56 +98,89 @@ VERBS = (
 )
 
 
-#: Answers one request whatever happens: it raises nothing.
-Endpoint = Callable[[Request], Awaitable[Response]]
+class Endpoint:
+    """One verb as `runtime` serves it. It raises nothing, and always answers; a body may have `max_body` bytes."""
+
+    def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int) -> None:
+        self.max_body = max_body
+        self._verb = verb
+        self._runtime = runtime
+        self._observe = metrics.observe
+
+    def answer(self, body: bytes, done: Callable[[Reply], None], later: Callable[..., object]) -> None:
+        """Calls `done` with the answer: at once, or by `later(done, answer)` from the thread that has it."""
+        started = perf_counter()
+        try:
+            served = self._verb.serve(self._runtime, body)
+        except Exception as error:
+            done(self._reply(*self._refusal(error), started))
+            return
+        if isinstance(served, bytes):
+            done(self._reply(200, served, started))
+        else:
+            served.add_done_callback(lambda outcome: later(done, self._bound(outcome, started)))
+
+    async def respond(self, request: Request) -> Response:
+        """The same for what comes by FastAPI. If it is called off, a write goes on, and its outcome is still heard."""
+        started = perf_counter()
+        try:
+            body = await read_body(request, self.max_body)
+        except (BadRequest, ClientDisconnect) as error:
+            reply = self._reply(*self._refusal(error), started)
+        else:
+            loop = asyncio.get_running_loop()
+            answered: asyncio.Future[Reply] = loop.create_future()
+            self.answer(body, partial(_resolve, answered), loop.call_soon_threadsafe)
+            reply = await answered
+        headers = {"connection": "close"} if reply.close else None
+        return Response(reply.body, reply.status, headers, media_type=JSON)
+
+    def _bound(self, outcome: Future[BindAnswer], started: float) -> Reply:
+        try:
+            return self._reply(200, encode_bind(outcome.result()), started)
+        except Exception as error:
+            return self._reply(*self._refusal(error), started)
+
+    def _reply(self, status: int, body: bytes, started: float) -> Reply:
+        self._observe(self._verb.name, status, perf_counter() - started)
+        return Reply(status, body, close=not self._runtime.serves)
+
+    def _refusal(self, error: Exception) -> tuple[int, bytes]:
+        """Status and body."""
+        name = self._verb.name
+        match error:
+            case BadRequest():
+                _log.warning("bad_request", verb=name, field=error.field, error=error.text)
+                return self._error(error.status, error.text, error.field)
+            case Unavailable():
+                return 503, error_body(str(error), None)
+            case ClientDisconnect():
+                return self._error(400, "body: connection closed before its end", "body")
+        _log.error("verb_failed", verb=name, exc_info=error)
+        return self._error(500, f"extender failed to serve {name}: {type(error).__name__}; its log says more", None)
+
+    def _error(self, status: int, text: str, field: str | None) -> tuple[int, bytes]:
+        if self._verb.encode_error is None:
+            return status, error_body(text, field)
+        return 200, self._verb.encode_error(text)
+
+
+def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
+    if not answered.done():
+        answered.set_result(reply)
 
 
 class Verbs:
     """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path."""
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int) -> None:
-        served = {verb.name: _endpoint(verb, runtime, metrics, max_body) for verb in VERBS}
+        served = {verb.name: Endpoint(verb, runtime, metrics, max_body) for verb in VERBS}
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
 
     def routes(self) -> APIRouter:
-        """The same for FastAPI, which documents them."""
+        """The same for FastAPI, which documents them, and serves what does not take the short cut (protocol.py)."""
         router = APIRouter(tags=["kube-scheduler"])
         for path, endpoint in self.endpoints.items():
             prefix, _, name = path.rpartition("/")
-            router.add_api_route(path, endpoint, methods=["POST"], **documented(name, prefix))
+            router.add_api_route(path, endpoint.respond, methods=["POST"], **documented(name, prefix))
         return router
-
-
-def _endpoint(verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        started = perf_counter()
-        response = await _answer(verb, runtime, request, max_body)
-        if not runtime.readiness().ready:
-            response.headers["connection"] = "close"
-        metrics.observe(verb.name, response.status_code, perf_counter() - started)
-        return response
-
-    return endpoint
-
-
-async def _answer(verb: Verb, runtime: Runtime, request: Request, max_body: int) -> Response:
-    try:
-        body = await read_body(request, max_body)
-        return Response(await verb.serve(runtime, body), media_type=JSON)
-    except BadRequest as error:
-        _log.warning("bad_request", verb=verb.name, field=error.field, error=error.text)
-        return _refusal(verb, error.status, error.text, error.field)
-    except Unavailable as error:
-        return error_response(503, str(error), None)
-    except ClientDisconnect:
-        return _refusal(verb, 400, "body: connection closed before its end", "body")
-    except Exception as error:
-        _log.exception("verb_failed", verb=verb.name)
-        text = f"extender failed to serve {verb.name}: {type(error).__name__}; its log says more"
-        return _refusal(verb, 500, text, None)
-
-
-def _refusal(verb: Verb, status: int, text: str, field: str | None) -> Response:
-    if verb.encode_error is None:
-        return error_response(status, text, field)
-    return Response(verb.encode_error(text), media_type=JSON)

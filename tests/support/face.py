@@ -83,6 +83,10 @@ class FixedRuntime:
     def readiness(self) -> Readiness:
         return self.ready
 
+    @property
+    def serves(self) -> bool:
+        return self.ready.ready
+
     def informed(self) -> Readiness:
         return self.knows
 

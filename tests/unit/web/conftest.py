@@ -23,7 +23,7 @@ class _Current:
 
 
 @pytest.fixture(scope="session")
-def _server() -> Iterator[tuple[_Current, str]]:
+def server() -> Iterator[tuple[_Current, str]]:
     current = _Current()
     settings = Settings(server=ServerSettings(port=0, max_body_mib=1))
     with serve_in_thread(create_app(current, settings), settings) as server:
@@ -31,13 +31,13 @@ def _server() -> Iterator[tuple[_Current, str]]:
 
 
 @pytest.fixture
-def runtime(_server: tuple[_Current, str]) -> FixedRuntime:
+def runtime(server: tuple[_Current, str]) -> FixedRuntime:
     """The runtime behind the face, fresh for each test."""
-    _server[0].runtime = FixedRuntime()
-    return _server[0].runtime
+    server[0].runtime = FixedRuntime()
+    return server[0].runtime
 
 
 @pytest.fixture
-def client(_server: tuple[_Current, str], runtime: FixedRuntime) -> Client:
+def client(server: tuple[_Current, str], runtime: FixedRuntime) -> Client:
     """A client of the face whose runtime is `runtime`. Bodies may have 1 MiB."""
-    return Client(_server[1])
+    return Client(server[1])

@@ -1,0 +1,125 @@
+"""HTTP as the server speaks it: uvicorn's, with a short cut for kube-scheduler's verbs.
+
+    headers --> a verb, posted as kube-scheduler does? --no--> uvicorn: a task, ASGI, FastAPI's routing
+                  |yes
+                body --> Endpoint.answer --> one write        (bind: when the outcome is known)
+
+kube-scheduler stands still while `/filter` is answered, and a task with Starlette's request and response around it
+takes longer than the answer. The short cut is for `POST` of a verb's very path with a Content-Length within the limit,
+over a connection where nothing else is under way. All else (pages, misspelt paths, bodies of unknown length, pipelined
+requests, clients that do not read) goes uvicorn's way, and is answered the same. Connections are uvicorn's: keep-alive,
+shutting down and counting are not done twice.
+
+A connection whose request line or headers do not end is closed: uvicorn would keep them all.
+"""
+
+from __future__ import annotations
+
+from asyncio import Event
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from extender.web.verbs import Endpoint, Reply
+
+#: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
+_LONGEST_HEAD: Final = 64 * 1024
+
+
+class _Call:
+    """A verb under way. uvicorn takes it for its own cycle: what it asks and sets of one is here.
+
+    It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
+    """
+
+    __slots__ = ("body", "disconnected", "endpoint", "keep_alive", "message_event", "response_complete")
+
+    def __init__(self, endpoint: Endpoint, *, keep_alive: bool) -> None:
+        self.endpoint = endpoint
+        self.keep_alive = keep_alive
+        self.body: list[bytes] = []
+        self.disconnected = False
+        self.response_complete = False
+        self.message_event = _NOBODY_WAITS
+
+
+#: uvicorn wakes whoever waits for the next part of a body.
+_NOBODY_WAITS = Event()
+
+
+class WaggleProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        verbs: Mapping[str, Endpoint] = getattr(self.app, "verbs", {})
+        self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
+        self._head_bytes = 0
+        self._in_head = True
+        #: What is being received by the short cut.
+        self._call: _Call | None = None
+
+    # -- what the parser found --------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        endpoint = self._verbs.get(self.url)
+        if endpoint is None or not self._is_plain(endpoint.max_body):
+            super().on_headers_complete()
+            return
+        self._call = _Call(endpoint, keep_alive=self.parser.should_keep_alive())
+        self.cycle = self._call  # type: ignore[assignment]  # see _Call
+
+    def _is_plain(self, max_body: int) -> bool:
+        """Whether the request that began is one for the short cut."""
+        if self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
+            return False
+        if self.expect_100_continue or self.parser.should_upgrade() or self.flow.write_paused:
+            return False
+        if self.cycle is not None and not self.cycle.response_complete:
+            return False
+        length = [value for name, value in self.headers if name == b"content-length"]
+        return len(length) == 1 and length[0].isdigit() and int(length[0]) <= max_body
+
+    def on_body(self, body: bytes) -> None:
+        if self._call is None:
+            super().on_body(body)
+        else:
+            self._call.body.append(body)
+
+    def on_message_complete(self) -> None:
+        call, self._call = self._call, None
+        if call is None:
+            super().on_message_complete()
+        else:
+            call.endpoint.answer(b"".join(call.body), partial(self._answered, call), self.loop.call_soon_threadsafe)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD:
+                self.transport.close()
+
+    # -- the answer -------------------------------------------------------------------------------------------------
+
+    def _answered(self, call: _Call, reply: Reply) -> None:
+        call.response_complete = True
+        if call.disconnected:
+            return
+        closes = reply.close or not call.keep_alive
+        head = [STATUS_LINE[reply.status]]
+        for name, value in self.server_state.default_headers:
+            head += (name, b": ", value, b"\r\n")
+        head.append(b"content-type: application/json\r\ncontent-length: %d\r\n" % len(reply.body))
+        head.append(b"connection: close\r\n\r\n" if closes else b"\r\n")
+        self.transport.write(b"".join(head) + reply.body)
+        if closes:
+            self.transport.close()
+        self.on_response_complete()
