@@ -26,11 +26,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from extender.kube.chunked import Chunked, ChunkError
-from extender.kube.transport import Connection, Endpoint
+from extender.kube.transport import Connection, Endpoint, no_authorization
 
 #: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
 _MAX_IDLE = 45.0
-_MAX_IDLE_CONNECTIONS = 16
+#: As many as are ever under way: one that is closed after each use costs more than all else.
+_MAX_IDLE_CONNECTIONS = 32
 #: Of a streamed body, at once.
 _PIECE = 64 * 1024
 _FAILURES = (OSError, http.client.HTTPException)
@@ -366,13 +367,36 @@ class ApiServer:
             headers.update(self.endpoint.proxy.headers)
         return headers
 
-    def connection(self, timeout: float) -> tuple[Connection, bool]:
-        """A connection to use, and whether it was used before. Raises Unreachable."""
+    @property
+    def at_hand(self) -> bool:
+        """Whether `headers` has nobody to ask."""
+        return self.endpoint.authorization is no_authorization or self.endpoint.at_hand()
+
+    def encoded(self, request: Request) -> bytes:
+        """The whole request as it is sent. Raises Unreachable as `headers` does, ValueError if it is none."""
+        headers = {"Host": self.endpoint.authority, **self.headers()}
+        body = request.body or b""
+        if request.body is not None:
+            headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
+        lines = [f"{request.method} {self.target(request)} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        head = "\r\n".join(lines)
+        if head.count("\n") != len(headers) or head.count("\r") != len(headers):
+            raise ValueError(f"{self.endpoint.url}: a header has more than one line")
+        return head.encode("latin-1") + b"\r\n\r\n" + body
+
+    def standing(self) -> Connection | None:
+        """A connection that was used before and can be again, if there is one. Raises Unreachable if closed."""
         while (kept := self._pop_idle()) is not None:
             since, connection = kept
             if self._clock() - since < _MAX_IDLE and not connection.stale:
-                return connection, True
+                return connection
             connection.close()
+        return None
+
+    def connection(self, timeout: float) -> tuple[Connection, bool]:
+        """A connection to use, and whether it was used before. Raises Unreachable."""
+        if (standing := self.standing()) is not None:
+            return standing, True
         try:
             return self.endpoint.open(timeout), False
         except (*_FAILURES, ValueError) as error:

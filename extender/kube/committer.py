@@ -1,7 +1,11 @@
 """Carries out what the heart wants done at the API server, and reports how each write ended.
 
-    submit --> urgent (bindings, reads, evictions) --> gate --> workers --> report(event), exactly once each
+    submit --> urgent (bindings, reads, evictions) --> gate --> pilot ------------> report(event), exactly once each
+          |                                                       \\-> workers --/
           \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
+
+One thread, the pilot, makes all requests for which a connection stands (wires.py). Where one has to be opened first, or
+credentials have to be got, a worker does it, who may wait.
 
 Promises:
 
@@ -17,11 +21,14 @@ Promises:
 
 from __future__ import annotations
 
+import http
+import queue
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -40,13 +47,14 @@ from extender.core.events import (
     WriteBinding,
 )
 from extender.kube import writes
-from extender.kube.api import ApiError, ApiServer, Exchange, Request, Response
+from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
 from extender.kube.fenced import FencedApi
 from extender.kube.gate import Gate
 from extender.kube.hints import Hint, Hints, HintStats
 from extender.kube.lease import Fence, eternal
 from extender.kube.outcome import outcome_of, outcome_of_error, signal_of
 from extender.kube.throttle import Flight, Signal, Throttle
+from extender.kube.wires import Wires
 
 log = structlog.get_logger(__name__)
 
@@ -138,10 +146,17 @@ class Committer:
         self.hints = Hints(
             self._api, wait_calm=self.gate.wait_calm, pause=self.gate.pause, clock=clock, wall_clock=wall_clock
         )
-        workers = [threading.Thread(target=self._work, name=f"commit-{number}", daemon=True) for number in range(most)]
-        for thread in workers:
+        self._wires = Wires(api)
+        #: What needs somebody who may wait; None: the end.
+        self._slow: queue.SimpleQueue[tuple[_Job, Flight] | None] = queue.SimpleQueue()
+        self._breaking = False
+        pilot = threading.Thread(target=self._pilot, name="commit", daemon=True)
+        self._workers = [
+            threading.Thread(target=self._work, name=f"commit-{number}", daemon=True) for number in range(most)
+        ]
+        for thread in (pilot, *self._workers):
             thread.start()
-        self._threads = [*workers, self.hints.thread]
+        self._threads = [pilot, *self._workers, self.hints.thread]
 
     def submit(self, instruction: Urgent | Hint) -> None:
         """Accept an instruction. After `stop` it is refused and counted: nothing is written any more."""
@@ -150,6 +165,7 @@ class Committer:
                 self._stats.refused += 1
             elif isinstance(instruction, Urgent):
                 self.gate.put(_Job(instruction, self._clock()))
+                self._wires.wake()
             else:
                 self.hints.submit(instruction)
 
@@ -168,7 +184,12 @@ class Committer:
         for job in self.gate.close():
             self._finish(job, Outcome(OutcomeKind.THROTTLED, "the server is stopping; nothing was sent", 1.0))
         self.hints.stop()
+        for _ in self._workers:
+            self._slow.put(None)
+        self._wires.wake()
         self._join(timeout)
+        self._breaking = True
+        self._wires.wake()
         for job in self._flying():
             job.interrupt()
         self._join(_GRACE)
@@ -184,23 +205,122 @@ class Committer:
         with self._lock:
             return list(self._in_flight)
 
+    # -- the pilot ------------------------------------------------------------------------------------------------
+
+    def _pilot(self) -> None:
+        try:
+            while not self._breaking:
+                self._launch_all()
+                self._wires.sleeps = True
+                self._launch_all()
+                if self._stopping and not self._wires.busy:
+                    return
+                try:
+                    self._wires.poll(self.gate.patience())
+                except Exception as error:
+                    self._crashed("pilot failed", error)
+                    self._wires.break_off()
+        finally:
+            self._wires.close()
+
+    def _launch_all(self) -> None:
+        while (turn := self.gate.take()) is not None:
+            self._launch(*turn)
+
+    def _launch(self, job: _Job, flight: Flight | None) -> None:
+        if flight is None:
+            self._finish(job, job.last)
+            return
+        with self._lock:
+            self._in_flight.add(job)
+        try:
+            if (unsent := self._forbidden(job)) is not None:
+                self._release(job, flight)
+                self._finish(job, unsent)
+            elif not self._sent(job, flight):
+                self._slow.put((job, flight))
+        except Exception as error:
+            self._failed(job, flight, error)
+
+    def _sent(self, job: _Job, flight: Flight) -> bool:
+        """Sends it, or has found out that it cannot be; False: somebody who may wait has to do it."""
+        if (connection := self._api.standing()) is None:
+            return False
+        try:
+            self._wires.send(
+                connection,
+                _request_of(job.instruction),
+                self._api.patience(job.instruction),
+                partial(self._answered, job, flight),
+                may_send=partial(self._api.permits, job.instruction),
+            )
+        except ApiError as error:
+            connection.close()
+            self._landed(job, flight, outcome_of_error(error))
+        except BaseException:
+            connection.close()
+            raise
+        return True
+
+    def _answered(self, job: _Job, flight: Flight, result: Response | Interrupted) -> None:
+        try:
+            if isinstance(result, Response):
+                if result.status == http.HTTPStatus.UNAUTHORIZED:  # may ask a program: not here
+                    threading.Thread(target=self._api.refused, daemon=True).start()
+                self._landed(job, flight, outcome_of(result), result)
+            elif self._may_repeat(job, result):
+                self._slow.put((job, flight))
+            else:
+                self._landed(job, flight, outcome_of_error(result))
+        except Exception as error:
+            self._failed(job, flight, error)
+
+    def _may_repeat(self, job: _Job, failure: Interrupted) -> bool:
+        """A connection that stood may have been closed before the request came; a read may be sent again."""
+        return isinstance(job.instruction, ReadPod) and not failure.timed_out and not self._stopping
+
     # -- workers --------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (turn := self.gate.take()) is not None:
+        while (turn := self._slow.get()) is not None:
             job, flight = turn
             try:
                 self._carry_out(job, flight)
             except Exception as error:
-                self._crashed("worker failed", error)
-                self._finish(job, Outcome(OutcomeKind.UNKNOWN, f"internal error: {error!r}"))
+                self._failed(job, flight, error)
+            self._wires.wake()
 
-    def _carry_out(self, job: _Job, flight: Flight | None) -> None:
-        if flight is None:
-            self._finish(job, job.last)
+    def _carry_out(self, job: _Job, flight: Flight) -> None:
+        if (unsent := self._forbidden(job)) is not None:
+            self._release(job, flight)
+            self._finish(job, unsent)
             return
-        outcome, response = self._fly(job, flight)
-        if flight.signal is Signal.THROTTLED and self._api.permits(job.instruction):
+        try:
+            with job.begin(self._api.exchange(_request_of(job.instruction), job.instruction)) as exchange:
+                response = exchange.response()
+        except ApiError as error:
+            self._landed(job, flight, outcome_of_error(error))
+        else:
+            self._landed(job, flight, outcome_of(response), response)
+
+    # -- both -----------------------------------------------------------------------------------------------------
+
+    def _forbidden(self, job: _Job) -> Outcome | None:
+        """Why it must not be sent any more, None if it may."""
+        instruction = job.instruction
+        if not isinstance(instruction, ReadPod) and self._clock() > job.given + instruction.valid_for:
+            return Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0)
+        if not self._api.permits(instruction):
+            return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0)
+        return None
+
+    def _landed(self, job: _Job, flight: Flight, outcome: Outcome, response: Response | None = None) -> None:
+        """The flight ends before anything is reported, so that the next can start."""
+        permitted = self._api.permits(job.instruction)  # else it may have been broken off by ourselves
+        if permitted:
+            flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
+        self._release(job, flight)
+        if flight.signal is Signal.THROTTLED and permitted:
             job.last = outcome
             if self.gate.put_back(job):
                 with self._lock:
@@ -208,35 +328,17 @@ class Committer:
                 return
         self._finish(job, *_pod_of(job.instruction, outcome, response))
 
-    def _fly(self, job: _Job, flight: Flight) -> tuple[Outcome, Response | None]:
-        """The flight ends before anything is reported, so that the next can start."""
+    def _failed(self, job: _Job, flight: Flight, error: Exception) -> None:
+        self._crashed("worker failed", error)
+        self._release(job, flight)
+        self._finish(job, Outcome(OutcomeKind.UNKNOWN, f"internal error: {error!r}"))
+
+    def _release(self, job: _Job, flight: Flight) -> None:
         with self._lock:
-            self._in_flight.add(job)
-        try:
-            if self._too_late(job):
-                return Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0), None
-            if not self._api.permits(job.instruction):
-                return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0), None
-            outcome, response = self._ask(job)
-            if self._api.permits(job.instruction):  # else it may have been broken off by ourselves
-                flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
-            return outcome, response
-        finally:
-            with self._lock:
-                self._in_flight.discard(job)
-            self.gate.release(flight)
-
-    def _too_late(self, job: _Job) -> bool:
-        instruction = job.instruction
-        return not isinstance(instruction, ReadPod) and self._clock() > job.given + instruction.valid_for
-
-    def _ask(self, job: _Job) -> tuple[Outcome, Response | None]:
-        try:
-            with job.begin(self._api.exchange(_request_of(job.instruction), job.instruction)) as exchange:
-                response = exchange.response()
-        except ApiError as error:
-            return outcome_of_error(error), None
-        return outcome_of(response), response
+            if job not in self._in_flight:
+                return
+            self._in_flight.discard(job)
+        self.gate.release(flight)
 
     def _finish(self, job: _Job, outcome: Outcome, pod: Pod | None = None) -> None:
         if not job.claim():

@@ -91,6 +91,7 @@ def _configured(settings: ClusterSettings) -> Endpoint:
         tls=tls,
         proxy=_proxy(configuration, url, setting),
         authorization=credentials.header,
+        at_hand=credentials.at_hand,
         refused=credentials.refused,
     )
 
@@ -176,6 +177,10 @@ class _Credentials:
                 self._header = setting["value"].strip() if setting and setting["value"] else None
                 self._asked = now
             return self._header
+
+    def at_hand(self) -> bool:
+        """Whether `header` has nobody to ask: sources may be files and programs."""
+        return time.monotonic() - self._asked < _TOKEN_REUSE
 
     def refused(self) -> None:
         """The API server did not accept us: what the configuration keeps may be old (a token file, a plug-in)."""

@@ -7,6 +7,7 @@ import math
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.kube.api import ApiServer, Exchange, Request
 from extender.kube.lease import Fence
+from extender.kube.transport import Connection
 
 #: Seconds that a term must still last for a write to be sent: it should arrive before somebody else may decide.
 _LEAST_TIME = 0.25
@@ -27,8 +28,19 @@ class FencedApi:
 
     def exchange(self, request: Request, command: Command) -> Exchange:
         """The request, which leaves only while the command's term lasts, and waits no longer than that."""
-        patience = max(_LEAST_TIME, min(self._api.timeout, self._time_left(command)))
-        return self._api.exchange(request, timeout=patience, may_send=lambda: self.permits(command))
+        return self._api.exchange(request, timeout=self.patience(command), may_send=lambda: self.permits(command))
+
+    def patience(self, command: Command) -> float:
+        """Seconds to wait for the answer."""
+        return max(_LEAST_TIME, min(self._api.timeout, self._time_left(command)))
+
+    def standing(self) -> Connection | None:
+        """A connection for a request that can leave at once, credentials being at hand too. Raises Unreachable."""
+        return self._api.standing() if self._api.at_hand else None
+
+    def refused(self) -> None:
+        """The server did not accept our credentials; may take its time."""
+        self._api.endpoint.refused()
 
     def _time_left(self, command: Command) -> float:
         return math.inf if isinstance(command, ReadPod) else self._fence(command.term)

@@ -11,7 +11,6 @@ most. So they cannot starve a binding, and a binding cannot starve them.
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -52,10 +51,6 @@ class Gate(Generic[W]):
         self._waiting: deque[W] = deque()
         self._lock = threading.Lock()
         self._calm = threading.Condition(self._lock)
-        #: Wakes one idle worker for each entry. Not a condition: whom that wakes has to wait for the lock again.
-        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._idle = 0
-        self._called = 0
         self._closed = False
 
     def put(self, item: W) -> bool:
@@ -64,16 +59,10 @@ class Gate(Generic[W]):
             if self._closed:
                 return False
             self._waiting.append(item)
-            calls = self._calls_one()
-        if calls:
-            self._calls.put(None)
-        return True
+            return True
 
     def put_back(self, item: W) -> bool:
-        """The server asked for patience: its turn comes again, before all others. False: nothing would come of that.
-
-        As after `release`, the caller comes back for the next.
-        """
+        """The server asked for patience: its turn comes again, before all others. False: nothing would come of that."""
         with self._lock:
             if self._closed or self._out_of_patience(item):
                 return False
@@ -81,37 +70,20 @@ class Gate(Generic[W]):
             return True
 
     def take(self) -> tuple[W, Flight | None] | None:
-        """Waits for a turn. Without a flight: it must not be sent, the server wants more patience than there is.
+        """Who may go now; None: nobody, `patience` says for how long. Never blocks.
 
-        None: closed.
+        Without a flight: it must not be sent, the server wants more patience than there is.
         """
-        while True:
-            with self._lock:
-                turn = None if self._closed else self._turn()
-                calls = self._closed or (turn is not None and self._calls_one())
-                wait = self._patience()
-                self._idle += turn is None
-            if calls:
-                self._calls.put(None)  # one wakes the next, as long as there is something to do
-            if turn is not None or self._closed:
-                return turn
-            self._sleep(wait)
-
-    def _sleep(self, seconds: float | None) -> None:
-        try:
-            self._calls.get(timeout=seconds)
-            called = 1
-        except queue.Empty:
-            called = 0
         with self._lock:
-            self._idle -= 1
-            self._called -= called
+            return self._turn()
+
+    def patience(self) -> float | None:
+        """Seconds until somebody may go by time alone; None: only when another comes or has ended."""
+        with self._lock:
+            return (self._throttle.paused(self._clock()) or None) if self._waiting else None
 
     def release(self, flight: Flight) -> None:
-        """The flight has ended, with its signal. Its place is the caller's, who comes back for the next.
-
-        Nobody else is woken for it: that would cost as much CPU as the request itself.
-        """
+        """The flight has ended, with its signal."""
         with self._lock:
             self._throttle.finish(flight, self._clock())
 
@@ -139,7 +111,6 @@ class Gate(Generic[W]):
             left = list(self._waiting)
             self._waiting.clear()
             self._calm.notify_all()
-        self._calls.put(None)
         return left
 
     # -- for metrics ----------------------------------------------------------------------------------------------
@@ -172,17 +143,6 @@ class Gate(Generic[W]):
         if not self._waiting:
             self._calm.notify()
         return item, self._throttle.start(item.kind, self._clock())
-
-    def _patience(self) -> float | None:
-        """Seconds for which an idle worker may sleep; None: until it is called."""
-        return (self._throttle.paused(self._clock()) or None) if self._waiting else None
-
-    def _calls_one(self) -> bool:
-        """Whether an idle worker is to be called, since there is something to do and a place for it."""
-        free = self._throttle.in_flight + self._called < self._throttle.limit
-        calls = bool(self._waiting) and free and self._called < self._idle
-        self._called += calls
-        return calls
 
     def _out_of_patience(self, item: W) -> bool:
         """Whether it would still wait when its time is up; the time runs from when it first meets a pause."""

@@ -95,6 +95,11 @@ def no_authorization() -> str | None:
     return None
 
 
+def _no() -> bool:
+    """Nobody knows."""
+    return False
+
+
 def _ignore() -> None:
     """Nothing can be done about refused credentials."""
 
@@ -103,8 +108,8 @@ def _ignore() -> None:
 class Endpoint:
     """An API server: where it is, and how requests to it are authorized.
 
-    `authorization` gives the header's value for each single request, since tokens rotate; it may raise anything.
-    `refused` is told about every 401, so that credentials can be read anew.
+    `authorization` gives the header's value for each single request, since tokens rotate; it may raise anything, and
+    take its time unless it is `at_hand`. `refused` is told about every 401, so that credentials can be read anew.
     """
 
     host: str
@@ -113,12 +118,18 @@ class Endpoint:
     tls: Tls | None = None
     proxy: Proxy | None = None
     authorization: Callable[[], str | None] = no_authorization
+    at_hand: Callable[[], bool] = _no
     refused: Callable[[], None] = _ignore
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}{self.prefix}"
+
+    @property
+    def authority(self) -> str:
+        """The Host header."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def target(self, path: str) -> str:
         """What stands in the request line for `path`: a proxy of plain HTTP wants the whole URL."""
@@ -158,6 +169,13 @@ class Connection(http.client.HTTPConnection):
         """How long the peer may be silent from now on."""
         if self._wire is not None:
             self._wire.settimeout(seconds)
+
+    def unblocked(self) -> socket.socket:
+        """Its socket, for somebody who does not wait for the peer; `set_timeout` makes it wait again."""
+        assert self._wire is not None, "not connected"
+        if self._wire.gettimeout() != 0.0:
+            self._wire.setblocking(False)
+        return self._wire
 
     def shut(self) -> None:
         """Whoever waits for the peer in another thread is told at once that nothing more will come."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -46,14 +45,6 @@ def take(gate: Gate[Item]) -> tuple[str, Flight | None]:
     return turn[0].name, turn[1]
 
 
-def in_thread(gate: Gate[Item]) -> tuple[threading.Thread, list[str]]:
-    """Somebody who waits for a turn."""
-    got: list[str] = []
-    thread = threading.Thread(target=lambda: got.append(turn[0].name if (turn := gate.take()) else "closed"))
-    thread.start()
-    return thread, got
-
-
 def test_first_come_first_served(gate: Gate[Item]) -> None:
     for name in "ab":
         gate.put(Item(name))
@@ -70,11 +61,9 @@ def test_what_is_put_back_goes_before_all_others(gate: Gate[Item]) -> None:
     assert take(gate)[0] == "a"
 
 
-def test_who_comes_to_an_empty_queue_is_woken(gate: Gate[Item]) -> None:
-    thread, got = in_thread(gate)
-    gate.put(Item("a"))
-    thread.join(WAIT)
-    assert got == ["a"]
+def test_nobody_goes_from_an_empty_queue(gate: Gate[Item]) -> None:
+    assert gate.take() is None
+    assert gate.patience() is None
 
 
 def test_no_more_go_than_the_throttle_allows(gate: Gate[Item]) -> None:
@@ -83,21 +72,22 @@ def test_no_more_go_than_the_throttle_allows(gate: Gate[Item]) -> None:
     _, flight = take(gate)
     take(gate)
     assert flight is not None
-    assert (gate.throttle.wait(0.0) > 0, gate.depth) == (True, 1)
+    assert (gate.take(), gate.patience(), gate.depth) == (None, None, 1)
     gate.release(flight)
     assert take(gate)[0] == "c"
 
 
-def test_each_who_is_woken_wakes_the_next() -> None:
-    """All come while the server wants to be left alone; when that is over, as many go as may."""
-    real = Gate[Item](Throttle(least=4, most=4), time.monotonic)
-    real.pause(0.2)
-    waiting = [in_thread(real) for _ in range(4)]
-    for name in "abcd":
-        real.put(Item(name))
-    for thread, _ in waiting:
-        thread.join(WAIT)
-    assert sorted(name for _, got in waiting for name in got) == list("abcd")
+def test_while_the_server_wants_to_be_left_alone_nobody_goes_and_it_says_for_how_long(
+    gate: Gate[Item], clock: Clock
+) -> None:
+    gate.put(Item("a"))
+    gate.pause(1.5)
+    assert (gate.take(), gate.patience()) == (None, 1.5)
+    clock.now = 1.0
+    assert gate.patience() == 0.5
+    clock.now = 1.5
+    assert gate.patience() is None
+    assert take(gate)[0] == "a"
 
 
 def test_what_the_server_keeps_waiting_for_too_long_is_handed_out_without_a_flight(
@@ -132,14 +122,6 @@ def test_a_closed_gate_hands_out_what_waits_and_takes_nothing_more(gate: Gate[It
     assert not gate.put_back(Item("c"))
     assert gate.take() is None
     assert not gate.wait_calm()
-
-
-def test_closing_ends_all_waiting(gate: Gate[Item]) -> None:
-    waiting = [in_thread(gate) for _ in range(5)]
-    gate.close()
-    for thread, got in waiting:
-        thread.join(WAIT)
-        assert got == ["closed"]
 
 
 def test_hints_go_when_nothing_else_waits(gate: Gate[Item]) -> None:

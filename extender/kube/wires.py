@@ -1,0 +1,219 @@
+"""Many requests at once in one thread, over connections that stand already.
+
+    send --> request leaves --> answer arrives --> ended(Response)
+                  |                   |
+                  +-------------------+--> ended(Interrupted): time is up, connection ended, no HTTP, `break_off`
+
+A thread for each request costs more than the request: to be woken, to sleep, to be woken by the answer, and each time
+to wait for the interpreter. Here many answers come with one waking. What may take its time before anything is sent (a
+new connection, credentials) is not for this: `Exchange` in api.py does it in a thread.
+
+Promises: `ended` is called exactly once for each request that was sent, in the thread that polls, and may send the
+next; whatever it is told, the request has left this machine or may have; nothing is sent twice.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import httptools
+
+from extender.kube.api import ApiServer, Interrupted, Request, Response, Unreachable
+from extender.kube.transport import Connection
+
+Ended = Callable[[Response | Interrupted], None]
+
+_PIECE = 64 * 1024
+#: What a connection may fail with that is used without waiting, other than that it would have to.
+_FAILURES = (OSError, ValueError, httptools.HttpParserError, httptools.HttpParserUpgrade)
+_NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class _Wire:
+    """One request on its way, and what has come of its answer. The parser calls the methods named `on_`."""
+
+    def __init__(self, connection: Connection, request: bytes, deadline: float, ended: Ended) -> None:
+        self.connection = connection
+        self.socket = connection.unblocked()
+        self.unsent = request
+        self.deadline = deadline
+        self.ended = ended
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body: list[bytes] = []
+        self.complete = False
+        #: The connection may be used for another request.
+        self.reusable = False
+        self._parser = httptools.HttpResponseParser(self)
+
+    def write(self) -> None:
+        """Sends what it can."""
+        with suppress(*_NOT_YET):
+            while self.unsent:
+                self.unsent = self.unsent[self.socket.send(self.unsent) :]
+
+    def read(self) -> None:
+        """Takes what is there. Raises one of _FAILURES if it cannot become an answer any more."""
+        with suppress(*_NOT_YET):
+            while not self.complete:
+                piece = self.socket.recv(_PIECE)
+                if not piece:
+                    self._end()
+                    return
+                self._feed(piece)
+
+    def _feed(self, piece: bytes) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserError:
+            if not self.complete:
+                raise
+            self.reusable = False  # something comes after the answer
+
+    def _end(self) -> None:
+        """The peer has closed: only an answer without a length is complete by that."""
+        endless = "content-length" not in self.headers and "transfer-encoding" not in self.headers
+        if not self.status or not endless:
+            raise ConnectionError("connection ended within the answer" if self.status else "connection closed")
+        self.complete = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        self.body.append(body)
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise ValueError("the answer has an answer after it")
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:  # 100 Continue, 103 Early Hints: the answer is still to come
+            self.status = 0
+            self.headers.clear()
+            return
+        self.complete = True
+        self.reusable = not self.unsent and self._parser.should_keep_alive()
+
+
+class Wires:
+    """All of one server's; `wake` may be called from any thread, all else from the one that polls."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+        self._wires: set[_Wire] = set()
+        #: Set it, look once more for what is new, and poll: whoever comes with something after that wakes it.
+        self.sleeps = False
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._wires)
+
+    def send(
+        self,
+        connection: Connection,
+        request: Request,
+        timeout: float,
+        ended: Ended,
+        *,
+        may_send: Callable[[], bool],
+    ) -> None:
+        """`may_send` is asked right before the first byte leaves.
+
+        Raises Unreachable or ValueError before anything has left; then `ended` is not called.
+        """
+        wire = _Wire(connection, self._api.encoded(request), time.monotonic() + timeout, ended)
+        if not may_send():
+            raise Unreachable(self._said("not permitted any more, nothing was sent"))
+        self._wires.add(wire)
+        self._selector.register(wire.socket, selectors.EVENT_READ, wire)
+        self._step(wire, wire.write)
+        if wire in self._wires and wire.unsent:
+            self._selector.modify(wire.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
+
+    def poll(self, timeout: float | None) -> None:
+        """Waits for answers, for a time to be up or for `wake`, at most `timeout` seconds; tells all that ended."""
+        for key, events in self._selector.select(self._patience(timeout)):
+            wire = key.data
+            if wire is None:
+                with suppress(*_NOT_YET):
+                    self._woken.recv(64)
+                continue
+            if events & selectors.EVENT_WRITE:
+                self._step(wire, wire.write)
+                if wire in self._wires and not wire.unsent:
+                    self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
+            if events & selectors.EVENT_READ and wire in self._wires:
+                self._step(wire, wire.read)
+        self.sleeps = False
+        self._end_late()
+
+    def wake(self) -> None:
+        """Ends the waiting of `poll`, if it waits."""
+        if self.sleeps:
+            self.sleeps = False
+            with suppress(OSError):  # full: it is being woken; closed: nothing is sent any more
+                self._waker.send(b"!")
+
+    def break_off(self) -> None:
+        """Ends everything that is under way."""
+        for wire in list(self._wires):
+            self._fail(wire, Interrupted(self._said("broken off")))
+
+    def close(self) -> None:
+        """After the last poll."""
+        self.break_off()
+        self.sleeps = False
+        self._selector.close()
+        self._woken.close()
+        self._waker.close()
+
+    def _patience(self, timeout: float | None) -> float | None:
+        if not self._wires:
+            return timeout
+        left = max(0.0, min(wire.deadline for wire in self._wires) - time.monotonic())
+        return left if timeout is None else min(left, timeout)
+
+    def _end_late(self) -> None:
+        now = time.monotonic()
+        for wire in [wire for wire in self._wires if wire.deadline <= now]:
+            self._fail(wire, Interrupted(self._said("no answer in time"), timed_out=True))
+
+    def _step(self, wire: _Wire, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except _FAILURES as error:
+            self._fail(wire, Interrupted(self._said(str(error) or type(error).__name__)))
+            return
+        if wire.complete:
+            self._forget(wire)
+            if wire.reusable:
+                self._api.keep(wire.connection)
+            else:
+                wire.connection.close()
+            wire.ended(Response(wire.status, b"".join(wire.body), wire.headers))
+
+    def _fail(self, wire: _Wire, error: Interrupted) -> None:
+        self._forget(wire)
+        wire.connection.abort()
+        wire.ended(error)
+
+    def _forget(self, wire: _Wire) -> None:
+        self._wires.discard(wire)
+        self._selector.unregister(wire.socket)
+
+    def _said(self, text: str) -> str:
+        return f"{self._api.endpoint.url}: {text}"
