@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[2] / "extender"
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
 #: us. And the client itself, whose calls of its own methods are no further ones.
 OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/api.py")
-_CALLS = {"request", "exchange", "stream"}
+#: The names under which a client is kept, and its methods that make requests.
+_CALLS = {
+    **dict.fromkeys(("_api", "api"), {"request", "exchange", "stream", "encoded"}),
+    "_wires": {"send"},
+}
 
 SITES: dict[str, tuple[str, ...]] = {
     "kube/reflector.py Reflector._get": ("list nodes", "list pods"),
@@ -23,7 +27,9 @@ SITES: dict[str, tuple[str, ...]] = {
         *("bind", "read pod", "evict", "mark preemption"),
         *("nudge", "event", "count event"),
     ),
-    "kube/committer.py Committer._ask": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/committer.py Committer._sent": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/committer.py Committer._carry_out": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/wires.py Wires.send": ("bind", "read pod", "evict", "mark preemption"),
     "kube/hints.py Hints._request": ("nudge", "event", "count event"),
     "kube/writes.py bind": ("bind",),
     "kube/writes.py read": ("read pod",),
@@ -67,7 +73,8 @@ def _is_call(node: ast.AST) -> bool:
     called = node.func
     if isinstance(called, ast.Name):
         return called.id == "Request"
-    if not isinstance(called, ast.Attribute) or called.attr not in _CALLS:
+    if not isinstance(called, ast.Attribute):
         return False
     owner = called.value
-    return (owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")) in ("_api", "api")
+    kept = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return called.attr in _CALLS.get(kept, ())

@@ -28,6 +28,7 @@ from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.transport import Endpoint
 from extender.settings import ClusterSettings
+from tests.support.connections import warm
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
 
@@ -66,6 +67,16 @@ class Reports:
 @pytest.fixture
 def reports() -> Reports:
     return Reports()
+
+
+@pytest.fixture(params=["workers", "pilot"])
+def api(request: pytest.FixtureRequest, server: ScriptedServer) -> Iterator[ApiServer]:
+    """The first request of each connection is a worker's, the others are the pilot's: everything holds for both."""
+    api = connect(ClusterSettings(server=server.url))
+    if request.param == "pilot":
+        warm(server, api, 4)
+    yield api
+    api.close()
 
 
 @contextmanager
@@ -125,8 +136,11 @@ def test_a_binding_is_sent_once_and_ends_in_its_outcome(
     assert committer.stats.outcomes == {f"WriteBinding {kind}": 1}
 
 
-def test_a_binding_that_times_out_is_unknown(server: ScriptedServer, reports: Reports) -> None:
+@pytest.mark.parametrize("standing", [False, True])
+def test_a_binding_that_times_out_is_unknown(server: ScriptedServer, reports: Reports, standing: bool) -> None:
     api = connect(ClusterSettings(server=server.url, request_timeout_seconds=0.2))
+    if standing:
+        warm(server, api, 1)
     server.on("POST", BINDING, hang())
     with committing(api, reports) as committer:
         committer.submit(bind())
@@ -372,3 +386,93 @@ def test_a_worker_that_cannot_be_interrupted_is_reported_by_stop_and_only_once(
     stuck.close()
     assert len(reports.events) == 1
     assert server.requests == []
+
+
+# -- who makes a request ------------------------------------------------------------------------------------------
+
+
+def test_over_a_connection_that_stands_the_pilot_makes_it(server: ScriptedServer, reports: Reports) -> None:
+    api = connect(ClusterSettings(server=server.url))
+    server.on("POST", BINDING, SUCCESS)
+    told_by = []
+    with committing(api, Reports(), most=3) as committer:
+        committer._report = lambda event: (told_by.append(threading.current_thread().name), reports(event))
+        for number in range(5):
+            committer.submit(bind(number))
+            reports.wait(number + 1)
+    api.close()
+    assert told_by[0].startswith("commit-")
+    assert told_by[1:] == ["commit"] * 4
+    assert server.connections == 1
+
+
+def test_credentials_that_take_their_time_hold_up_nobody(server: ScriptedServer, reports: Reports) -> None:
+    """They are asked for by a worker, and others go on with those that are at hand."""
+    asked, release = threading.Event(), threading.Event()
+    fresh = [True]
+
+    def credentials() -> str:
+        if not fresh[0]:
+            asked.set()
+            release.wait(WAIT)
+        return "Bearer x"
+
+    endpoint = connect(ClusterSettings(server=server.url)).endpoint
+    api = ApiServer(Endpoint(endpoint.host, endpoint.port, authorization=credentials, at_hand=lambda: fresh[0]))
+    warm(server, api, 2)
+    for name in "pq":
+        server.on("POST", BINDING.replace("/p/", f"/{name}/"), SUCCESS)
+    with committing(api, reports, most=3) as committer:
+        fresh[0] = False
+        committer.submit(bind(1, "p"))
+        assert asked.wait(WAIT)
+        fresh[0] = True
+        committer.submit(bind(2, "q"))
+        assert [event.token for event in reports.wait(1) if isinstance(event, BindFinished)] == [2]
+        release.set()
+        reports.wait(2)
+    api.close()
+
+
+def test_a_read_over_a_connection_that_died_is_made_on_a_new_one(server: ScriptedServer, reports: Reports) -> None:
+    api = connect(ClusterSettings(server=server.url))
+    warm(server, api, 1)
+    server.on("GET", POD, drop(), reply(200, {"kind": "Pod", **pod("p", 9, node="n1")}))
+    with committing(api, reports) as committer:
+        committer.submit(ReadPod(3, "default", "p", "uid-p"))
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.DONE
+    api.close()
+    assert len(server.requests) == 2
+
+
+def test_refused_credentials_are_read_anew_beside_the_pilot(server: ScriptedServer, reports: Reports) -> None:
+    told, release = threading.Event(), threading.Event()
+
+    def refused() -> None:
+        told.set()
+        release.wait(WAIT)
+
+    endpoint = connect(ClusterSettings(server=server.url)).endpoint
+    api = ApiServer(Endpoint(endpoint.host, endpoint.port, refused=refused))
+    warm(server, api, 1)
+    server.on("POST", BINDING, status(401, "Unauthorized"))
+    with committing(api, reports) as committer:
+        committer.submit(bind())
+        assert outcome(reports.wait(1)[0]).kind is OutcomeKind.REJECTED
+        assert told.wait(WAIT)
+        release.set()
+    api.close()
+
+
+def test_stop_breaks_off_what_the_pilot_waits_for(server: ScriptedServer, reports: Reports) -> None:
+    api = connect(ClusterSettings(server=server.url))
+    warm(server, api, 2)
+    server.on("POST", BINDING, hang())
+    committer = Committer(api, most=2, report=reports)
+    committer.submit(bind(1))
+    committer.submit(bind(2))
+    server.wait_for(lambda: len(server.called("POST", BINDING)) == 2)
+    committer.stop(timeout=0.1)
+    assert [outcome(event).kind for event in reports.events] == [OutcomeKind.UNKNOWN] * 2
+    assert not any(thread.is_alive() for thread in committer._threads)
+    api.close()

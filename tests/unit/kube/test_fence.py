@@ -26,6 +26,7 @@ from extender.kube.api import Request as ApiRequest
 from extender.kube.committer import Committer
 from extender.kube.transport import Endpoint
 from tests.support.api import eventually
+from tests.support.connections import warm
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import Peer, Request, ScriptedServer, hang, reply, status
 
@@ -51,8 +52,12 @@ def reported() -> list[Event]:
     return []
 
 
-@pytest.fixture
-def committer(api: ApiServer, fence: Fence, reported: list[Event]) -> Iterator[Committer]:
+@pytest.fixture(params=["workers", "pilot"])
+def committer(
+    request: pytest.FixtureRequest, server: ScriptedServer, api: ApiServer, fence: Fence, reported: list[Event]
+) -> Iterator[Committer]:
+    if request.param == "pilot":
+        warm(server, api, 1)
     made = Committer(api, most=1, report=reported.append, fence=fence)
     yield made
     made.stop()
