@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[2] / "extender"
 OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/api.py")
 #: The names under which a client is kept, and its methods that make requests.
 _CALLS = {
-    **dict.fromkeys(("_api", "api"), {"request", "exchange", "stream", "encoded"}),
-    "_wires": {"send"},
+    "_api": ("request", "exchange", "stream", "encoded"),
+    "api": ("request", "exchange", "stream"),
+    "_wires": ("send",),
 }
 
 SITES: dict[str, tuple[str, ...]] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.certificates import Authority, Pair
 from tests.e2e.cluster import Cluster
 from tests.e2e.processes import Process
 from tests.e2e.world import World
@@ -22,10 +23,14 @@ QPS = 10_000
 
 @dataclass(frozen=True)
 class Variant:
-    """`extender` and `configuration` change fields of the extender and of the KubeSchedulerConfiguration."""
+    """`extender` and `configuration` change fields of the extender and of the KubeSchedulerConfiguration.
+
+    `tls`: kube-scheduler and Waggle show each other certificates, as in everything that is shipped.
+    """
 
     name: str
     waggle: bool = True
+    tls: bool = False
     extender: Mapping[str, Any] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
 
@@ -36,7 +41,8 @@ BARE = Variant("no extender", waggle=False, configuration={"extenders": [], "per
 BARE_ALL = Variant("ditto, all nodes", waggle=False, configuration={"extenders": []})
 FILTER = Variant("filter", extender={"bindVerb": None})
 BIND = Variant("filter + bind")
-VARIANTS = (BARE, BARE_ALL, FILTER, BIND)
+BIND_TLS = Variant("ditto, mutual TLS", tls=True)
+VARIANTS = (BARE, BARE_ALL, FILTER, BIND, BIND_TLS)
 
 
 class Stage:
@@ -44,14 +50,32 @@ class Stage:
 
     def __init__(self, cluster: Cluster, programs: Mapping[str, Path], variant: Variant) -> None:
         self.variant = variant
+        folder = f"bench-{variant.name.replace(' ', '')}"
+        self._flags = ["--qps", str(QPS)]
+        self._server: dict[str, Any] = {}
+        identity = self._secure(cluster.folder / folder) if variant.tls else None
         self.world = World(
             cluster,
             programs,
             scheduler_flags=["--v=0"],
             extender=variant.extender,
             configuration=variant.configuration,
-            folder=f"bench-{variant.name.replace(' ', '')}",
+            identity=identity,
+            folder=folder,
         )
+
+    def _secure(self, folder: Path) -> tuple[Path, Pair]:
+        """Certificates for Waggle and for kube-scheduler; whom the bench itself trusts as Waggle, and what it shows."""
+        authority = Authority(folder / "certificates", "waggle-ca")
+        serving, client = authority.server("waggle-server"), authority.client("scheduler", "kube-scheduler")
+        ca = authority.certificate
+        self._server["tls"] = {
+            "cert_file": str(serving.certificate),
+            "key_file": str(serving.key),
+            "client_ca_file": str(ca),
+        }
+        self._flags += ["--ca-file", str(ca), "--cert", str(client.certificate), "--key", str(client.key)]
+        return ca, client
 
     @property
     def pods(self) -> str:
@@ -69,7 +93,7 @@ class Stage:
         """Waggle, if it takes part, is ready; everything ends with the block. kube-scheduler is started in it."""
         try:
             if self.variant.waggle:
-                self.world.start_waggle()
+                self.world.start_waggle(server={"port": self.world.waggle_port, **self._server})
             yield
             self.world.check()
         finally:
@@ -78,7 +102,7 @@ class Stage:
                     process.stop()
 
     def start_scheduler(self, *, wait: bool) -> None:
-        self.world.start_scheduler(url=self.world.waggle_url, flags=["--qps", str(QPS)], wait=wait)
+        self.world.start_scheduler(url=self.world.waggle_url, flags=self._flags, wait=wait)
 
     def close(self) -> None:
         self.world.close()
