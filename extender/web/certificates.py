@@ -294,6 +294,7 @@ def _make(tls: TlsSettings, refused: Callable[[ssl.SSLError], None]) -> _Context
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.refused = refused
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2", "http/1.1"])
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
         if tls.client_ca_file is not None:

@@ -10,18 +10,20 @@ over a connection where nothing else is under way. All else (pages, misspelt pat
 requests, clients that do not read) goes uvicorn's way, and is answered the same. Connections are uvicorn's: keep-alive,
 shutting down and counting are not done twice.
 
-A connection whose request line or headers do not end is closed: uvicorn would keep them all.
+A connection whose request line or headers do not end is closed: uvicorn would keep them all. One for which TLS has
+agreed on HTTP/2 is handed to http2.py.
 """
 
 from __future__ import annotations
 
-from asyncio import Event
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from extender.web.http2 import Http2
 from extender.web.verbs import Endpoint, Reply
 
 #: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
@@ -46,7 +48,7 @@ class _Call:
 
 
 #: uvicorn wakes whoever waits for the next part of a body.
-_NOBODY_WAITS = Event()
+_NOBODY_WAITS = asyncio.Event()
 
 
 class WaggleProtocol(HttpToolsProtocol):
@@ -60,6 +62,15 @@ class WaggleProtocol(HttpToolsProtocol):
         self._in_head = True
         #: What is being received by the short cut.
         self._call: _Call | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        tls = transport.get_extra_info("ssl_object")
+        if tls is None or tls.selected_alpn_protocol() != "h2":
+            super().connection_made(transport)
+            return
+        connection = Http2(self.config, self.server_state, self._verbs)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
 
     # -- what the parser found --------------------------------------------------------------------------------------
 
