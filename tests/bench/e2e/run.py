@@ -11,7 +11,7 @@ from extender.kube.connection import connect
 from extender.settings import ClusterSettings
 from tests.bench.e2e import gangs, throughput
 from tests.bench.e2e.figures import Found, Throughput
-from tests.bench.e2e.variants import BIND, VARIANTS, Stage, Variant
+from tests.bench.e2e.variants import GANGS, Stage, Variant, variants_for
 from tests.e2e.cluster import ControlPlane
 
 
@@ -44,18 +44,20 @@ class Bench:
     def run(self, scale: Scale) -> Found:
         measured = [each for size in scale.sizes for each in self._throughput(size, scale)]
         self._say(f"gangs on {scale.gang_nodes:,} nodes")
-        with self._cluster(scale.gang_nodes), self._stage(BIND) as stage:
+        with self._cluster(scale.gang_nodes), self._stage(GANGS) as stage:
             seconds = gangs.measure(stage, self._api, scale.gang_nodes, scale.gangs)
         return Found(measured, seconds, scale.gang_nodes)
 
     def _throughput(self, size: int, scale: Scale) -> list[Throughput]:
-        results = [Throughput(size, variant.name) for variant in VARIANTS]
+        results = [Throughput(size, variant) for variant in variants_for(size, min(scale.sizes))]
         with self._cluster(size), ExitStack() as opened:
-            stages = [opened.enter_context(self._stage(variant)) for variant in VARIANTS]
+            stages = [opened.enter_context(self._stage(result.variant)) for result in results]
             for number in range(scale.rounds):
                 for stage, result in zip(stages, results, strict=True):
-                    self._say(f"{size:,} nodes, round {number + 1} of {scale.rounds}, {stage.variant.name}")
-                    result.rounds.append(throughput.measure(stage, self._api, self._pids, scale.pods))
+                    shown = f"{stage.variant.configuration.name}, {stage.variant.name}"
+                    self._say(f"{size:,} nodes, round {number + 1} of {scale.rounds}, {shown}")
+                    pods = int(scale.pods * stage.variant.configuration.pods)
+                    result.rounds.append(throughput.measure(stage, self._api, self._pids, pods))
         return results
 
     @contextmanager

@@ -1,11 +1,17 @@
 """What is compared: one kube-scheduler on one control plane, without and with Waggle.
 
-All variants get the very configuration that `waggle kube-scheduler-config` writes, with a limit of requests so high
-that it is never reached (kube-scheduler's own 50 a second would be what is measured), and differ in what is named here.
+    configuration       what `waggle kube-scheduler-config` writes (all nodes are offered), without limit of requests
+                        ditto, with kube-scheduler's own sample of the nodes, in clusters that are larger than that
+                        ditto, with the limit of requests that kube-scheduler has if nobody says otherwise
+    extender            none; filter; filter and bind; filter and bind with mutual TLS, which is what is shipped
+
+Within a configuration nothing differs but the extender. Its own limit of 50 requests a second to the API server is what
+kube-scheduler mostly waits for, so it is lifted where the extender is to be seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,32 +23,68 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.processes import Process
 from tests.e2e.world import World
 
-#: Requests a second that kube-scheduler may send to the API server.
-QPS = 10_000
+#: Requests a second that kube-scheduler may send to the API server where it is not to be held up.
+_UNLIMITED = 10_000
+#: In a cluster of at most so many nodes kube-scheduler looks at all of them anyway.
+_SAMPLED_FROM = 100
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What kube-scheduler is told beside its extender: `changed` fields of the KubeSchedulerConfiguration.
+
+    `pods`: how many are bound, of those that are otherwise; for what takes long.
+    """
+
+    name: str
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    limited: bool = False
+    pods: float = 1.0
+
+    def tells_something(self, nodes: int, smallest: int) -> bool:
+        """Whether it is measured in a cluster of so many nodes, where the smallest cluster has so many."""
+        return nodes == smallest if self.limited else not self.changed or nodes > _SAMPLED_FROM
+
+
+ALL_NODES = Configuration("all nodes")
+SAMPLE = Configuration("its own sample", {"percentageOfNodesToScore": None})
+LIMITED = Configuration("50 requests/s", limited=True, pods=0.5)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """`extender` and `configuration` change fields of the extender and of the KubeSchedulerConfiguration.
+    """`extender` changes fields of the extender; None: there is none."""
 
-    `tls`: kube-scheduler and Waggle show each other certificates, as in everything that is shipped.
-    """
-
+    configuration: Configuration
     name: str
-    waggle: bool = True
+    extender: Mapping[str, Any] | None = field(default_factory=dict)
     tls: bool = False
-    extender: Mapping[str, Any] = field(default_factory=dict)
-    configuration: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def waggle(self) -> bool:
+        return self.extender is not None
 
 
-#: As people have it who have no extender: a sample of the nodes is looked at (all of 100, 420 of 1,000).
-BARE = Variant("no extender", waggle=False, configuration={"extenders": [], "percentageOfNodesToScore": None})
-#: All nodes, as they are offered to Waggle.
-BARE_ALL = Variant("ditto, all nodes", waggle=False, configuration={"extenders": []})
-FILTER = Variant("filter", extender={"bindVerb": None})
-BIND = Variant("filter + bind")
-BIND_TLS = Variant("ditto, mutual TLS", tls=True)
-VARIANTS = (BARE, BARE_ALL, FILTER, BIND, BIND_TLS)
+NONE, FILTER, BIND, BIND_TLS = "no extender", "filter", "filter + bind", "filter + bind, mTLS"
+_FILTER_ONLY = {"bindVerb": None}
+GANGS = Variant(ALL_NODES, BIND)
+VARIANTS = (
+    Variant(ALL_NODES, NONE, None),
+    Variant(ALL_NODES, FILTER, _FILTER_ONLY),
+    Variant(ALL_NODES, BIND),
+    Variant(ALL_NODES, BIND_TLS, tls=True),
+    Variant(SAMPLE, NONE, None),
+    Variant(SAMPLE, FILTER, _FILTER_ONLY),
+    Variant(SAMPLE, BIND),
+    Variant(LIMITED, NONE, None),
+    Variant(LIMITED, FILTER, _FILTER_ONLY),
+    Variant(LIMITED, BIND_TLS, tls=True),
+)
+
+
+def variants_for(nodes: int, smallest: int) -> list[Variant]:
+    """Those that tell something in a cluster of so many nodes."""
+    return [variant for variant in VARIANTS if variant.configuration.tells_something(nodes, smallest)]
 
 
 class Stage:
@@ -50,8 +92,8 @@ class Stage:
 
     def __init__(self, cluster: Cluster, programs: Mapping[str, Path], variant: Variant) -> None:
         self.variant = variant
-        folder = f"bench-{variant.name.replace(' ', '')}"
-        self._flags = ["--qps", str(QPS)]
+        folder = "-".join(re.findall(r"\w+", f"bench {variant.configuration.name} {variant.name}"))
+        self._flags = [] if variant.configuration.limited else ["--qps", str(_UNLIMITED)]
         self._server: dict[str, Any] = {}
         identity = self._secure(cluster.folder / folder) if variant.tls else None
         self.world = World(
@@ -59,7 +101,7 @@ class Stage:
             programs,
             scheduler_flags=["--v=0"],
             extender=variant.extender,
-            configuration=variant.configuration,
+            configuration={**variant.configuration.changed, **({} if variant.waggle else {"extenders": []})},
             identity=identity,
             folder=folder,
         )
