@@ -222,6 +222,8 @@ class Commits:
 
     def next_due(self) -> float | None:
         """When `tick` has something to do next, seconds; None if nothing waits for time."""
-        times = list(self.t.unresolved.values())
         deadline = self.t.ledger.next_deadline()
-        return min([*times, deadline] if deadline is not None else times, default=None)
+        if not self.t.unresolved:
+            return deadline
+        first = min(self.t.unresolved.values())
+        return first if deadline is None else min(first, deadline)

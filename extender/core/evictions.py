@@ -145,10 +145,11 @@ class Evictions:
 
     def after(self, event: Event, now: float) -> list[Instruction]:
         """Looks after the preemptions that an event, which everybody else has heard by now, concerns."""
-        disturbed, self.t.disturbed = self.t.disturbed, []
         out: list[Instruction] = []
-        for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
-            out += self._review(preemption, now)
+        if self.t.disturbed or self._active:
+            disturbed, self.t.disturbed = self.t.disturbed, []
+            for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
+                out += self._review(preemption, now)
         return out + self._unblocked(event, now)
 
     def reconsider(self, now: float) -> list[Instruction]:
@@ -388,6 +389,8 @@ class Evictions:
 
     def next_due(self) -> float | None:
         """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        if not self._active:
+            return self.protection.next_due()
         times = [preemption.due for preemption in self._active.values()]
         if (protection := self.protection.next_due()) is not None:
             times.append(protection)

@@ -69,6 +69,8 @@ class Protection:
         return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
 
     def next_due(self) -> float | None:
+        if not (self._protected or self._resting):
+            return None
         times = [*self._protected.values(), *(until for until, _ in self._resting.values())]
         return min(times, default=None)
 

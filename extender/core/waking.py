@@ -159,7 +159,7 @@ class Waking:
 
     def next_due(self) -> float | None:
         """When `nudge` has something to do next, seconds; None if nobody waits for it."""
-        if self.t.term is None:
+        if self.t.term is None or not (self._shown or self._heap):
             return None
         times = [self._shown[0] + SETTLE] if self._shown else []
         first = self._first_due()
