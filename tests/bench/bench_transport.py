@@ -1,5 +1,7 @@
 """What a bind costs, and what it does to a filter that runs beside it: our transport against urllib3.
 
+Beside both, each with a thread for every bind that is under way, the way of the committer's pilot: one thread for all.
+
     python -m tests.bench.bench_transport
 
 A stub API server in its own process answers every POST with 201. Rounds of all candidates are interleaved; minimum and
@@ -17,14 +19,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import urllib3
 
 from extender.core.events import WriteBinding
 from extender.kube import writes
-from extender.kube.api import ApiServer
+from extender.kube.api import ApiServer, Interrupted, Response
 from extender.kube.transport import Endpoint
+from extender.kube.wires import Wires
 
 ROUNDS, BINDS, BINDS_PER_SECOND = 4, 1200, 200
 TOKEN = "Bearer " + "x" * 900
@@ -94,6 +97,38 @@ def cpu_per_bind(call: Call, threads: int) -> float:
     return (time.process_time() - began) / BINDS * 1e6
 
 
+def cpu_per_bind_of_pilot(port: int, at_once: int) -> float:
+    """The same over connections that stand, all from one thread."""
+    api = ApiServer(Endpoint("127.0.0.1", port, authorization=lambda: TOKEN))
+    with ExitStack() as opened:
+        for _ in range(at_once):
+            opened.enter_context(api.exchange(BIND)).read()
+    wires = Wires(api)
+    left = [BINDS]
+
+    def send() -> None:
+        if left[0]:
+            left[0] -= 1
+            connection = api.standing()
+            assert connection is not None
+            wires.send(connection, BIND, 10.0, ended, may_send=lambda: True)
+
+    def ended(result: Response | Interrupted) -> None:
+        assert isinstance(result, Response)
+        assert result.status == 201
+        send()
+
+    began = time.process_time()
+    for _ in range(at_once):
+        send()
+    while wires.busy:
+        wires.poll(None)
+    used = time.process_time() - began
+    wires.close()
+    api.close()
+    return used / BINDS * 1e6
+
+
 def filter_beside(call: Call | None) -> tuple[float, float]:
     """p50 and p99 in ms of about a millisecond of Python work, while binds go on in eight threads."""
     stop = threading.Event()
@@ -131,7 +166,10 @@ def main() -> None:
     for _ in range(ROUNDS):
         for name, call in calls.items():
             for threads in (1, 8):
-                results[f"CPU per bind, {threads} threads, {name} (us)"].append(cpu_per_bind(call, threads))
+                results[f"CPU per bind, {threads} at once, {name} (us)"].append(cpu_per_bind(call, threads))
+        for at_once in (1, 8):
+            used = cpu_per_bind_of_pilot(sock.getsockname()[1], at_once)
+            results[f"CPU per bind, {at_once} at once, pilot (us)"].append(used)
         for name, beside in (("nothing", None), *calls.items()):
             p50, p99 = filter_beside(beside)
             results[f"filter p50 beside {BINDS_PER_SECOND} binds/s, {name} (ms)"].append(p50)
