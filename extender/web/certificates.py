@@ -7,9 +7,10 @@
        and are unusable          v    |  or have become usable                       |
                               serving the old ones, and complaining      (serving the new ones)
 
-Every new connection is wrapped by what is current at that moment; those that stand keep what they have, so a renewal
-drops nothing. Unusable is what cannot be read, is only half written, does not fit its key, is over, or has not begun:
-then the old ones stay. That, and ends that come near, is told in the log, in the metrics and in /readyz.
+Every new connection is wrapped by what is current at that moment; those that stand end after the calls that are under
+way, or the next one (`on_renewal`), so a renewal drops nothing, and nobody keeps what he has lost. Unusable is what
+cannot be read, is only half written, does not fit its key, is over, or has not begun: then the old ones stay. That, and
+ends that come near, is told in the log, in the metrics and in /readyz.
 
 Files are compared by content, every `reload_seconds`: that works for every kind of volume, and for swapped links.
 """
@@ -96,6 +97,7 @@ class Certificates:
         self._served: _Contents = {}
         self._suspicion = self._failure = ""
         self._reloads = {"done": 0, "failed": 0}
+        self._renewed: list[Callable[[], None]] = []
         self._ends: dict[str, datetime] = {}
         self._told = ""
         self._refusals: Counter[str] = Counter()
@@ -130,6 +132,10 @@ class Certificates:
             except Unusable as error:
                 raise SettingsError(str(error)) from error
 
+    def on_renewal(self, tell: Callable[[], None]) -> None:
+        """`tell` is called, in the thread that looks, whenever other files are served from then on."""
+        self._renewed.append(tell)
+
     # -- looking again --------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -160,29 +166,34 @@ class Certificates:
     def look(self) -> None:
         """Take changed files into use if they are usable; say what is wrong, and what ends soon."""
         with self._lock:
+            renewed = False
             if self._tls is not None and self._context is not None:
-                self._look_at_server(self._tls, self._context)
+                renewed = self._look_at_server(self._tls, self._context)
             self._look_at_client()
         self._tell()
+        for tell in self._renewed if renewed else ():
+            tell()
 
-    def _look_at_server(self, tls: TlsSettings, context: _CurrentContext) -> None:
+    def _look_at_server(self, tls: TlsSettings, context: _CurrentContext) -> bool:
+        """Whether others are served from now on."""
         try:
             contents = _read(tls)
             if contents == self._served:
                 self._suspicion = self._failure = ""
-                return
+                return False
             made = _make(tls, self._refused)
             _check_dates(_ends_and_beginnings(contents), self._now())
             if _read(tls) != contents:
-                return  # they are being written; next time
+                return False  # they are being written; next time
         except (SettingsError, Unusable) as error:
             self._fail(str(error))
-            return
+            return False
         context.current, self._served = made, contents
         self._suspicion = self._failure = ""
         self._ends |= _ends_of(contents)
         self._reloads["done"] += 1
         log.info("certificates reloaded", ends={name: f"{end:%Y-%m-%d}" for name, end in self._ends.items()})
+        return True
 
     def _fail(self, why: str) -> None:
         """Said when it is still so at the second look: files that are copied one by one do not fit for a moment."""

@@ -153,6 +153,10 @@ class Http2(asyncio.Protocol):
         self._say_goodbye()
         self._end_if_done()
 
+    def renew(self) -> None:
+        """The peer is to connect anew, for its next request."""
+        self.shutdown()
+
     def _say_goodbye(self) -> None:
         if not self._ending:
             self._ending = True

@@ -60,6 +60,8 @@ class WaggleProtocol(HttpToolsProtocol):
         self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
         self._head_bytes = 0
         self._in_head = True
+        #: It ends with the next answer.
+        self._ends = False
         #: What is being received by the short cut.
         self._call: _Call | None = None
 
@@ -72,6 +74,13 @@ class WaggleProtocol(HttpToolsProtocol):
         transport.set_protocol(connection)
         connection.connection_made(transport)
 
+    def renew(self) -> None:
+        """The peer is to connect anew, after its next answer: Go does not repeat a POST that meets an end."""
+        if self.scheme == "https":
+            self._ends = True
+            if self.cycle is not None:
+                self.cycle.keep_alive = False
+
     # -- what the parser found --------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
@@ -83,8 +92,9 @@ class WaggleProtocol(HttpToolsProtocol):
         endpoint = self._verbs.get(self.url)
         if endpoint is None or not self._is_plain(endpoint.max_body):
             super().on_headers_complete()
+            self.cycle.keep_alive = self.cycle.keep_alive and not self._ends
             return
-        self._call = _Call(endpoint, keep_alive=self.parser.should_keep_alive())
+        self._call = _Call(endpoint, keep_alive=self.parser.should_keep_alive() and not self._ends)
         self.cycle = self._call  # type: ignore[assignment]  # see _Call
 
     def _is_plain(self, max_body: int) -> bool:

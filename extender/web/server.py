@@ -13,7 +13,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Event, Thread
 from types import FrameType, TracebackType
@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.certificates import Certificates
 from extender.web.health import ProbesOnly
+from extender.web.http2 import Http2
 from extender.web.protocol import WaggleProtocol
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
@@ -43,8 +44,15 @@ class _Server(uvicorn.Server):
     loop, so that one that hangs fails its probes.
     """
 
-    def __init__(self, config: uvicorn.Config, health: uvicorn.Config | None, on_started: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        health: uvicorn.Config | None,
+        certificates: Certificates,
+        on_started: Callable[[], None],
+    ) -> None:
         super().__init__(config)
+        self._certificates = certificates
         self._health = health
         self._on_started = on_started
 
@@ -57,7 +65,18 @@ class _Server(uvicorn.Server):
             protocol = partial(WaggleProtocol, self._health, self.server_state, {})
             loop = asyncio.get_running_loop()
             self.servers.append(await loop.create_server(protocol, sock=sockets[-1], backlog=_BACKLOG))
+        self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), self._renew))
         self._on_started()
+
+    def _from_a_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # it has ended
+            loop.call_soon_threadsafe(call)
+
+    def _renew(self) -> None:
+        """Whoever is connected is to shake hands again, with the certificates of now."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, WaggleProtocol | Http2):
+                connection.renew()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -141,7 +160,7 @@ def _make(
     context = certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
     probes = _config(ProbesOnly(app), settings) if _two(settings) else None
-    return _Server(_config(app, settings, context), probes, on_started)
+    return _Server(_config(app, settings, context), probes, certificates, on_started)
 
 
 def _config(app: ASGIApp, settings: ServerSettings, context: ssl.SSLContext | None = None) -> uvicorn.Config:

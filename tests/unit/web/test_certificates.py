@@ -147,13 +147,15 @@ def test_old_versions_of_tls_are_refused(place: Place):
 # -- renewal ------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_stay(place: Place):
+def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_end_after_their_next_call(place: Place):
     with serving(place) as server, closing(https(server.url, place.server.ca, place.client)) as old:
         assert exchange(old, "GET", "/livez").status == 200
         new = place.renew()
         eventually(lambda: shown_by(server.url, place) == new)
 
-        assert exchange(old, "GET", "/livez").status == 200
+        answers = [exchange(old, "POST", "/filter", capture("filter-mtls")) for _ in range(2)]
+        assert [answer.status for answer in answers] == [200, 200]
+        assert [answer.headers.get("connection") for answer in answers] == ["close", None]
         assert place.reloads("done") >= 1
 
 

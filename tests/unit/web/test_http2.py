@@ -35,13 +35,17 @@ class Secure:
     """A face behind TLS, and how to reach it."""
 
     def __init__(self, folder: Path, **server: object) -> None:
-        authority = Authority.new()
-        self.files = Files(folder).write(authority.server(["127.0.0.1"]), authority)
-        tls = TlsSettings(cert_file=self.files.certificate, key_file=self.files.key)
+        self.authority = Authority.new()
+        self.files = Files(folder)
+        self.renew()
+        tls = TlsSettings(cert_file=self.files.certificate, key_file=self.files.key, reload_seconds=0.02)
         # A copy: what no operator may choose may be tried.
         self.settings = Settings(server=ServerSettings(port=0, tls=tls, max_body_mib=1).model_copy(update=server))
         self.runtime = FixedRuntime()
         self.server: ServerHandle = serve_in_thread(create_app(self.runtime, self.settings), self.settings)
+
+    def renew(self) -> None:
+        self.files.write(self.authority.server(["127.0.0.1"]), self.authority)
 
     def connect(self, *protocols: str) -> ssl.SSLSocket:
         context = ssl.create_default_context(cafile=str(self.files.ca))
@@ -332,6 +336,21 @@ def test_who_is_not_ready_answers_and_lets_its_callers_go_to_another(secure: Sec
     secure.runtime.bind_future.set_result(BindAnswer(1))
     peer.until(lambda: peer.closed)
     assert peer.bodies[bind] == b'{"Error":""}'
+
+
+def test_after_a_renewal_callers_connect_anew_and_no_call_is_lost(tmp_path: Path) -> None:
+    secure = Secure(tmp_path)
+    secure.runtime.bind_future = Future()
+    with secure.server, Peer(secure) as idle, Peer(secure) as peer:
+        bind = peer.ask("/bind", BIND)
+        while not secure.runtime.asked:
+            time.sleep(0.01)
+        secure.renew()
+        idle.until(lambda: idle.closed)
+        peer.until(lambda: peer.goaway is not None)
+        secure.runtime.bind_future.set_result(BindAnswer(1))
+        assert peer.answer(bind) == (200, b'{"Error":""}')
+        peer.until(lambda: peer.closed)
 
 
 def test_the_server_lets_streams_end_before_it_stops(tmp_path: Path) -> None:
