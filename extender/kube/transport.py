@@ -1,8 +1,9 @@
 """Where the API server is and how a socket to it is opened: TLS, proxy, keep-alive, authorization.
 
-Built on `http.client` and not on urllib3: a request costs little more than half the CPU (tests/bench/bench_transport.py),
-and CPU is what delays the next filter. (Writes over connections that stand go without it: wires.py.) It also draws the line that decides between "nothing happened" and "it may have happened" exactly: whatever
-fails before `open` returns was never sent.
+Built on `http.client` and not on urllib3: a request costs little more than half the CPU, which is what delays the next
+filter (tests/bench/bench_transport.py). Writes over connections that stand go without it (wires.py). It also draws the
+line that decides between "nothing happened" and "it may have happened" exactly: whatever fails before `open` returns
+was never sent.
 
 Certificate files are looked at for every new connection, so renewed ones come into use without a restart.
 """
