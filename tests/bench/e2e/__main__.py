@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.rounds:
         scale = replace(scale, rounds=chosen.rounds)
     try:
-        found = measure(scale, Console(width=None if sys.stdout.isatty() else 120))
+        found = measure(scale, Console(width=None if sys.stdout.isatty() else 132))
     except (BuildError, ProcessError) as error:
         sys.stderr.write(f"bench: {error}\n")
         return 2

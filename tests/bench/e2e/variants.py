@@ -23,8 +23,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.processes import Process
 from tests.e2e.world import World
 
-#: Requests a second that kube-scheduler may send to the API server where it is not to be held up.
-_UNLIMITED = 10_000
+#: Requests a second that kube-scheduler may send to the API server if nobody says otherwise (and twice that in a burst),
+#: and where it is not to be held up.
+_USUAL, _UNLIMITED = 50, 10_000
 #: In a cluster of at most so many nodes kube-scheduler looks at all of them anyway.
 _SAMPLED_FROM = 100
 
@@ -93,7 +94,7 @@ class Stage:
     def __init__(self, cluster: Cluster, programs: Mapping[str, Path], variant: Variant) -> None:
         self.variant = variant
         folder = "-".join(re.findall(r"\w+", f"bench {variant.configuration.name} {variant.name}"))
-        self._flags = [] if variant.configuration.limited else ["--qps", str(_UNLIMITED)]
+        self._flags = ["--qps", str(_USUAL if variant.configuration.limited else _UNLIMITED)]
         self._server: dict[str, Any] = {}
         identity = self._secure(cluster.folder / folder) if variant.tls else None
         self.world = World(
