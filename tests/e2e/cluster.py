@@ -58,7 +58,8 @@ class ControlPlane:
     """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name.
 
     Without `rights`, nothing of Waggle's has been applied to it.
-    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do.
+    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do, and no audit log,
+    which would be of Waggle's requests only.
     """
 
     name = "real"
@@ -183,12 +184,16 @@ class ControlPlane:
             # No controller gives namespaces a service account here, and none takes the taint of a new node away.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--allow-privileged=true",
-            f"--audit-policy-file={HERE / 'controlplane' / 'audit.yaml'}",
-            f"--audit-log-path={self.audit_log}",
+            *self._audit_flags(),
             # For the tests of Kubernetes' own gangs; without PodGroups it changes nothing.
             "--feature-gates=GenericWorkload=true",
             "--runtime-config=scheduling.k8s.io/v1alpha2=true",
         )
+
+    def _audit_flags(self) -> list[str]:
+        if self._bare:
+            return []
+        return [f"--audit-policy-file={HERE / 'controlplane' / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 
     def _start_controller_manager(self) -> None:
         controllers = ("deployment", "disruption", "replicaset", "statefulset", "namespace", "garbage-collector")

@@ -23,8 +23,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.processes import Process
 from tests.e2e.world import World
 
-#: Requests a second that kube-scheduler may send to the API server if nobody says otherwise (and twice that in a burst),
-#: and where it is not to be held up.
+#: Requests a second that kube-scheduler may send to the API server (and twice that in a burst): if nobody says
+#: otherwise, and where it is not to be held up.
 _USUAL, _UNLIMITED = 50, 10_000
 #: In a cluster of at most so many nodes kube-scheduler looks at all of them anyway.
 _SAMPLED_FROM = 100
