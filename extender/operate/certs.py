@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 #: Clocks of other machines may be behind; and a CA ends a moment after what it signs for as many days.
 _CLOCK_SKEW = timedelta(minutes=5)
 _LONGEST_NAME = 64
+_LONGEST_HOST = 253
+#: What may stand between two dots of a DNS name; and what Kubernetes takes for a namespace, a Service or (with dots) a
+#: Secret. Anything else would be signed without a word, and nobody could ever be called so.
+_HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class CertsError(ValueError):
@@ -164,10 +170,10 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError as error:
-        raise CertsError(f"--host: {host!r} is neither an IP address nor a DNS name: {error}") from error
+    labels = host.removeprefix("*.").split(".")
+    if len(host) > _LONGEST_HOST or not all(_HOST_LABEL.fullmatch(label) for label in labels):
+        raise CertsError(f"--host: {host!r} is neither an IP address nor a DNS name, such as waggle.example.com")
+    return x509.DNSName(host)
 
 
 def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
@@ -186,13 +192,20 @@ def hosts_of(certificate: bytes) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
+def _check_label(option: str, name: str) -> None:
+    if not _LABEL.fullmatch(name):
+        raise CertsError(f"{option}: {name!r} is no name for Kubernetes, which takes a-z, 0-9 and -")
+
+
 # -- the folder ---------------------------------------------------------------------------------------------------
 
 SERVER = "server"
 
 
 def service_hosts(service: str, namespace: str) -> list[str]:
-    """Every name by which a Service is called inside a cluster, and the loopback."""
+    """Every name by which a Service is called inside a cluster, and the loopback. Raises CertsError."""
+    for option, name in (("--service", service), ("--namespace", namespace)):
+        _check_label(option, name)
     names = [
         service,
         f"{service}.{namespace}",
@@ -236,7 +249,10 @@ def clients_in(folder: Path) -> list[str]:
 
 def _signed(authority: Authority, pairs: Mapping[str, Pair], clients: Iterable[str], days: int) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
-    for name, pair in {**pairs, **{name: authority.client(name, days=days) for name in clients}}.items():
+    named = list(clients)
+    for taken in set(named) & pairs.keys():
+        raise CertsError(f"--client: {taken!r} is the folder of Waggle's own certificate")
+    for name, pair in {**pairs, **{name: authority.client(name, days=days) for name in named}}.items():
         if name != Path(name).name or name in ("", ".", ".."):
             raise CertsError(f"--client: {name!r} cannot be the name of a folder")
         files |= {f"{name}/tls.crt": pair.certificate, f"{name}/tls.key": pair.key}
@@ -261,6 +277,14 @@ def replace_file(path: Path, content: bytes, *, mode: int) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
     new.replace(path)
+
+
+def check_names_of_secrets(clients: Iterable[str], namespace: str) -> None:
+    """Raises CertsError if Secrets could not be named after them."""
+    _check_label("--namespace", namespace)
+    for name in clients:
+        if not all(_LABEL.fullmatch(label) for label in name.split(".")):
+            raise CertsError(f"--secrets: the client {name!r} is no name for a Secret: a-z, 0-9, - and dots")
 
 
 def secrets(folder: Path, clients: Iterable[str], namespace: str) -> str:

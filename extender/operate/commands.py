@@ -185,12 +185,14 @@ def certs(
     """
     from extender.operate import certs as maker
 
+    names = client or ["kube-scheduler"]
     try:
+        if secrets is not None:
+            maker.check_names_of_secrets([*names, *maker.clients_in(output)], namespace)
         if renew:
             written = maker.renew(output, host or (), client or (), days=days)
         else:
             hosts = [*maker.service_hosts(service, namespace), *(host or ())]
-            names = client or ["kube-scheduler"]
             written = maker.create(output, hosts, names, days=days, ca_days=ca_days, force=force)
         if secrets is not None:
             _write_secrets(maker.secrets(output, maker.clients_in(output), namespace), secrets)
@@ -198,7 +200,7 @@ def certs(
         raise refuse(error) from error
     for path in written:
         typer.echo(path, err=True)
-    _errors.print(_next_steps(output, namespace, renewed=renew), soft_wrap=True, markup=False)
+    _errors.print(_next_steps(output, names[0], namespace, days, renewed=renew), soft_wrap=True, markup=False)
 
 
 def _write_secrets(text: str, file: Path) -> None:
@@ -210,7 +212,7 @@ def _write_secrets(text: str, file: Path) -> None:
         replace_file(file, text.encode(), mode=0o600)
 
 
-def _next_steps(folder: Path, namespace: str, *, renewed: bool) -> str:
+def _next_steps(folder: Path, client: str, namespace: str, days: int, *, renewed: bool) -> str:
     if renewed:
         return (
             "\nBring them where the old ones are. Waggle takes its own into use by itself, within seconds and without\n"
@@ -219,10 +221,10 @@ def _next_steps(folder: Path, namespace: str, *, renewed: bool) -> str:
     return f"""
 What to do with them:
   1. Waggle: server.tls with cert_file {folder}/server/tls.crt, key_file .../tls.key, client_ca_file .../ca.crt.
-  2. kube-scheduler: tlsConfig with certFile {folder}/kube-scheduler/tls.crt, keyFile .../tls.key, caFile .../ca.crt,
+  2. kube-scheduler: tlsConfig with certFile {folder}/{client}/tls.crt, keyFile .../tls.key, caFile .../ca.crt,
      where it runs; `waggle kube-scheduler-config --help`.
   In a cluster both are Secrets: --secrets FILE, then kubectl apply -f FILE (namespace {namespace}).
-  3. Keep {folder}/ca.key to yourself. Before the year is over: waggle certs -o {folder} --renew."""
+  3. Keep {folder}/ca.key to yourself. Within {days} days, when they end: waggle certs -o {folder} --renew."""
 
 
 def _write(text: str, output: Path | None) -> None:

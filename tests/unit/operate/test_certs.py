@@ -141,10 +141,27 @@ def test_no_certificate_outlives_its_ca():
     assert authority.ends - datetime.now(UTC) < timedelta(days=11)
 
 
-@pytest.mark.parametrize("host", ["", "bücher.example", "a" * 10 + "\u2603"])
+@pytest.mark.parametrize(
+    "host", ["", "bücher.example", "a" * 10 + "\u2603", "two words", "https://waggle:9096", "waggle:9096", "a..b", "*"]
+)
 def test_a_host_that_is_none_is_refused(host: str):
     with pytest.raises(CertsError, match="--host"):
-        Authority.new().server([host] if host else [])
+        Authority.new().server([host])
+
+
+def test_a_server_without_a_name_is_refused():
+    with pytest.raises(CertsError, match="--host"):
+        Authority.new().server([])
+
+
+def test_a_host_may_be_a_wildcard():
+    assert hosts_of(Authority.new().server(["*.example.com"]).certificate) == ["*.example.com"]
+
+
+def test_no_client_takes_the_place_of_the_servers_certificate(tmp_path: Path):
+    with pytest.raises(CertsError, match="--client: 'server' is the folder of Waggle's own certificate"):
+        create(tmp_path, HOSTS, ["server"], days=1, ca_days=2, force=False)
+    assert contents(tmp_path) == {}
 
 
 @pytest.mark.parametrize("client", ["..", "a/b", "", "x" * 65])
@@ -187,10 +204,33 @@ def test_the_command_makes_everything_and_says_how_to_go_on(tmp_path: Path):
 
 
 def test_secrets_go_to_standard_output_alone(tmp_path: Path):
-    done = run("-o", str(tmp_path / "certs"), "--secrets", "-", "--client", "prometheus")
+    done = run("-o", str(tmp_path / "certs"), "--secrets", "-", "--client", "prometheus.monitoring")
 
     names = [each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout)]
-    assert names == ["waggle-server-tls", "waggle-prometheus-tls"]
+    assert names == ["waggle-server-tls", "waggle-prometheus.monitoring-tls"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--namespace", "Two Words"], "--namespace: 'Two Words'"),
+        (["--service", "a.b"], "--service: 'a.b'"),
+        (["--secrets", "-", "--client", "alice@example.com"], "--secrets: the client 'alice@example.com'"),
+    ],
+)
+def test_what_kubernetes_would_not_take_is_refused_before_anything_is_written(
+    tmp_path: Path, arguments: list[str], says: str
+):
+    done = run("-o", str(tmp_path / "certs"), *arguments)
+
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert done.stdout == ""
+    assert contents(tmp_path) == {}
+
+
+def test_without_secrets_a_client_may_have_any_name(tmp_path: Path):
+    assert run("-o", str(tmp_path / "certs"), "--client", "alice@example.com").exit_code == 0
 
 
 def test_a_second_run_is_refused_and_a_renewal_is_not(tmp_path: Path):
