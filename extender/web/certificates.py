@@ -308,12 +308,36 @@ def _make(tls: TlsSettings, refused: Callable[[ssl.SSLError], None]) -> _Context
     context.set_alpn_protocols(["h2", "http/1.1"])
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise SettingsError(_fault_of_pair(tls, error)) from error
+    try:
         if tls.client_ca_file is not None:
             context.load_verify_locations(tls.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ValueError) as error:
-        raise SettingsError(f"server.tls: cannot be used: {error}") from error
+        why = f"{tls.client_ca_file} holds no whole certificate in PEM ({error})"
+        raise SettingsError(f"server.tls.client_ca_file: cannot be used: {why}") from error
     return context
+
+
+def _fault_of_pair(tls: TlsSettings, error: Exception) -> str:
+    """Which file of the pair it is: OpenSSL says "PEM lib" of either."""
+    from cryptography import x509  # noqa: PLC0415 - takes 80 ms, and is needed when something is wrong only
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        x509.load_pem_x509_certificates(tls.cert_file.read_bytes())
+    except (OSError, ValueError):
+        return f"server.tls.cert_file: cannot be used: {tls.cert_file} holds no whole certificate in PEM ({error})"
+    if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+        return f"server.tls.key_file: cannot be used: {tls.key_file} is not the key of the certificate in cert_file"
+    try:
+        load_pem_private_key(tls.key_file.read_bytes(), None)
+    except (OSError, ValueError):
+        return f"server.tls.key_file: cannot be used: {tls.key_file} holds no whole private key in PEM ({error})"
+    except TypeError:  # it is encrypted, as the error says
+        return f"server.tls.key_file: cannot be used: {error}"
+    return f"server.tls: cannot be used: {error}"
 
 
 def _no_password() -> str:

@@ -242,12 +242,12 @@ def missing(place: Place) -> None:
 
 
 BROKEN = {
-    half_written: "server.tls",
-    empty: "server.tls",
-    key_of_another: "server.tls: cannot be used",
+    half_written: "server.tls.cert_file: cannot be used",
+    empty: "server.tls.key_file: cannot be used",
+    key_of_another: "server.tls.key_file: cannot be used",
     over: "server.tls.cert_file: ended on",
     not_begun: "server.tls.cert_file: begins on",
-    no_authority: "server.tls",
+    no_authority: "server.tls.client_ca_file: cannot be used",
     authority_over: "server.tls.client_ca_file: no authority in it holds today",
     missing: "server.tls.key_file: no such file",
 }

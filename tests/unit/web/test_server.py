@@ -66,7 +66,7 @@ def test_an_unusable_certificate_is_named(tmp_path: Path):
     there.write_text("no certificate")
     wanted = settings(tls=TlsSettings(cert_file=there, key_file=there))
 
-    with pytest.raises(SettingsError, match=r"server\.tls: cannot be used: "):
+    with pytest.raises(SettingsError, match=r"server\.tls\.cert_file: cannot be used: "):
         serve_in_thread(create_app(FixedRuntime(), wanted), wanted)
 
 
