@@ -51,7 +51,8 @@ demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs bein
 	@$(BIN)/waggle demo $(ARGS)
 
 # What is tested elsewhere against stand-ins, and needs only a binary to be tested against the real thing.
-E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integration/embedded/test_kubectl.py
+E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integration/embedded/test_kubectl.py \
+	tests/unit/operate/test_lint.py tests/unit/operate/test_scheduler_config.py
 
 e2e: $(INSTALLED) ## test against a real control plane, built first if need be (needs Go; the first time a quarter of an hour)
 	@$(BIN)/python -m tests.e2e.build

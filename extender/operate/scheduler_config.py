@@ -11,6 +11,7 @@ in it. The reasons behind the lines are in docs/protocol.md.
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,8 @@ PORT = 9096
 #: Resources that only mark pods: no node has them, so kube-scheduler must not look for them.
 MARKERS = frozenset({"hivedscheduler.microsoft.com/pod-scheduling-enable"})
 VERBS = ("filter", "prioritize", "preempt", "bind")
+#: What a Lease may be called.
+_LEASE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class Topology(StrEnum):
@@ -140,13 +143,25 @@ def _complete(options: SchedulerOptions) -> SchedulerOptions:
             f"{NAMESPACE} get service waggle -o 'jsonpath={{.spec.clusterIP}}'):{PORT}"
         )
     url = _url(address)
-    return replace(
+    chosen = replace(
         _with_tls(options, url, usual.tls_folder),
         url=address.rstrip("/"),
         scheduler_names=options.scheduler_names or (usual.scheduler_name,),
         kubeconfig=usual.kubeconfig if options.kubeconfig is None else options.kubeconfig,
         leader_elect=usual.leader_elect if options.leader_elect is None else options.leader_elect,
     )
+    _check_lease(chosen)
+    return chosen
+
+
+def _check_lease(chosen: SchedulerOptions) -> None:
+    name = chosen.scheduler_names[0]
+    if _has_lease_of_its_own(chosen) and not _LEASE_NAME.fullmatch(name):
+        raise OptionError(f"--scheduler-name: {name!r} cannot be the name of its lease too: a-z, 0-9, - and dots")
+
+
+def _has_lease_of_its_own(chosen: SchedulerOptions) -> bool:
+    return bool(chosen.leader_elect) and DEFAULT_SCHEDULER not in chosen.scheduler_names
 
 
 def _check_verbs(options: SchedulerOptions) -> None:
@@ -159,6 +174,8 @@ def _check_verbs(options: SchedulerOptions) -> None:
         raise OptionError(
             "--ignorable: not together with the verb bind: a bind that Waggle refuses would be done all the same"
         )
+    if options.weight != 1 and "prioritize" not in options.verbs:
+        raise OptionError("--weight: counts only with --verb prioritize, beside --verb filter and the others")
 
 
 def _check_pods(options: SchedulerOptions) -> None:
@@ -268,7 +285,7 @@ def _leader_election(chosen: SchedulerOptions) -> list[str]:
     if not chosen.leader_elect:
         return ["# One replica only.", "leaderElection:", "  leaderElect: false"]
     lines = ["leaderElection:", "  leaderElect: true"]
-    if DEFAULT_SCHEDULER not in chosen.scheduler_names:
+    if _has_lease_of_its_own(chosen):
         lines += [
             "  # A lease of its own: with the default one it would wait until the cluster's scheduler is gone.",
             f"  resourceName: {_scalar(chosen.scheduler_names[0])}",

@@ -1,6 +1,7 @@
 """A real kube-scheduler as the judge of a KubeSchedulerConfiguration: it only reads it, and needs no API server.
 
-Found where WAGGLE_KUBE_SCHEDULER says. Without it, tests that need it are skipped.
+The one that WAGGLE_KUBE_SCHEDULER names, else the one that `make e2e` has built. Without either, tests that need it are
+skipped; `make e2e` runs them always.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER", "")
-needs_kube_scheduler = pytest.mark.skipif(
-    not BINARY, reason="WAGGLE_KUBE_SCHEDULER does not name a kube-scheduler binary"
-)
+from tests.e2e.build import find
+
+BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER") or find("kube-scheduler")
+needs_kube_scheduler = pytest.mark.skipif(not BINARY, reason="no kube-scheduler: make e2e builds one")
 
 
 def refusal(config: Path, *, folder: Path | None = None) -> str:

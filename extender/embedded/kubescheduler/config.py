@@ -29,6 +29,12 @@ _IGNORED_KEYS = {
 }
 _IGNORED_PROFILE_KEYS = {"plugins", "pluginConfig"}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+#: A qualified name with a domain, as the real one checks it: example.com/gpu.
+_DOMAIN_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_QUALIFIED = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_LONGEST_DOMAIN, _LONGEST_QUALIFIED = 253, 63
+#: The quota of a resource is named after it.
+_QUOTA_PREFIX = "requests."
 #: As the real one decodes: "true" in quotes is no flag, "5" no number.
 _Flag = Annotated[bool, Strict()]
 _Int = Annotated[int, Strict()]
@@ -60,12 +66,21 @@ class ManagedResource(_Section):
     @field_validator("name")
     @classmethod
     def _extended(cls, name: str) -> str:
-        domain, slash, rest = name.partition("/")
-        if not (slash and domain and rest) or domain == "kubernetes.io" or domain.endswith(".kubernetes.io"):
+        domain, _, rest = name.partition("/")
+        if not _is_qualified(domain, rest) or f".{domain}".endswith(".kubernetes.io"):
             raise ValueError(f"{name!r} is not an extended resource name like example.com/gpu")
-        if name.startswith("requests."):
-            raise ValueError(f"{name!r} is not an extended resource name: it must not begin with requests.")
+        if name.startswith(_QUOTA_PREFIX):
+            raise ValueError(f"{name!r} is not an extended resource name: it must not begin with {_QUOTA_PREFIX}")
         return name
+
+
+def _is_qualified(domain: str, name: str) -> bool:
+    return (
+        len(_QUOTA_PREFIX + domain) <= _LONGEST_DOMAIN
+        and len(name) <= _LONGEST_QUALIFIED
+        and all(_DOMAIN_LABEL.fullmatch(label) for label in domain.split("."))
+        and _QUALIFIED.fullmatch(name) is not None
+    )
 
 
 class TlsConfig(_Section):
@@ -129,7 +144,7 @@ class ExtenderConfig(_Section):
 class Profile(_Section):
     """Pods of one schedulerName. All profiles share one queue, one loop and all extenders."""
 
-    scheduler_name: str = DEFAULT_SCHEDULER
+    scheduler_name: str = Field(DEFAULT_SCHEDULER, min_length=1)
     #: None: the configuration's own.
     percentage_of_nodes_to_score: _Int | None = Field(None, ge=0, le=100)
 

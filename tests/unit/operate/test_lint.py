@@ -86,9 +86,41 @@ def test_a_real_kube_scheduler_refuses_what_we_say_that_it_refuses(code: str, cl
     assert bool(said) == REGISTRY[code].refused, said
 
 
+#: And those that look right.
+NO_RESOURCES = [
+    "a.com/two words",
+    "Example.com/gpu",
+    "a.com/b/c",
+    "a.com/",
+    "/gpu",
+    "a.com/-x",
+    "a_b.com/gpu",
+    "a..b/gpu",
+]
+
+
+@pytest.mark.parametrize("name", [*NO_RESOURCES, "x.kubernetes.io/gpu", f"a.com/{'x' * 64}", f"{'a.' * 122}com/x"])
+def test_a_managed_resource_that_is_none_is_found(name: str):
+    assert "WL503" in codes(_managing(name))
+
+
+@needs_kube_scheduler
+@pytest.mark.parametrize("name", [*NO_RESOURCES, f"{'a.' * 122}com/x", "example.com/G_p-u.1", f"{'a.' * 120}com/x"])
+def test_a_real_kube_scheduler_takes_the_same_resources(name: str, client_folder: Path, tmp_path: Path):
+    file = tmp_path / "config.yaml"
+    file.write_text(_managing(name))
+
+    assert bool(refusal(file, folder=client_folder)) == ("WL503" in codes(file.read_text()))
+
+
+def _managing(name: str) -> str:
+    return f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:1', managedResources: [{{name: '{name}'}}]}}]"
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
+        ("profiles: [{schedulerName: ''}]", "WL105"),
         ("parallelism: 0", "WL209"),
         ("profiles: [{schedulerName: a, percentageOfNodesToScore: 10}]\nextenders: [{urlPrefix: x}]", "WL201"),
         ("profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: '*'}]}}}]", "WL206"),

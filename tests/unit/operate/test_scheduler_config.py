@@ -153,7 +153,11 @@ def test_only_a_scheduler_that_does_not_bind_may_ignore_failures():
         (LOCAL | {"ignorable": True}, "--ignorable: not together with the verb bind"),
         (LOCAL | {"http_timeout": "10"}, "httpTimeout"),
         (LOCAL | {"managed_resources": ("cpu",)}, "not an extended resource"),
+        (LOCAL | {"managed_resources": ("example.com/two words",)}, "not an extended resource"),
         (LOCAL | {"scheduler_names": ("a", "a")}, "profiles"),
+        (LOCAL | {"scheduler_names": ("",)}, "schedulerName"),
+        (SECOND | {"scheduler_names": ("Two Words",)}, "--scheduler-name: 'Two Words' cannot be the name of its lease"),
+        (LOCAL | {"weight": 5}, "--weight: counts only with --verb prioritize"),
         (LOCAL | {"verbs": ("filter", "prioritize"), "weight": 0}, "weight"),
     ],
 )
