@@ -62,6 +62,13 @@ class ServerSettings(_Section):
     #: token that the API server knows, and may `get` the page as a non-resource URL.
     inspect_authorization: Literal["none", "kubernetes"] = "none"
 
+    @field_validator("health_port")
+    @classmethod
+    def _another_port(cls, health_port: int | None, info: ValidationInfo) -> int | None:
+        if health_port and health_port == info.data.get("port"):
+            raise ValueError(f"expected another port than server.port ({health_port})")
+        return health_port
+
 
 class ClusterSettings(_Section):
     """How to reach the API server. All empty: in-cluster service account, else the usual kubeconfig."""

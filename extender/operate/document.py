@@ -112,6 +112,8 @@ def read(text: str) -> Document:
         document = _document(nodes[0] if nodes else None, others=len(nodes) - 1)
     except yaml.MarkedYAMLError as error:
         raise DocumentError(_explain(error)) from error
+    except DocumentError:
+        raise
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise DocumentError(f"not readable as YAML: {error}") from error
     return _inside_config_map(document, nodes[0]) if nodes and document.root.text("kind") == "ConfigMap" else document

@@ -65,6 +65,7 @@ def test_files_are_paths(config: Any) -> None:
         ({"server": {"prot": 1}}, "server.prot: "),
         ({"server": {"port": 65536}}, "server.port: "),
         ({"server": {"port": "http"}}, "server.port: "),
+        ({"server": {"health_port": 9096}}, "server.health_port: expected another port than server.port"),
         ({"server": {"keep_alive_seconds": 90}}, "server.keep_alive_seconds: "),
         ({"server": {"max_body_mib": 0}}, "server.max_body_mib: "),
         ({"server": {"tls": {"cert_file": "a"}}}, "server.tls.key_file: Field required"),
