@@ -77,7 +77,7 @@ def test_pods_without_the_managed_resource_do_not_wait_for_waggle(
         assert w.place("train") == "n0"
 
 
-def test_a_pod_that_asks_for_the_resource_in_a_limit_only_is_sent(
+def test_a_pod_that_asks_for_the_resource_in_a_limit_or_init_container_only_is_sent(
     plane: ControlPlane, programs: Mapping[str, Path]
 ) -> None:
     managed = {"managedResources": [{"name": GPU, "ignoredByScheduler": False}]}
@@ -85,5 +85,11 @@ def test_a_pod_that_asks_for_the_resource_in_a_limit_only_is_sent(
         w.nodes(1)
         container = {"name": "main", "image": "app", "resources": {"limits": {GPU: "0"}}}
         w.create({"kind": "Pod", "metadata": {"name": "zero"}, "spec": {"containers": [container]}})
-        w.place("zero")
-        eventually(lambda: w.gate.calls_of("bind", "zero"), "a quantity of 0 counts, too")
+        plain = {"name": "main", "image": "app"}
+        spec = {"containers": [plain], "initContainers": [{**container, "name": "first"}]}
+        w.create({"kind": "Pod", "metadata": {"name": "init"}, "spec": spec})
+        w.all_placed(["zero", "init"])
+        eventually(
+            lambda: {call.pod for call in w.gate.calls_of("bind")} == {"zero", "init"},
+            "a quantity of 0 counts, and so does an init container",
+        )
