@@ -188,14 +188,16 @@ def certs(
     names = client or ["kube-scheduler"]
     try:
         if secrets is not None:
-            maker.check_names_of_secrets([*names, *maker.clients_in(output)], namespace)
+            maker.check_names_of_secrets(names if not renew else [*names, *maker.clients_in(output)], namespace)
         if renew:
             written = maker.renew(output, host or (), client or (), days=days)
         else:
             hosts = [*maker.service_hosts(service, namespace), *(host or ())]
             written = maker.create(output, hosts, names, days=days, ca_days=ca_days, force=force)
         if secrets is not None:
-            _write_secrets(maker.secrets(output, maker.clients_in(output), namespace), secrets)
+            # After --force, folders of other clients may be left over, with certificates of the authority before.
+            shown = maker.clients_in(output) if renew else dict.fromkeys(names)
+            _write_secrets(maker.secrets(output, shown, namespace), secrets)
     except (maker.CertsError, OSError) as error:
         raise refuse(error) from error
     for path in written:

@@ -210,6 +210,16 @@ def test_secrets_go_to_standard_output_alone(tmp_path: Path):
     assert names == ["waggle-server-tls", "waggle-prometheus.monitoring-tls"]
 
 
+def test_secrets_hold_nothing_that_another_authority_signed(tmp_path: Path):
+    folder = str(tmp_path / "certs")
+    assert run("-o", folder, "--client", "before").exit_code == 0
+
+    done = run("-o", folder, "--client", "now", "--client", "now", "--force", "--secrets", "-")
+
+    names = [each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout)]
+    assert names == ["waggle-server-tls", "waggle-now-tls"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
