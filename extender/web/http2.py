@@ -94,7 +94,15 @@ class Http2(asyncio.Protocol):
         self._state = state
         self._verbs = verbs
         self._loop = asyncio.get_running_loop()
-        self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        # What comes is checked; what goes is our own, in lower case already.
+        self._h2 = H2Connection(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
         self._h2.local_settings = Settings(
             client=False,
             initial_values={
