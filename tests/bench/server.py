@@ -1,4 +1,4 @@
-"""The server that is measured: `waggle serve` as it is, with two routes more that are the floor.
+"""The server that is measured: `waggle serve` as it is, with two verbs more that are the floor.
 
     python -m tests.bench.server API_SERVER_URL     (prints "ready URL"; ends when its standard input does)
 
@@ -16,38 +16,39 @@ import sys
 import time
 
 from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.responses import Response
 
 from algorithm.reasons import Code, reason
 from extender.core.events import FilterAnswer
 from extender.logs import configure
+from extender.runtime import Runtime
 from extender.service import Service
 from extender.settings import Settings
 from extender.web.answers import encode_filter
 from extender.web.app import create_app
-from extender.web.body import read_body
-from extender.web.errors import JSON
+from extender.web.certificates import Certificates
+from extender.web.metrics import Metrics
 from extender.web.server import serve
+from extender.web.verbs import Endpoint, Verb
 from extender.web.wire import decode_offer
 from tests.bench.cluster import end_with_input
 from tests.bench.world import GPU
 
 
-def add_floor(app: FastAPI, max_body: int) -> None:
+def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
     """POST /floor/placed answers with the first node, /floor/refused refuses all for one reason."""
     refusal = FilterAnswer(reason=reason(Code.INSUFFICIENT, resources=[GPU]))
 
-    async def placed(request: Request) -> Response:
-        offer = decode_offer(await read_body(request, max_body))
-        return Response(encode_filter(FilterAnswer(node=offer.names[0]), offer), media_type=JSON)
+    def placed(_runtime: Runtime, body: bytes) -> bytes:
+        offer = decode_offer(body)
+        return encode_filter(FilterAnswer(node=offer.names[0]), offer)
 
-    async def refused(request: Request) -> Response:
-        offer = decode_offer(await read_body(request, max_body))
-        return Response(encode_filter(refusal, offer), media_type=JSON)
+    def refused(_runtime: Runtime, body: bytes) -> bytes:
+        offer = decode_offer(body)
+        return encode_filter(refusal, offer)
 
-    app.add_api_route("/floor/placed", placed, methods=["POST"], include_in_schema=False)
-    app.add_api_route("/floor/refused", refused, methods=["POST"], include_in_schema=False)
+    metrics = Metrics(service.runtime, Certificates(None))
+    for verb in (Verb("placed", placed, None), Verb("refused", refused, None)):
+        app.verbs[f"/floor/{verb.name}"] = Endpoint(verb, service.runtime, metrics, max_body)
 
 
 def add_usage(app: FastAPI, service: Service) -> None:
@@ -71,7 +72,7 @@ def main(api_server: str) -> None:
     while not service.runtime.readiness().ready:
         time.sleep(0.05)
     app = create_app(service.runtime, settings)
-    add_floor(app, settings.server.max_body_mib << 20)
+    add_floor(app, service, settings.server.max_body_mib << 20)
     add_usage(app, service)
     serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True))
     service.stop()
