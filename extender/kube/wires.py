@@ -152,7 +152,7 @@ class Wires:
                 with suppress(*_NOT_YET):
                     self._woken.recv(64)
                 continue
-            if events & selectors.EVENT_WRITE:
+            if events & selectors.EVENT_WRITE and wire in self._wires:  # whoever was told before may have ended it
                 self._step(wire, wire.write)
                 if wire in self._wires and not wire.unsent:
                     self._selector.modify(wire.socket, selectors.EVENT_READ, wire)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -118,7 +119,18 @@ class Endpoint:
         if isinstance(served, bytes):
             done(self._reply(200, served, started))
         else:
-            served.add_done_callback(lambda outcome: later(done, self._bound(outcome, started)))
+            served.add_done_callback(partial(self._answer_later, started, done, later))
+
+    def _answer_later(
+        self,
+        started: float,
+        done: Callable[[Reply], None],
+        later: Callable[..., object],
+        outcome: Future[BindAnswer],
+    ) -> None:
+        reply = self._bound(outcome, started)
+        with suppress(RuntimeError):  # the event loop has ended, and its connections with it
+            later(done, reply)
 
     async def respond(self, request: Request) -> Response:
         """The same for what comes by FastAPI. If it is called off, a write goes on, and its outcome is still heard."""
