@@ -37,7 +37,7 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import Frame, GoAwayFrame
 from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
@@ -85,6 +85,16 @@ class _Stream:
         self.room.set()
 
 
+class _Frames(H2Connection):
+    """The frames. A peer that says goodbye opens no further streams, and still waits for the answers to those it has.
+
+    h2 takes a GOAWAY for the end of everything: it throws away what it was to send, and sends nothing any more.
+    """
+
+    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:  # noqa: ARG002 - h2's form
+        return [], [ConnectionTerminated()]
+
+
 class Http2(asyncio.Protocol):
     """One connection, from when TLS has agreed on it. uvicorn keeps it among its own, and asks it to shut down."""
 
@@ -95,7 +105,7 @@ class Http2(asyncio.Protocol):
         self._verbs = verbs
         self._loop = asyncio.get_running_loop()
         # What comes is checked; what goes is our own, in lower case already.
-        self._h2 = H2Connection(
+        self._h2 = _Frames(
             H2Configuration(
                 client_side=False,
                 header_encoding=None,
@@ -211,6 +221,7 @@ class Http2(asyncio.Protocol):
                     self._send_pending(stream)
             case ConnectionTerminated():
                 self._ending = True
+                self._end_if_done()
 
     def _begin(self, number: int, named: Mapping[bytes, bytes], headers: list[tuple[bytes, bytes]]) -> None:
         if self._ending:

@@ -398,3 +398,17 @@ def test_who_does_nothing_but_take_back_is_shown_the_door(secure: Secure, peer: 
     assert secure.runtime.asked == []
     with Peer(secure) as other:
         assert other.answer(other.ask("/filter", FILTER))[0] == 200
+
+
+def test_who_says_goodbye_still_gets_its_answers(secure: Secure, peer: Peer) -> None:
+    secure.runtime.bind_future = Future()
+    bind = peer.ask("/bind", BIND)
+    while not secure.runtime.asked:
+        time.sleep(0.01)
+    peer.socket.sendall(GoAwayFrame(0, last_stream_id=0).serialize())
+    peer.h2.ping(b"after it")
+    peer.flush()
+    time.sleep(0.05)
+    secure.runtime.bind_future.set_result(BindAnswer(1))
+    assert peer.answer(bind) == (200, b'{"Error":""}')
+    peer.until(lambda: peer.closed)
