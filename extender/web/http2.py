@@ -142,11 +142,8 @@ class Http2(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it was lost
         self._state.connections.discard(self)
-        self._ending = True
         self._idle.cancel()
-        for stream in self._streams.values():
-            stream.leave()
-        self._streams.clear()
+        self._abandon()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -155,6 +152,7 @@ class Http2(asyncio.Protocol):
         except ProtocolError as error:
             _log.warning("bad_http2", error=str(error) or type(error).__name__)
             self._flush()  # says so to the peer, too
+            self._abandon()
             self._transport.close()
             return
         self._flush()
@@ -180,6 +178,13 @@ class Http2(asyncio.Protocol):
             self._ending = True
             # Not `close_connection`: with that h2 would end the streams, too.
             self._transport.write(GoAwayFrame(0, last_stream_id=self._last).serialize())
+
+    def _abandon(self) -> None:
+        """Nothing can be sent any more: whoever still answers is told, or finds out, that nobody is there."""
+        self._ending = True
+        for stream in self._streams.values():
+            stream.leave()
+        self._streams.clear()
 
     def _end_if_done(self) -> None:
         if self._ending and not self._streams:
@@ -270,6 +275,7 @@ class Http2(asyncio.Protocol):
             _log.warning("bad_http2", error="most requests are taken back")
             self._h2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
             self._flush()
+            self._abandon()
             self._transport.close()
 
     # -- what goes --------------------------------------------------------------------------------------------------

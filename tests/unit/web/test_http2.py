@@ -412,3 +412,19 @@ def test_who_says_goodbye_still_gets_its_answers(secure: Secure, peer: Peer) -> 
     secure.runtime.bind_future.set_result(BindAnswer(1))
     assert peer.answer(bind) == (200, b'{"Error":""}')
     peer.until(lambda: peer.closed)
+
+
+def test_after_junk_nothing_is_answered_and_nothing_fails(
+    secure: Secure, peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    secure.runtime.bind_future = Future()
+    peer.ask("/bind", BIND)
+    while not secure.runtime.asked:
+        time.sleep(0.01)
+    peer.socket.sendall(b"\0\0\1\4\0\0\0\0\0\0")  # settings of one byte
+    peer.until(lambda: peer.goaway is not None)
+    secure.runtime.bind_future.set_result(BindAnswer(1))
+    peer.until(lambda: peer.closed)
+    with Peer(secure) as other:
+        assert other.answer(other.ask("/livez", method="GET"))[0] == 200
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
