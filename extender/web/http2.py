@@ -353,9 +353,9 @@ class Http2(asyncio.Protocol):
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "2",
             "scheme": "https",
-            "method": method.decode("ascii"),
+            "method": method.decode("latin-1"),  # h2 lets any byte through, here and in the path
             "root_path": "",
-            "path": unquote(path.decode("ascii")),
+            "path": unquote(path.decode("latin-1")),
             "raw_path": path,
             "query_string": query,
             "headers": host + named,

@@ -428,3 +428,18 @@ def test_after_junk_nothing_is_answered_and_nothing_fails(
     with Peer(secure) as other:
         assert other.answer(other.ask("/livez", method="GET"))[0] == 200
     assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize(("method", "path"), [(b"GET", b"/\xff"), (b"G\xffT", b"/livez")])
+def test_bytes_beyond_ascii_are_answered_and_harm_no_other_stream(
+    secure: Secure, peer: Peer, method: bytes, path: bytes
+) -> None:
+    secure.runtime.bind_future = Future()
+    bind = peer.ask("/bind", BIND)
+    number = peer.h2.get_next_available_stream_id()
+    named = {b":method": method, b":path": path, b":scheme": b"https", b":authority": b"waggle"}
+    peer.h2.send_headers(number, list(named.items()), end_stream=True)
+    peer.flush()
+    assert peer.answer(number)[0] in (404, 405)
+    secure.runtime.bind_future.set_result(BindAnswer(1))
+    assert peer.answer(bind)[0] == 200
