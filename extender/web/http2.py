@@ -66,8 +66,10 @@ class _Stream:
         self.number = number
         self.method = method
         self.endpoint = endpoint
-        #: Of the body: what has come and was not read yet, and how much of the peer's window each piece has used.
-        self.received: list[tuple[bytes, int]] = []
+        #: Of the body: what has come and was not read yet, and how much of the peer's window that has used. Not the
+        #: pieces: they may be empty, and as many as the peer likes.
+        self.received = bytearray()
+        self.used = 0
         self.complete = False
         self.handed_over = False
         self.gone = False
@@ -249,11 +251,19 @@ class Http2(asyncio.Protocol):
         if stream is None or stream.answered:
             self._h2.acknowledge_received_data(length, number)
             return
-        stream.received.append((data, length))
+        stream.received += data
         if stream.endpoint is None:
+            stream.used += length
             stream.news.set()
         else:
             self._h2.acknowledge_received_data(length, number)
+
+    def _take(self, stream: _Stream) -> bytes:
+        """What was received; there is room for as much again."""
+        body, used = bytes(stream.received), stream.used
+        stream.received, stream.used = bytearray(), 0
+        self._h2.acknowledge_received_data(used, stream.number)
+        return body
 
     def _complete(self, stream: _Stream | None) -> None:
         if stream is None:
@@ -263,8 +273,7 @@ class Http2(asyncio.Protocol):
         if stream.gone:
             self._forget(stream)
         elif stream.endpoint is not None:
-            body = b"".join(data for data, _ in stream.received)
-            stream.received.clear()
+            body, stream.received = bytes(stream.received), bytearray()
             stream.endpoint.answer(body, partial(self._reply, stream), self._loop.call_soon_threadsafe)
 
     def _taken_back(self, number: int) -> None:
@@ -330,9 +339,7 @@ class Http2(asyncio.Protocol):
     def _ended(self, stream: _Stream) -> None:
         """It is answered. What still comes of its body is thrown away: many clients read no answer before."""
         stream.leave()
-        for _, length in stream.received:
-            self._h2.acknowledge_received_data(length, stream.number)
-        stream.received.clear()
+        self._take(stream)
         self._used_at = self._loop.time()
         if stream.complete:
             self._forget(stream)
@@ -375,21 +382,15 @@ class Http2(asyncio.Protocol):
 
     async def _asgi_receive(self, stream: _Stream) -> dict[str, Any]:
         """Once the whole body is handed over, it waits for the end."""
-        while not (stream.received or stream.gone or (stream.complete and not stream.handed_over)):
+        while not (stream.used or stream.gone or (stream.complete and not stream.handed_over)):
             stream.news.clear()
             await stream.news.wait()
         if stream.gone:
             return {"type": "http.disconnect"}
         stream.handed_over = stream.complete
-        pieces, stream.received = stream.received, []
-        for _, length in pieces:
-            self._h2.acknowledge_received_data(length, stream.number)
+        body = self._take(stream)
         self._flush_soon()
-        return {
-            "type": "http.request",
-            "body": b"".join(data for data, _ in pieces),
-            "more_body": not stream.complete,
-        }
+        return {"type": "http.request", "body": body, "more_body": not stream.complete}
 
     async def _asgi_send(self, stream: _Stream, message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +17,7 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import DataFrame, GoAwayFrame
 
 from extender.core.events import BindAnswer, FilterAnswer
 from extender.operate.certs import Authority
@@ -443,3 +444,22 @@ def test_bytes_beyond_ascii_are_answered_and_harm_no_other_stream(
     assert peer.answer(number)[0] in (404, 405)
     secure.runtime.bind_future.set_result(BindAnswer(1))
     assert peer.answer(bind)[0] == 200
+
+
+def test_pieces_without_bytes_are_not_kept(secure: Secure, peer: Peer) -> None:
+    """Each is nine bytes for whoever sends it; kept, it would be sixty-four, and there is no limit to their number."""
+    number = peer.begin("/filter", more={"content-length": str(len(FILTER))})
+    tracemalloc.start()
+    try:
+        piece = DataFrame(number, b"").serialize() * 1000
+        peer.flush()
+        for _ in range(20):
+            peer.socket.sendall(piece)
+        assert peer.answer(peer.ask("/livez", method="GET"))[0] == 200
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/extender/web/http2.py")])
+    finally:
+        tracemalloc.stop()
+    assert sum(trace.size for trace in kept.traces) < 200_000
+    peer.h2.send_data(number, FILTER, end_stream=True)
+    peer.flush()
+    assert peer.answer(number)[0] == 200
