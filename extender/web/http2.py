@@ -129,6 +129,9 @@ class Http2(asyncio.Protocol):
         self._resets = 0
         self._ending = False
         self._flushing = False
+        #: The peer may have room for more. Looked at once for all frames that came together: they are as many as it
+        #: likes, and it costs a look at each stream.
+        self._has_room = False
         self._used_at = self._loop.time()
 
     # -- the connection ---------------------------------------------------------------------------------------------
@@ -151,6 +154,10 @@ class Http2(asyncio.Protocol):
         try:
             for event in self._h2.receive_data(data):
                 self._handle(event)
+            if self._has_room:
+                self._has_room = False
+                for stream in [each for each in self._streams.values() if each.unsent]:
+                    self._send_pending(stream)
         except ProtocolError as error:
             _log.warning("bad_http2", error=str(error) or type(error).__name__)
             self._flush()  # says so to the peer, too
@@ -224,8 +231,7 @@ class Http2(asyncio.Protocol):
             case StreamReset(stream_id=int(number)):
                 self._taken_back(number)
             case WindowUpdated() | RemoteSettingsChanged():
-                for stream in [each for each in self._streams.values() if each.unsent]:
-                    self._send_pending(stream)
+                self._has_room = True
             case ConnectionTerminated():
                 self._ending = True
                 self._end_if_done()

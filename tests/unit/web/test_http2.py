@@ -17,13 +17,14 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
-from hyperframe.frame import DataFrame, GoAwayFrame
+from hyperframe.frame import DataFrame, GoAwayFrame, WindowUpdateFrame
 
 from extender.core.events import BindAnswer, FilterAnswer
 from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.views import Readiness
 from extender.web.app import create_app
+from extender.web.http2 import Http2
 from extender.web.server import ServerHandle, serve_in_thread
 from tests.support.certificates import Files
 from tests.support.face import Client, FixedRuntime, capture
@@ -463,3 +464,20 @@ def test_pieces_without_bytes_are_not_kept(secure: Secure, peer: Peer) -> None:
     peer.h2.send_data(number, FILTER, end_stream=True)
     peer.flush()
     assert peer.answer(number)[0] == 200
+
+
+def test_room_that_comes_in_crumbs_costs_one_look_at_each_stream(
+    secure: Secure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    send_pending = Http2._send_pending
+    monkeypatch.setattr(
+        Http2, "_send_pending", lambda self, stream: (looks.append(stream.number), send_pending(self, stream))
+    )
+    with Peer(secure, window=0) as narrow:
+        numbers = [narrow.ask("/filter", FILTER) for _ in range(20)]
+        narrow.until(lambda: len(narrow.statuses) == len(numbers))
+        looks.clear()
+        narrow.socket.sendall(WindowUpdateFrame(0, window_increment=1).serialize() * 1_000)
+        assert narrow.answer(narrow.ask("/livez", method="HEAD"))[0] == 405
+    assert 0 < len(looks) < 1_000
