@@ -10,8 +10,8 @@ over a connection where nothing else is under way. All else (pages, misspelt pat
 requests, clients that do not read) goes uvicorn's way, and is answered the same. Connections are uvicorn's: keep-alive,
 shutting down and counting are not done twice.
 
-A connection whose request line or headers do not end is closed: uvicorn would keep them all. One for which TLS has
-agreed on HTTP/2 is handed to http2.py.
+A connection whose request line, headers or trailers do not end is closed: uvicorn would keep them all. One for which
+TLS has agreed on HTTP/2 is handed to http2.py.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ class WaggleProtocol(HttpToolsProtocol):
         super().__init__(*args, **named)
         verbs: Mapping[str, Endpoint] = getattr(self.app, "verbs", {})
         self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
+        #: Headers or trailers are being received: their bytes without those of the piece in which they began, which
+        #: may have held the end of another request.
+        self._in_head = self._head_begins = True
         self._head_bytes = 0
-        self._in_head = True
         #: It ends with the next answer.
         self._ends = False
         #: What is being received by the short cut.
@@ -85,7 +87,15 @@ class WaggleProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
+        self._begin_head()
+
+    def on_chunk_header(self) -> None:
+        """After the last chunk trailers may come, which uvicorn keeps, too."""
+        self._begin_head()
+
+    def _begin_head(self) -> None:
+        self._in_head = self._head_begins = True
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -109,12 +119,14 @@ class WaggleProtocol(HttpToolsProtocol):
         return len(length) == 1 and length[0].isdigit() and int(length[0]) <= max_body
 
     def on_body(self, body: bytes) -> None:
+        self._in_head = False
         if self._call is None:
             super().on_body(body)
         else:
             self._call.body.append(body)
 
     def on_message_complete(self) -> None:
+        self._in_head = False
         call, self._call = self._call, None
         if call is None:
             super().on_message_complete()
@@ -122,8 +134,9 @@ class WaggleProtocol(HttpToolsProtocol):
             call.endpoint.answer(b"".join(call.body), partial(self._answered, call), self.loop.call_soon_threadsafe)
 
     def data_received(self, data: bytes) -> None:
+        self._head_begins = False
         super().data_received(data)
-        if self._in_head:
+        if self._in_head and not self._head_begins:
             self._head_bytes += len(data)
             if self._head_bytes > _LONGEST_HEAD:
                 self.transport.close()

@@ -178,3 +178,19 @@ def test_a_caller_that_does_not_read_is_not_read_from_for_ever(client: Client, r
             for _ in range(1_000):
                 deaf.sock.sendall(asked)
     assert client.get("/livez").status == 200
+
+
+def test_trailers_that_do_not_end_end_the_connection(wire: socket.socket) -> None:
+    wire.sendall(b"POST /filter HTTP/1.1\r\nHost: waggle\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+    with pytest.raises(OSError, match="reset|Broken"):  # noqa: PT012 - whichever of them is the one
+        for _ in range(100):
+            wire.sendall(b"a: b\r\n" * 10_000)
+
+
+def test_trailers_are_received_and_the_connection_goes_on(runtime: FixedRuntime, wire: socket.socket) -> None:
+    body = capture("filter-nodenames")
+    request_with_trailers = chunked("/filter", body)[:-2] + b"X-Sum: 1\r\n\r\n"
+    answers = Answers(wire)
+    for _ in range(2):
+        wire.sendall(request_with_trailers)
+        assert answers.next() == (200, _FILTERED)
