@@ -244,9 +244,10 @@ class Committer:
 
     def _sent(self, job: _Job, flight: Flight) -> bool:
         """Sends it, or has found out that it cannot be; False: somebody who may wait has to do it."""
-        if (connection := self._api.standing()) is None:
-            return False
+        connection = None
         try:
+            if (connection := self._api.standing()) is None:
+                return False
             self._wires.send(
                 connection,
                 _request_of(job.instruction),
@@ -255,10 +256,12 @@ class Committer:
                 may_send=partial(self._api.permits, job.instruction),
             )
         except ApiError as error:
-            connection.close()
+            if connection is not None:
+                connection.close()
             self._landed(job, flight, outcome_of_error(error))
         except BaseException:
-            connection.close()
+            if connection is not None:
+                connection.close()
             raise
         return True
 

@@ -476,3 +476,12 @@ def test_stop_breaks_off_what_the_pilot_waits_for(server: ScriptedServer, report
     assert [outcome(event).kind for event in reports.events] == [OutcomeKind.UNKNOWN] * 2
     assert not any(thread.is_alive() for thread in committer._threads)
     api.close()
+
+
+def test_what_cannot_be_sent_since_the_client_is_closed_was_not_sent(api: ApiServer, reports: Reports) -> None:
+    with committing(api, reports) as committer:
+        api.close()
+        committer.submit(bind(7))
+        (event,) = reports.wait(1)
+        assert outcome(event).kind is OutcomeKind.THROTTLED
+        assert committer.stats.crashes == 0
