@@ -184,8 +184,6 @@ class Committer:
         for job in self.gate.close():
             self._finish(job, Outcome(OutcomeKind.THROTTLED, "the server is stopping; nothing was sent", 1.0))
         self.hints.stop()
-        for _ in self._workers:
-            self._slow.put(None)
         self._wires.wake()
         self._join(timeout)
         self._breaking = True
@@ -222,6 +220,8 @@ class Committer:
                     self._wires.break_off()
         finally:
             self._wires.close()
+            for _ in self._workers:  # not before: what the pilot has in hand may still be for one of them
+                self._slow.put(None)
 
     def _launch_all(self) -> None:
         while (turn := self.gate.take()) is not None:

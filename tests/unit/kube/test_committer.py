@@ -485,3 +485,29 @@ def test_what_cannot_be_sent_since_the_client_is_closed_was_not_sent(api: ApiSer
         (event,) = reports.wait(1)
         assert outcome(event).kind is OutcomeKind.THROTTLED
         assert committer.stats.crashes == 0
+
+
+def test_what_the_pilot_has_in_hand_when_it_stops_is_carried_out(
+    server: ScriptedServer, reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.on("POST", BINDING, SUCCESS)
+    api = connect(ClusterSettings(server=server.url))
+    in_hand, stopping = threading.Event(), threading.Event()
+
+    def none_stands() -> None:
+        in_hand.set()
+        stopping.wait(WAIT)
+
+    with committing(api, reports) as committer:
+        monkeypatch.setattr(committer._api, "standing", none_stands)
+        committer.submit(bind(7))
+        assert in_hand.wait(WAIT)
+        stop = threading.Thread(target=committer.stop, args=(WAIT,))
+        stop.start()
+        while not committer.gate._closed:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        stopping.set()
+        stop.join(WAIT)
+        assert reports.events == [BindFinished(7, Outcome(OutcomeKind.DONE))]
+    api.close()
