@@ -211,7 +211,7 @@ class Committer:
                 self._launch_all()
                 self._wires.sleeps = True
                 self._launch_all()
-                if self._stopping and not self._wires.busy:
+                if self._breaking or (self._stopping and not self._wires.busy):
                     return
                 try:
                     self._wires.poll(self.gate.patience())

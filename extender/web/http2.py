@@ -53,6 +53,8 @@ _STREAM_WINDOW: Final = 1 << 20
 _WINDOW: Final = 1 << 24
 #: Bytes of an answer that may wait for the peer before its application has to.
 _PENDING: Final = 1 << 18
+#: Bytes of header fields that are remembered for the peer: the usual.
+_TABLE: Final = 4096
 #: Requests that a peer may take back before it is one that does nothing else (CVE-2023-44487).
 _RESETS: Final = 1000
 #: Header names that HTTP/2 does not have.
@@ -230,8 +232,12 @@ class Http2(asyncio.Protocol):
                 self._complete(self._streams.get(number))
             case StreamReset(stream_id=int(number)):
                 self._taken_back(number)
-            case WindowUpdated() | RemoteSettingsChanged():
+            case WindowUpdated():
                 self._has_room = True
+            case RemoteSettingsChanged():
+                self._has_room = True
+                encoder = self._h2.encoder  # the peer may offer memory of ours without limit
+                encoder.header_table_size = min(encoder.header_table_size, _TABLE)
             case ConnectionTerminated():
                 self._ending = True
                 self._end_if_done()

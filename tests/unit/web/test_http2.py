@@ -276,6 +276,14 @@ def test_an_answer_that_nobody_takes_holds_up_no_other(secure: Secure) -> None:
         assert stuck not in narrow.ended
 
 
+def test_how_much_is_remembered_for_a_peer_is_not_its_choice(secure: Secure, peer: Peer) -> None:
+    peer.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: 2**31})
+    peer.flush()
+    assert peer.answer(peer.ask("/filter", FILTER))[0] == 200
+    (ours,) = [each for each in secure.server._server.server_state.connections if each._streams is not None]
+    assert ours._h2.encoder.header_table_size == 4096
+
+
 # -- bodies -------------------------------------------------------------------------------------------------------
 
 
