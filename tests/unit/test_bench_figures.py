@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tests.bench.e2e.figures import Found, Throughput, aims, show
 from tests.bench.e2e.throughput import Round
+from tests.bench.e2e.variants import ALL_NODES, BIND, FILTER, LIMITED, NONE, SAMPLE, VARIANTS, Variant, variants_for
 
 ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
 POINT = 'scheduler_framework_extension_point_duration_seconds{{extension_point="{}",profile="p",status="{}"}}'
@@ -22,9 +23,13 @@ def round_of(rate: float) -> Round:
 
 
 def found(*, filter_rates: list[float], bind_rates: list[float], nodes: int = 100) -> Found:
-    rates = {"no extender": [100.0] * len(filter_rates), "filter": filter_rates, "filter + bind": bind_rates}
-    measured = [Throughput(nodes, name, [round_of(rate) for rate in each]) for name, each in rates.items()]
-    return Found(measured, gangs=[0.1, 0.2, 0.6], gang_nodes=100)
+    """In one configuration; in another, all is ten times as fast without an extender."""
+    rates = {NONE: [100.0] * len(filter_rates), FILTER: filter_rates, BIND: bind_rates}
+    measured = [
+        Throughput(nodes, Variant(ALL_NODES, name), [round_of(rate) for rate in each]) for name, each in rates.items()
+    ]
+    other = Throughput(nodes, Variant(SAMPLE, NONE), [round_of(1000.0) for _ in filter_rates])
+    return Found([other, *measured], gangs=[0.1, 0.2, 0.6], gang_nodes=100)
 
 
 def test_the_aims_are_held_against_the_median_of_the_rounds() -> None:
@@ -42,8 +47,20 @@ def test_what_is_in_no_plugin_is_told_apart() -> None:
     assert (one.algorithm, one.filters, one.scores) == (3.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("text", ["filter + bind", "0.74", "MISSED", "median 0.20 s, p90 0.52 s (3 times)"])
+def test_every_configuration_is_measured_where_it_tells_something() -> None:
+    small, large = variants_for(100, 100), variants_for(1000, 100)
+    assert {each.configuration for each in small} == {ALL_NODES, LIMITED}
+    assert {each.configuration for each in large} == {ALL_NODES, SAMPLE}
+    assert {*small, *large} == set(VARIANTS)
+    for measured in (small, large):
+        bare = [each.configuration for each in measured if each.name == NONE]
+        assert sorted(bare, key=str) == sorted({each.configuration for each in measured}, key=str)
+
+
+@pytest.mark.parametrize(
+    "text", ["filter + bind", "all nodes", "0.74", "MISSED", "median 0.20 s, p90 0.52 s (3 times)"]
+)
 def test_everything_is_shown(text: str) -> None:
     output = StringIO()
-    show(Console(file=output, width=110), found(filter_rates=[90.0], bind_rates=[74.0]))
+    show(Console(file=output, width=132), found(filter_rates=[90.0], bind_rates=[74.0]))
     assert text in output.getvalue()
