@@ -19,7 +19,6 @@ from cryptography import x509
 
 from tests.e2e.certificates import Authority, Pair
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.processes import Process
 from tests.e2e.world import World, eventually
 
 
@@ -76,30 +75,6 @@ def test_a_good_certificate_is_served(room: Room) -> None:
         w.nodes(1)
         w.pod("p", gpus=1)
         assert w.place("p") == "n0"
-
-
-def test_all_calls_go_over_one_connection(room: Room) -> None:
-    """Over HTTP/1.1 kube-scheduler keeps two, and opens another for every further bind that is under way."""
-    with room.connect(room.authority.client("good", "kube-scheduler")) as w:
-        w.nodes(4, gpus=30)
-        before = connections_of(w.scheduler, room.url)
-        names = [f"p{i:02}" for i in range(60)]
-        for name in names:
-            w.pod(name, gpus=1)
-        w.all_placed(names)
-        ours = connections_of(w.scheduler, room.url)
-        assert len(ours) == 1
-        assert before <= ours, "one that stood is in use still"
-
-
-def connections_of(process: Process | None, url: str) -> set[str]:
-    """The inodes of the connections that a process has open to `url` (Linux)."""
-    assert process is not None
-    port = f":{urlsplit(url).port:04X}"
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    there = {fields[9] for fields in lines if fields[2].endswith(port) and fields[3] == "01"}
-    opened = {str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()}
-    return {inode for inode in there if f"socket:[{inode}]" in opened}
 
 
 def test_without_a_certificate_nobody_is_served(room: Room) -> None:
