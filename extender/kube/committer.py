@@ -234,35 +234,26 @@ class Committer:
         with self._lock:
             self._in_flight.add(job)
         try:
-            if (unsent := self._forbidden(job)) is not None:
-                self._release(job, flight)
-                self._finish(job, unsent)
-            elif not self._sent(job, flight):
+            if not (self._turned_away(job, flight) or self._sent(job, flight)):
                 self._slow.put((job, flight))
         except Exception as error:
             self._failed(job, flight, error)
 
     def _sent(self, job: _Job, flight: Flight) -> bool:
         """Sends it, or has found out that it cannot be; False: somebody who may wait has to do it."""
-        connection = None
+        request = _request_of(job.instruction)
         try:
             if (connection := self._api.standing()) is None:
                 return False
             self._wires.send(
                 connection,
-                _request_of(job.instruction),
+                request,
                 self._api.patience(job.instruction),
                 partial(self._answered, job, flight),
                 may_send=partial(self._api.permits, job.instruction),
             )
         except ApiError as error:
-            if connection is not None:
-                connection.close()
             self._landed(job, flight, outcome_of_error(error))
-        except BaseException:
-            if connection is not None:
-                connection.close()
-            raise
         return True
 
     def _answered(self, job: _Job, flight: Flight, result: Response | Interrupted) -> None:
@@ -294,9 +285,7 @@ class Committer:
             self._wires.wake()
 
     def _carry_out(self, job: _Job, flight: Flight) -> None:
-        if (unsent := self._forbidden(job)) is not None:
-            self._release(job, flight)
-            self._finish(job, unsent)
+        if self._turned_away(job, flight):
             return
         try:
             with job.begin(self._api.exchange(_request_of(job.instruction), job.instruction)) as exchange:
@@ -307,6 +296,14 @@ class Committer:
             self._landed(job, flight, outcome_of(response), response)
 
     # -- both -----------------------------------------------------------------------------------------------------
+
+    def _turned_away(self, job: _Job, flight: Flight) -> bool:
+        """Whether it must not be sent any more; then that is reported."""
+        if (unsent := self._forbidden(job)) is None:
+            return False
+        self._release(job, flight)
+        self._finish(job, unsent)
+        return True
 
     def _forbidden(self, job: _Job) -> Outcome | None:
         """Why it must not be sent any more, None if it may."""

@@ -131,18 +131,25 @@ class Wires:
         *,
         may_send: Callable[[], bool],
     ) -> None:
-        """`may_send` is asked right before the first byte leaves.
+        """`may_send` is asked right before the first byte leaves. The connection is ours, whatever comes of it.
 
         Raises Unreachable or ValueError before anything has left; then `ended` is not called.
         """
-        wire = _Wire(connection, self._api.encoded(request), time.monotonic() + timeout, ended)
-        if not may_send():
-            raise Unreachable(self._said("not permitted any more, nothing was sent"))
+        try:
+            wire = _Wire(connection, self._api.encoded(request), time.monotonic() + timeout, ended)
+            self._ask_leave(may_send)
+        except BaseException:
+            connection.close()
+            raise
         self._wires.add(wire)
         self._selector.register(wire.socket, selectors.EVENT_READ, wire)
         self._step(wire, wire.write)
         if wire in self._wires and wire.unsent:
             self._selector.modify(wire.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
+
+    def _ask_leave(self, may_send: Callable[[], bool]) -> None:
+        if not may_send():
+            raise Unreachable(self._said("not permitted any more, nothing was sent"))
 
     def poll(self, timeout: float | None) -> None:
         """Waits for answers, for a time to be up or for `wake`, at most `timeout` seconds; tells all that ended."""

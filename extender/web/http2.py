@@ -248,8 +248,7 @@ class Http2(asyncio.Protocol):
             return
         method, target = named.get(b":method", b""), named.get(b":path", b"")
         endpoint = self._verbs.get(target) if method == b"POST" else None
-        length = named.get(b"content-length", b"")
-        if endpoint is not None and not (length.isdigit() and int(length) <= endpoint.max_body):
+        if endpoint is not None and not endpoint.takes(named.get(b"content-length", b"")):
             endpoint = None
         self._last = number
         self._streams[number] = stream = _Stream(number, method, endpoint)

@@ -100,14 +100,14 @@ class WaggleProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         endpoint = self._verbs.get(self.url)
-        if endpoint is None or not self._is_plain(endpoint.max_body):
+        if endpoint is None or not self._is_plain(endpoint):
             super().on_headers_complete()
             self.cycle.keep_alive = self.cycle.keep_alive and not self._ends
             return
         self._call = _Call(endpoint, keep_alive=self.parser.should_keep_alive() and not self._ends)
         self.cycle = self._call  # type: ignore[assignment]  # see _Call
 
-    def _is_plain(self, max_body: int) -> bool:
+    def _is_plain(self, endpoint: Endpoint) -> bool:
         """Whether the request that began is one for the short cut."""
         if self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
             return False
@@ -116,7 +116,7 @@ class WaggleProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             return False
         length = [value for name, value in self.headers if name == b"content-length"]
-        return len(length) == 1 and length[0].isdigit() and int(length[0]) <= max_body
+        return len(length) == 1 and endpoint.takes(length[0])
 
     def on_body(self, body: bytes) -> None:
         self._in_head = False

@@ -108,6 +108,10 @@ class Endpoint:
         self._runtime = runtime
         self._observe = metrics.observe
 
+    def takes(self, length: bytes) -> bool:
+        """Whether a body of this Content-Length, as it was sent, is one to be waited for."""
+        return length.isdigit() and int(length) <= self.max_body
+
     def answer(self, body: bytes, done: Callable[[Reply], None], later: Callable[..., object]) -> None:
         """Calls `done` with the answer: at once, or by `later(done, answer)` from the thread that has it."""
         started = perf_counter()
