@@ -15,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e lock clean
+.PHONY: help install test lint attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,9 @@ lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+attacks: $(INSTALLED) ## attack a server that runs; prints what it did, its memory, and how long a valid /filter took meanwhile
+	@$(BIN)/python -m tests.attacks $(ARGS)
 
 bench: $(INSTALLED) ## measure; prints a table of ratios
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -1,0 +1,43 @@
+"""`python -m tests.attacks`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.report import as_json, as_markdown, line, summary
+from tests.attacks.runner import Runner
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status is 0 if every attack met the aims."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks", description="Attacks on a server that runs.")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="attacks whose name has one of these in it")
+    parser.add_argument("--list", action="store_true", help="print the attacks and their limits")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table of docs/security.md to FILE")
+    parser.add_argument("--server", choices=("waggle", "uvicorn"), default="waggle", help="what is attacked")
+    chosen = parser.parse_args(arguments)
+    attacks = [each for each in ATTACKS if not chosen.only or any(word in each.name for word in chosen.only)]
+    if chosen.server != "waggle":
+        attacks = [each for each in attacks if each.comparable]
+    if chosen.list:
+        print("\n".join(f"{each.name:<34} {each.title}: {each.limit}" for each in attacks))
+        return 0
+    began = time.monotonic()
+    with Runner(chosen.server) as runner:
+        results = runner.run(attacks, lambda result: print(line(result), flush=True))
+    if chosen.json is not None:
+        chosen.json.write_text(as_json(results))
+    if chosen.markdown is not None:
+        chosen.markdown.write_text(as_markdown(results))
+    print(f"\n{summary(results, time.monotonic() - began)}")
+    return 1 if not results or any(result.problems for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

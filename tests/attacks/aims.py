@@ -1,0 +1,79 @@
+"""What every attack must leave intact, and how a run is held against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Seconds in which a valid /filter on another connection is answered, at p99.
+P99_SECONDS = 0.1
+#: MiB of resident memory: half of the limit in manifests/.
+MOST_MIB = 512
+#: MiB that may be there more than before, once the attacker has left: the allocator keeps some.
+LEFT_MIB = 64
+#: File descriptors and threads that may be there more than before: connections to the API server come and go.
+LEFT_DESCRIPTORS = 8
+LEFT_THREADS = 45  # the thread pool for pages keeps up to 40 for some seconds
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the server's process holds at one moment."""
+
+    mib: float
+    descriptors: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured during one attack. `latencies`: seconds from when each valid /filter was due to its answer."""
+
+    latencies: tuple[float, ...]
+    errors: tuple[str, ...]
+    before: Usage
+    peak_mib: float
+    after: Usage
+    log_bytes: int
+    seconds: float
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.latencies, 0.99)
+
+    @property
+    def worst(self) -> float:
+        return max(self.latencies, default=0.0)
+
+
+def percentile(values: tuple[float, ...], share: float) -> float:
+    """The smallest value that at least `share` of all values do not exceed; 0 of none."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * share // 1).__int__() - 1))]
+
+
+def missed(figures: Figures) -> list[str]:
+    """The aims that were missed, in words."""
+    found = []
+    if not figures.latencies:
+        found.append("no valid /filter was answered")
+    if figures.p99 > P99_SECONDS:
+        found.append(f"a valid /filter took {figures.p99 * 1000:.0f} ms at p99 (aim {P99_SECONDS * 1000:.0f})")
+    if figures.errors:
+        found.append(f"{len(figures.errors)} valid /filter failed, the first: {figures.errors[0]}")
+    if figures.peak_mib > MOST_MIB:
+        found.append(f"{figures.peak_mib:.0f} MiB resident (aim {MOST_MIB})")
+    return found + _left(figures.before, figures.after)
+
+
+def _left(before: Usage, after: Usage) -> list[str]:
+    """What stayed behind."""
+    found = []
+    if after.mib > before.mib + LEFT_MIB:
+        found.append(f"{after.mib - before.mib:.0f} MiB stayed behind (aim {LEFT_MIB})")
+    if after.descriptors > before.descriptors + LEFT_DESCRIPTORS:
+        found.append(f"{after.descriptors - before.descriptors} file descriptors stayed behind")
+    if after.threads > before.threads + LEFT_THREADS:
+        found.append(f"{after.threads - before.threads} threads stayed behind")
+    return found

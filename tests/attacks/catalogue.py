@@ -1,0 +1,8 @@
+"""All attacks. A new family has its line here."""
+
+from __future__ import annotations
+
+from tests.attacks import http1
+from tests.attacks.registry import ATTACKS
+
+__all__ = ["ATTACKS", "http1"]

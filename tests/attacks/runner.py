@@ -1,0 +1,121 @@
+"""Runs attacks one after the other and measures what each does to the server."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_MIB, LEFT_THREADS, Figures, Usage, missed
+from tests.attacks.arena import Arena
+from tests.attacks.registry import Attack
+from tests.attacks.servers import Server, World
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one attack. `problems`: what was wrong, in words; none if the server held."""
+
+    attack: Attack
+    did: str
+    figures: Figures | None
+    problems: tuple[str, ...]
+
+
+class Runner:
+    """Attacks that need the same kind of server share one; a server that was broken is replaced."""
+
+    def __init__(self, kind: str = "waggle") -> None:
+        self._kind = kind
+        self._folder = tempfile.TemporaryDirectory(prefix="waggle-attacks-")
+        self._shared: dict[tuple[str, str], World] = {}
+        self._number = 0
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for world in self._shared.values():
+            world.close()
+        self._folder.cleanup()
+
+    def run(self, attacks: Iterable[Attack], tell: Callable[[Result], None]) -> list[Result]:
+        results = []
+        for attack in sorted(attacks, key=lambda each: (each.scheme, each.api_server, bool(each.settings))):
+            results.append(self.run_one(attack))
+            tell(results[-1])
+        return results
+
+    def run_one(self, attack: Attack) -> Result:
+        key = (attack.scheme, attack.api_server)
+        if attack.settings:
+            world = self._start(attack)
+            try:
+                return assail(attack, world)
+            finally:
+                world.close()
+        if key not in self._shared:
+            # One server at a time: they would share the machine's two cores.
+            while self._shared:
+                self._shared.popitem()[1].close()
+            self._shared[key] = self._start(attack)
+        result = assail(attack, self._shared[key])
+        if result.problems:
+            self._shared.pop(key).close()
+        return result
+
+    def _start(self, attack: Attack) -> World:
+        self._number += 1
+        folder = Path(self._folder.name) / str(self._number)
+        return World(attack.scheme, folder, kind=self._kind, module=attack.api_server, sections=attack.settings)
+
+
+def assail(attack: Attack, world: World) -> Result:
+    """One attack on a server that is there, with the innocent caller beside it."""
+    arena = Arena(world)
+    before = world.server.usage()
+    world.probe.begin()
+    began = time.monotonic()
+    try:
+        did, problems = attack.run(arena), []
+    except AssertionError as error:
+        did, problems = "", [str(error) or "an assertion failed"]
+    except Exception as error:
+        did, problems = "", [f"{type(error).__name__}: {error}", traceback.format_exc()]
+    seconds = time.monotonic() - began
+    time.sleep(0.1)  # the attacker has left; this may cost the innocent caller, too
+    measured = world.probe.end()
+    try:
+        after = _settled(world.server, before, attack.settle_seconds)
+    except AssertionError as error:
+        return Result(attack, did, None, (*problems, str(error)))
+    figures = Figures(
+        tuple(measured["latencies"]),
+        tuple(measured["errors"]),
+        before,
+        max(measured["peak_mib"], after.mib),
+        after,
+        len(arena.logged()),
+        seconds,
+    )
+    return Result(attack, did, figures, (*problems, *missed(figures)))
+
+
+def _settled(server: Server, before: Usage, seconds: float) -> Usage:
+    """What the server holds once it has closed what was left, or when the time is up."""
+    give_up = time.monotonic() + seconds
+    while True:
+        usage = server.usage()
+        is_back = (
+            usage.mib <= before.mib + LEFT_MIB
+            and usage.descriptors <= before.descriptors + LEFT_DESCRIPTORS
+            and usage.threads <= before.threads + LEFT_THREADS
+        )
+        if is_back or time.monotonic() > give_up:
+            return usage
+        with suppress(InterruptedError):
+            time.sleep(0.1)
