@@ -12,6 +12,9 @@ from tests.attacks.catalogue import ATTACKS
 from tests.attacks.report import as_json, as_markdown, line, summary
 from tests.attacks.runner import Runner
 
+#: The names of the attacks that broke the server, one a line.
+_FAILED = Path(".pytest_cache") / "attacks-that-broke"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status is 0 if every attack met the aims."""
@@ -21,16 +24,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table of docs/security.md to FILE")
     parser.add_argument("--server", choices=("waggle", "uvicorn"), default="waggle", help="what is attacked")
+    parser.add_argument("--last-failed", action="store_true", help="those that broke the server the last time")
     chosen = parser.parse_args(arguments)
     attacks = [each for each in ATTACKS if not chosen.only or any(word in each.name for word in chosen.only)]
     if chosen.server != "waggle":
         attacks = [each for each in attacks if each.comparable]
+    if chosen.last_failed:
+        failed = _FAILED.read_text().split() if _FAILED.is_file() else []
+        attacks = [each for each in attacks if each.name in failed] or attacks
     if chosen.list:
         print("\n".join(f"{each.name:<34} {each.title}: {each.limit}" for each in attacks))
         return 0
     began = time.monotonic()
     with Runner(chosen.server) as runner:
         results = runner.run(attacks, lambda result: print(line(result), flush=True))
+    _FAILED.parent.mkdir(exist_ok=True)
+    _FAILED.write_text("\n".join(result.attack.name for result in results if result.problems))
     if chosen.json is not None:
         chosen.json.write_text(as_json(results))
     if chosen.markdown is not None:

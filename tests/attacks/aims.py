@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 #: Seconds in which a valid /filter on another connection is answered, at p99.
@@ -49,8 +50,7 @@ def percentile(values: tuple[float, ...], share: float) -> float:
     """The smallest value that at least `share` of all values do not exceed; 0 of none."""
     if not values:
         return 0.0
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * share // 1).__int__() - 1))]
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
 
 
 def missed(figures: Figures) -> list[str]:

@@ -17,7 +17,6 @@ _BURST = _SMALL * ((4 << 20) // len(_SMALL))
     "pipelined verbs, 4 MB of them in one burst, answers read",
     limit="one answer a loop turn",
     comparable=True,
-    quick=True,
 )
 def pipelined_verbs(arena: Arena) -> str:
     answers, sent = 0, 0
