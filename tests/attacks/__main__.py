@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the attacks and their limits")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table of docs/security.md to FILE")
-    parser.add_argument("--server", choices=("waggle", "uvicorn"), default="waggle", help="what is attacked")
+    parser.add_argument("--server", choices=("waggle", "uvicorn", "granian"), default="waggle", help="what is attacked")
     parser.add_argument("--last-failed", action="store_true", help="those that broke the server the last time")
     chosen = parser.parse_args(arguments)
     attacks = [each for each in ATTACKS if not chosen.only or any(word in each.name for word in chosen.only)]
-    if chosen.server != "waggle":
+    if chosen.server == "uvicorn":
         attacks = [each for each in attacks if each.comparable]
     if chosen.last_failed:
         failed = _FAILED.read_text().split() if _FAILED.is_file() else []

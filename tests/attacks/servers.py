@@ -167,6 +167,21 @@ def uvicorn(cluster: str, folder: Path) -> Iterator[Server]:
         yield found
 
 
+@contextmanager
+def granian(scheme: Scheme, cluster: str, folder: Path) -> Iterator[Server]:
+    """Waggle's verbs behind Granian: see `granian_server.py`."""
+    port, log = free_port(), folder / "granian.log"
+    certs = None
+    if scheme == "https":
+        certs = folder / "certs"
+        write_certificates(certs)
+    command = ["tests.attacks.granian_server", cluster, str(port), *([str(certs)] if certs else [])]
+    with _process(command, log) as process:
+        found = Server(process, scheme, port, 0, certs, log)
+        _until(lambda: _accepts(port), "Granian did not start", found)
+        yield found
+
+
 def write_certificates(folder: Path) -> Authority:
     """ca.crt, server.*, tls.* (kube-scheduler's) and other.* (of somebody whom the same authority has signed)."""
     folder.mkdir()
@@ -224,7 +239,13 @@ class World:
             )
             self.api = stack.enter_context(httpx.Client(base_url=url, timeout=30))
             uids = populate(self.api)
-            make = uvicorn(url, folder) if kind == "uvicorn" else waggle(scheme, url, folder, sections)
+            match kind:
+                case "uvicorn":
+                    make = uvicorn(url, folder)
+                case "granian":
+                    make = granian(scheme, url, folder)
+                case _:
+                    make = waggle(scheme, url, folder, sections)
             self.server = stack.enter_context(make)
             self.probe = Probe(self.server, uids)
             stack.callback(self.probe.stop)
