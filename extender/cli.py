@@ -98,7 +98,7 @@ def serve(
 
     from extender.kube.connection import ConnectionSettingsError
     from extender.kube.reviews import Reviewer
-    from extender.logs import configure
+    from extender.logs import configure, say_suppressed
     from extender.service import Service
     from extender.web.app import create_app
     from extender.web.certificates import Certificates
@@ -123,6 +123,7 @@ def serve(
         raise refuse(error) from error
     finally:
         service.stop()
+        say_suppressed()
         structlog.get_logger(__name__).info("stopped")
 
 

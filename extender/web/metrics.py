@@ -15,7 +15,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 
+from extender.logs import suppressed_lines
 from extender.runtime import Runtime
+from extender.views import Metric
 from extender.web.certificates import Certificates
 
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
@@ -33,7 +35,7 @@ class _Collector(Collector):
 
     def collect(self) -> Iterable[Family]:
         shown = {_DURATIONS}
-        for metric in (*self._certificates.metrics(), *self._runtime.stats()):
+        for metric in (*self._certificates.metrics(), _suppressed_lines(), *self._runtime.stats()):
             if metric.name in shown:
                 continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape
             shown.add(metric.name)
@@ -47,6 +49,15 @@ class _Collector(Collector):
     def describe(self) -> Iterable[Family]:
         """Nothing: registering must not ask a runtime that has not started."""
         return ()
+
+
+def _suppressed_lines() -> Metric:
+    return Metric(
+        "waggle_log_lines_suppressed_total",
+        "counter",
+        "Log lines that were not written because there were too many of their event.",
+        [({"event": name}, float(count)) for name, count in suppressed_lines().items()],
+    )
 
 
 class Metrics:
