@@ -80,7 +80,9 @@ def serve(
     config: ConfigOption = None,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Log every event to FILE, from which all decisions can be made again."),
+        typer.Option(
+            metavar="FILE", help="Log every event to a new FILE of our own, from which all decisions can be made again."
+        ),
     ] = None,
     url_file: Annotated[
         Path | None,

@@ -7,12 +7,18 @@ One JSON object a line: first a header with the algorithm and the policy, then e
 
 The heart has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
 gave. Encoding happens in a thread of its own: the lock of the heart only hands over a reference to immutable data.
+
+A recording shows names, labels and the annotations that are kept of every pod, so only its owner can read it, from the
+moment it exists.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import queue
+import stat
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -69,10 +75,14 @@ def encode_instructions(instructions: list[Instruction]) -> bytes:
 
 
 class Recorder:
-    """Appends to a log file. Call it as the runtime's `record`; `close` waits until everything is written."""
+    """Writes a new log file. Call it as the runtime's `record`; `close` waits until everything is written.
+
+    A file of ours that is there already is replaced. Raises OSError: if it cannot be written, is somebody else's, or is
+    something else than a file.
+    """
 
     def __init__(self, path: Path, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
-        self._file = path.open("wb")
+        self._file = open_private(path)
         self._file.write(encode_header(algorithm, settings, policy))
         self._failed = False
         self._queue: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
@@ -99,6 +109,38 @@ class Recorder:
             except Exception:
                 self._failed = True
                 log.exception("recording has ended")
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """Open a new file at `path` that only its owner can read and write. Raises OSError, with the file's name.
+
+    What is at `path` already is not opened: a wider mode, a second hard link, or a reader that has it open would show
+    the new content to others. A new file takes its place in one step, which also follows no symbolic link.
+    """
+    _check_replaceable(path)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    file = os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb")
+    try:
+        new.replace(path)
+    except OSError:
+        file.close()
+        new.unlink()
+        raise
+    return file
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+        raise OSError(errno.EEXIST, f"is {kind}; a recording is written to a file of its own", str(path))
+    if found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(path))
 
 
 def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:
