@@ -16,6 +16,7 @@ end first (GOAWAY), and the peer opens another for what comes next.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -135,6 +136,8 @@ class Http2(asyncio.Protocol):
         #: likes, and it costs a look at each stream.
         self._has_room = False
         self._used_at = self._loop.time()
+        #: Loop time of the last complete answer.
+        self.last_completed = -math.inf
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -174,6 +177,15 @@ class Http2(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._transport.resume_reading()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a complete request is being answered."""
+        return any(stream.complete and not stream.gone for stream in self._streams.values())
+
+    def abort(self) -> None:
+        """Ends the connection at once, whatever is under way."""
+        self._transport.abort()
 
     def shutdown(self) -> None:
         """No further streams; ends when those there are have ended. May be called again."""
@@ -351,7 +363,7 @@ class Http2(asyncio.Protocol):
         """It is answered. What still comes of its body is thrown away: many clients read no answer before."""
         stream.leave()
         self._take(stream)
-        self._used_at = self._loop.time()
+        self._used_at = self.last_completed = self._loop.time()
         if stream.complete:
             self._forget(stream)
 

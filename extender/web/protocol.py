@@ -17,6 +17,7 @@ TLS has agreed on HTTP/2 is handed to http2.py.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -66,6 +67,17 @@ class WaggleProtocol(HttpToolsProtocol):
         self._ends = False
         #: What is being received by the short cut.
         self._call: _Call | None = None
+        #: Loop time of the last complete answer.
+        self.last_completed = -math.inf
+
+    @property
+    def busy(self) -> bool:
+        """Whether a complete request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete and self._call is None
+
+    def abort(self) -> None:
+        """Ends the connection at once, whatever is under way."""
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         tls = transport.get_extra_info("ssl_object")
@@ -140,6 +152,10 @@ class WaggleProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > _LONGEST_HEAD:
                 self.transport.close()
+
+    def on_response_complete(self) -> None:
+        self.last_completed = self.loop.time()
+        super().on_response_complete()
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
