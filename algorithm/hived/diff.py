@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from algorithm.hived.config import CellType, HivedConfig, VirtualCluster, read_config
+from algorithm.hived.fit import Room, rooms
 from algorithm.hived.layout import Layout, hardware
 from algorithm.hived.settings import HivedSettings
 
@@ -44,16 +45,6 @@ class Change:
         return Kind.CHANGED if self.after else Kind.REMOVED
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Cells of one level of a chain: how many are promised, and how many are left that nobody was promised."""
-
-    chain: str
-    cell_type: str
-    promised: int
-    left: int
-
-
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """What differs between two settings of the algorithm, as loaded. Raises HivedConfigError for what cannot be read.
 
@@ -66,12 +57,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 def room(layout: Layout) -> Iterator[Room]:
     """What the promises leave over, chain by chain, from the top down."""
     for chain in layout.chains.values():
-        left = len(chain.full[chain.top])
-        for level in range(chain.top, 0, -1):
-            promised = sum(tenant.quota.get(chain.name, {}).get(level, 0) for tenant in layout.tenants.values())
-            left -= promised
-            yield Room(chain.name, chain.levels[level].type, promised, left)
-            left *= chain.levels[level].fanout
+        yield from rooms(chain, layout.tenants.values(), layout.pinned.values())
 
 
 def _differences(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:

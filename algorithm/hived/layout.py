@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from algorithm.hived import fit
 from algorithm.hived.cells import PhysicalCell, VirtualCell
 from algorithm.hived.config import CellType, HivedConfig, HivedConfigError, PhysicalCellSpec, VirtualCellSpec
 
@@ -91,8 +92,7 @@ def build(config: HivedConfig) -> Layout:
     """Raises HivedConfigError for a configuration that no cluster can have."""
     chains, pinned = _Hardware(config).build()
     tenants = {name: _Quota(config, name, chains, pinned).build() for name in config.virtual_clusters}
-    _check_pins(tenants)
-    _check_fit(chains, tenants)
+    fit.check(chains.values(), tenants, pinned)
     promised = {pinned_id for tenant in tenants.values() for pinned_id in tenant.pinned}
     for pinned_id in pinned.keys() - promised:
         # An id to which nobody refers reserves nothing.
@@ -322,29 +322,3 @@ class _Quota:
             child.parent = cell
             cell.children.append(child)
         return cell
-
-
-def _check_pins(tenants: dict[str, Tenant]) -> None:
-    owner: dict[str, str] = {}
-    for tenant in tenants.values():
-        for pinned_id in tenant.pinned:
-            if pinned_id in owner:
-                where = f"virtualClusters.{tenant.name}.pinnedCells"
-                raise HivedConfigError(where, f"{pinned_id} is pinned for {owner[pinned_id]} already")
-            owner[pinned_id] = tenant.name
-
-
-def _check_fit(chains: dict[str, Chain], tenants: dict[str, Tenant]) -> None:
-    """Every promise can be kept at once: top-down, what is not promised at a level is left for the one below."""
-    for chain in chains.values():
-        left = len(chain.full[chain.top])
-        for level in range(chain.top, 0, -1):
-            wanted = {name: tenant.quota.get(chain.name, {}).get(level, 0) for name, tenant in tenants.items()}
-            needed = sum(wanted.values())
-            if needed > left:
-                who = ", ".join(f"{name} {number}" for name, number in wanted.items() if number)
-                text = (
-                    f"promised {needed} cells {chain.levels[level].type} of {chain.name} ({who}), but there are {left}"
-                )
-                raise HivedConfigError("virtualClusters", text)
-            left = (left - needed) * chain.levels[level].fanout

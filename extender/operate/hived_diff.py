@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
-from algorithm.hived.diff import Change, Room, compare, room
+from algorithm.hived.diff import Change, compare, room
+from algorithm.hived.fit import Room
 from algorithm.hived.outcomes import Outcome, Standing, outcomes
 from algorithm.hived.plainyaml import load
 from algorithm.registry import AlgorithmError, create

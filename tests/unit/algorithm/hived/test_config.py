@@ -12,7 +12,7 @@ ODD = {each["id"]: each["yaml"] for each in document()["odd_configs"]}
 #: What is said about each of the odd configurations with which the original was tried; empty if it is accepted.
 SAID = {
     "x01-unknown-physical-type": "physicalCluster.physicalCells[0].cellType: unknown cell type 'nope'",
-    "x02-overcommit": "virtualClusters: promised 3 cells XA of XA-BOX (ONE 3), but there are 0",
+    "x02-overcommit": "virtualClusters: promised 3 cells XA-BOX of XA-BOX (ONE 2, TWO 1), but there are 2 whole ones",
     "x03-vc-chain-unknown": "virtualClusters.a.virtualCells[0].cellType: 'rackz' is no type of a top cell",
     "x04-vc-type-unknown": "virtualClusters.a.virtualCells[0].cellType: 'rack.boxx' is no path of types",
     "x05-pin-unknown": "virtualClusters.a.pinnedCells[0].pinnedCellId: no physical cell has the pinnedCellId 'ghost'",
