@@ -6,7 +6,7 @@ that several servers live in one process (tests, `waggle demo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -51,6 +51,14 @@ class _Collector(Collector):
         return ()
 
 
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """Of the format that is asked for; the usual one if the version that is asked for is none."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
+
+
 def _suppressed_lines() -> Metric:
     return Metric(
         "waggle_log_lines_suppressed_total",
@@ -84,7 +92,7 @@ class Metrics:
 
         @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
         def metrics(request: Request) -> Response:
-            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+            encode, content_type = _encoder(request.headers.get("accept", ""))
             return Response(encode(self.registry), headers={"content-type": content_type})
 
         return router

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from algorithm.model import Node, Pod
@@ -217,3 +219,18 @@ def test_metrics_show_verbs_and_the_runtimes_numbers(client: Client, runtime: Fi
     assert 'waggle_extender_duration_seconds_count{code="200",verb="filter"}' in text
     assert 'waggle_extender_duration_seconds_count{code="400",verb="preempt"}' in text
     assert client.get("/metrics").headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("version", ["x", "", "1.x", "-1", "1" * 5000])
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+def test_metrics_are_shown_whatever_format_is_asked_for(client: Client, kind: str, version: str):
+    with closing(client.connect()) as connection:
+        connection.request("GET", "/metrics", headers={"accept": f"{kind};version={version};escaping=none"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert b"waggle_extender_duration_seconds" in answer.read()
+
+
+def test_metrics_count_the_log_lines_that_were_left_out(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("extender.web.metrics.suppressed_lines", lambda: {"bad_request": 7})
+    assert 'waggle_log_lines_suppressed_total{event="bad_request"} 7.0' in client.get("/metrics").text
