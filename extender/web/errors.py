@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -16,7 +17,12 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from extender.printable import printable
+
 JSON = "application/json"
+#: Characters of a text that says what is wrong with a request, and of the field that it names.
+_LONGEST_TEXT: Final = 2048
+_LONGEST_FIELD: Final = 512
 
 
 class ErrorBody(BaseModel):
@@ -27,12 +33,16 @@ class ErrorBody(BaseModel):
 
 
 class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
-    """The caller's request cannot be served. `field` is the path of what is at fault, as the caller would write it."""
+    """The caller's request cannot be served. `field` is the path of what is at fault, as the caller would write it.
+
+    Both may quote the request: they are cut, and nothing in them controls a terminal, as kube-scheduler writes them
+    into its log and into Events.
+    """
 
     def __init__(self, text: str, field: str | None = None, *, status: int = 400) -> None:
-        super().__init__(text)
-        self.text = text
-        self.field = field
+        self.text = printable(text, _LONGEST_TEXT)
+        super().__init__(self.text)
+        self.field = None if field is None else printable(field, _LONGEST_FIELD)
         self.status = status
 
 

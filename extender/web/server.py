@@ -96,6 +96,7 @@ def serve(
     accepted. Raises SettingsError if the address or the certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
+    app.openapi()  # made once, in 100 ms, for which kube-scheduler would stand still with the first wrong path
     with ExitStack() as opened:
         listeners = _listen(settings.server, opened)
         url = _url(settings.server, listeners[0])

@@ -251,3 +251,16 @@ def test_bind_needs_all_of_its_fields(missing: str, value: Any):
         fields[missing] = value
 
     assert refusal(decode_bind, body(**fields)).field == missing
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_what_a_refusal_quotes_is_cut_and_controls_no_terminal(size: int):
+    node = "\x1b[2J" * size
+    sent = body(Pod={"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, NodeNameToVictims={node: {"Pods": [{}]}})
+
+    refused = refusal(decode_preempt, sent)
+
+    assert refused.text.startswith(r"NodeNameToVictims[\x1b[2J\x1b[2J")
+    assert (refused.field or "").startswith(r"NodeNameToVictims[\x1b[2J\x1b[2J")
+    assert refused.text.isprintable()
+    assert len(refused.text) + len(refused.field or "") < 3000
