@@ -26,7 +26,7 @@ ISOLATION = PREFIX + "pod-leaf-cell-isolation"
 _SAFE = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
 _NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE | re.ASCII)
 _OLD_KEYS = {"gpuIsolation": "leafCellIsolation", "physicalGpuIndices": "physicalLeafCellIndices"}
-_INDEX = re.compile(r"[0-9]{1,10}", re.ASCII)
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 #: Characters; the API server takes no more for all annotations of an object.
 LONGEST = 262_144
 _GROUP_KEY = "affinityGroupBindInfo:"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from algorithm.hived.plainyaml import load
+from algorithm.hived.plainyaml import load, whole_number
 
 #: What the original's file holds beside the cluster; the server has its own settings for these.
 SERVER_KEYS = frozenset(
@@ -60,11 +60,22 @@ class Section(BaseModel):
         return {key: each for key, each in value.items() if each is not None}
 
 
+def _as_go_reads(value: Any) -> Any:
+    """A text that is a number in Go's YAML as that number; what is none is left to be refused."""
+    if not isinstance(value, str):
+        return value
+    number = whole_number(value)
+    return value if number is None else number
+
+
+Number = Annotated[int, BeforeValidator(_as_go_reads)]
+
+
 class CellType(Section):
     """One level of a tree: this many children of that type. A type that is only ever a child is a device."""
 
     child_cell_type: str = Field(min_length=1)
-    child_cell_number: int = Field(ge=1)
+    child_cell_number: Number = Field(ge=1)
     is_node_level: bool = False
 
 
@@ -83,10 +94,13 @@ class PhysicalCluster(Section):
 
 
 class VirtualCellSpec(Section):
-    """`cell_number` cells of the last type of the path `cell_type`, which begins with a top type: rack.host.socket."""
+    """`cell_number` cells of the last type of the path `cell_type`, which begins with a top type: rack.host.socket.
+
+    Types in between may be left out: rack.socket.
+    """
 
     cell_type: str = Field(min_length=1)
-    cell_number: int = Field(ge=0)
+    cell_number: Number = Field(ge=0)
 
 
 class PinnedCellSpec(Section):

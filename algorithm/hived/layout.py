@@ -270,16 +270,19 @@ class _Quota:
         return self.tenant
 
     def _target(self, spec: VirtualCellSpec, where: str) -> tuple[Chain, int]:
+        """The chain and the level of the path's last type. As in the original, types in between may be left out."""
         path = spec.cell_type.split(".")
         chain = self.chains.get(path[0])
         if chain is None:
             known = ", ".join(sorted(self.chains)) or "none"
             raise HivedConfigError(where, f"{path[0]!r} is no type of a top cell in physicalCells; there are {known}")
         expected = [chain.levels[number].type for number in sorted(chain.levels, reverse=True)]
-        if path != expected[: len(path)]:
+        downwards = iter(expected)
+        level = chain.level_of(path[-1])
+        if level is None or not all(type_ in downwards for type_ in path):
             text = f"{spec.cell_type!r} is no path of types; below {path[0]} come {'.'.join(expected[1:])}"
             raise HivedConfigError(where, text)
-        return chain, chain.top - len(path) + 1
+        return chain, level
 
     def _pin(self, pinned_id: str, where: str) -> None:
         cell = self.hardware.get(pinned_id)

@@ -8,6 +8,7 @@ process. So what may be nested deeply, or repeats itself by aliases, is measured
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -34,10 +35,36 @@ def _plain(loader: Any, node: Any) -> Plain:
     return Plain(loader.construct_scalar(node))
 
 
+def _text_of_binary(loader: Any, node: Any) -> str:
+    """As Go's YAML reads it into a text. Raises ValueError for what is none."""
+    return base64.b64decode("".join(loader.construct_scalar(node).split()), validate=True).decode()
+
+
+_Loader.add_constructor("tag:yaml.org,2002:binary", _text_of_binary)
 for _tag in ("int", "float", "bool", "timestamp"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain)
-# YAML 1.1 has these, PyYAML does not.
+# YAML 1.1 has the former, and Go's YAML reads the latter as numbers; PyYAML does neither.
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
+_OTHER_NUMBERS = re.compile(r"[-+]?0(?:[0-9_]+|[xX][0-9a-fA-F_]+|[bB][01_]+|[oO][0-7_]+)$", re.ASCII)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _OTHER_NUMBERS, list("-+0"))
+
+#: With a base in front; what begins with 0 and may be octal; anything else. Never so long that reading it is work.
+_BASED = re.compile(r"[-+]?0[xXbBoO][0-9a-fA-F_]{1,64}", re.ASCII)
+_OCTAL = re.compile(r"[-+]?0[0-7_]{1,30}", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?[0-9][0-9_]{0,30}(?:\.0*)?", re.ASCII)
+
+
+def whole_number(text: str) -> int | None:
+    """The number that Go's yaml.v2 reads: 010 is 8, and so is 08, which can be no octal number. None for any other."""
+    digits = text.replace("_", "")
+    try:
+        if _BASED.fullmatch(text):
+            return int(digits, 0)
+        if _OCTAL.fullmatch(text):
+            return int(digits, 8)
+        return int(digits.partition(".")[0]) if _DECIMAL.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 def load(text: str, *, longest: int | None = None) -> Any:

@@ -6,14 +6,13 @@ the text, in names too). Texts that are the same for a whole gang are read once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
-from algorithm.hived.plainyaml import Plain, load
+from algorithm.hived.plainyaml import Plain, load, whole_number
 
 PREFIX = "hivedscheduler.microsoft.com/"
 SPEC = PREFIX + "pod-scheduling-spec"
@@ -23,8 +22,6 @@ LONGEST = 16_384
 _OLD_KEYS = {"gpuType": "leafCellType", "gpuNumber": "leafCellNumber"}
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
 _FALSE = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
-#: Not so long that converting it would be work.
-_INTEGER = re.compile(r"[-+]?[0-9][0-9_]{0,30}(?:\.0*)?", re.ASCII)
 _MAX_INT32 = 2**31 - 1
 
 
@@ -154,9 +151,9 @@ class _Fields:
         value = self._fields.get(key)
         if value is None:
             return 0
-        if not isinstance(value, Plain) or not _INTEGER.fullmatch(value):
+        number = whole_number(value) if isinstance(value, Plain) else None
+        if number is None:
             raise _wrong("yaml", f"{self._where}{key}: expected a whole number, not {str(value)[:40]!r}")
-        number = int(value.partition(".")[0].replace("_", ""))
         if abs(number) > _MAX_INT32:
             raise _wrong("yaml", f"{self._where}{key}: {value[:40]} is too large")
         return number

@@ -11,12 +11,12 @@ def test_scalars_stay_the_text_that_was_written():
     assert loaded == {"a": "08", "b": "1_000", "c": "yes", "d": "2026-01-01", "e": "word", "f": "7"}
 
 
-@pytest.mark.parametrize("text", ["1", "1.0", "true", "on", "y", "N", "2026-01-01"])
+@pytest.mark.parametrize("text", ["1", "1.0", "08", "0o7", "0X1f", "true", "on", "y", "N", "2026-01-01"])
 def test_what_yaml_takes_for_more_than_a_text_is_plain(text):
     assert isinstance(load(text), Plain)
 
 
-@pytest.mark.parametrize("text", ["'1'", '"true"', "!!str 1", "word"])
+@pytest.mark.parametrize("text", ["'1'", '"true"', "!!str 1", "word", "0ff", "0x", "0b2"])
 def test_quoted_and_ordinary_texts_are_not_plain(text):
     assert type(load(text)) is str
 
@@ -24,6 +24,16 @@ def test_quoted_and_ordinary_texts_are_not_plain(text):
 @pytest.mark.parametrize("text", ["", "~", "null", "# nothing"])
 def test_nothing_is_none(text):
     assert load(text) is None
+
+
+def test_binary_is_the_text_that_it_stands_for():
+    assert load("!!binary d29yZA==") == "word"
+
+
+@pytest.mark.parametrize("text", ["!!binary /w==", "!!binary =", "!foo word", "!foo {a: 1}"])
+def test_what_is_no_text_and_what_has_a_tag_of_its_own_is_refused(text):
+    with pytest.raises(ValueError, match="not YAML"):
+        load(text)
 
 
 def test_anchors_and_merge_keys_work_as_in_any_configuration():

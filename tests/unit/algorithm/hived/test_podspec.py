@@ -100,9 +100,25 @@ def test_and_so_is_the_opposite(text):
     assert not spec.ignores_offer
 
 
-@pytest.mark.parametrize(("text", "number"), [("8", 8), ("8.0", 8), ("+8", 8), ("1_0", 10)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *[("8", 8), ("8.0", 8), ("+8", 8), ("1_0", 10), ("010", 8), ("0100", 64), ("0_10", 8), ("010.0", 10)],
+        *[("08", 8), ("019", 19), ("0x2", 2), ("0X1f", 31), ("0b10", 2), ("0o10", 8)],
+    ],
+)
 def test_whole_numbers_are_written_in_many_ways(text, number):
     assert parse_text(f"virtualCluster: a\nleafCellNumber: {text}").leafs == number
+
+
+@pytest.mark.parametrize("text", ["0x", "0b2", "0o8", "0xg", "0_x1", "1e3", ".5", "1:30"])
+def test_what_is_no_whole_number_is_refused(text):
+    assert refusal_of(f"virtualCluster: a\nleafCellNumber: {text}")[0] == "spec-yaml"
+
+
+@pytest.mark.parametrize(("text", "priority"), [("-1", -1), ("-01", -1), ("0100", 64), ("0x10", 16)])
+def test_priorities_are_read_in_the_same_way(text, priority):
+    assert parse_text(f"virtualCluster: a\nleafCellNumber: 1\npriority: {text}").priority == priority
 
 
 def test_null_is_the_default():
@@ -169,6 +185,7 @@ def test_no_annotation_is_an_error():
         ({"leafCellNumber": "two"}, "leafCellNumber"),
         ({"leafCellNumber": "2"}, "leafCellNumber"),
         ({"leafCellNumber": 1.5}, "leafCellNumber"),
+        ({"leafCellNumber": "0x2"}, "leafCellNumber"),
         ({"leafCellNumber": 2**31}, "leafCellNumber"),
         ({"leafCellNumber": int("9" * 4000)}, "leafCellNumber"),
         ({"priority": [1]}, "priority"),
