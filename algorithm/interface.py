@@ -264,6 +264,12 @@ class SchedulerAlgorithm(ABC):
         Always the whole set, which replaces the one before. If no plan does without them, say VICTIM_PROTECTED.
         """
 
+    def set_time(self, now: float) -> None:  # noqa: B027
+        """What time it is, in seconds since 1970: said before each call that tells you of a change, where it is known.
+
+        Only for what you show to people. Decide nothing by it: a replay says no time, and has to decide the same.
+        """
+
     def in_gang(self, pod: Pod) -> bool:  # noqa: ARG002
         """Whether the pod is now of use only together with others that wait: kube-scheduler, which evicts one pod's
         victims at a time, is then not let do it in mode `auto`."""

@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ class Service:
             fence=fence,
         )
         self.runtime = Runtime(
-            Lifecycle(algorithm, policy),
+            Lifecycle(algorithm, policy, epoch=time.time() - time.monotonic()),
             self._committer.submit,
             record=self._recorder,
             fence=fence,

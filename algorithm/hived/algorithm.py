@@ -118,6 +118,13 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._generation = 0
         self._protected: frozenset[str] = frozenset()
 
+    def set_time(self, now: float) -> None:
+        if not self.hive.now:
+            # What was learned before anybody said the time, at a change of settings, was just learned.
+            for group in self.hive.lazily:
+                group.lazily_preempted_at = now
+        self.hive.now = now
+
     # -- the cluster ------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:

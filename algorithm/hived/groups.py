@@ -81,6 +81,8 @@ class Group:
     preempting: dict[str, None] = field(default_factory=dict)
     #: Who made it opportunistic; empty if nobody did.
     lazily_preempted_by: str = ""
+    #: When, in seconds since 1970; 0 if that is not known.
+    lazily_preempted_at: float = 0.0
     #: What its name begins with that its author did not write, see `tenancy.py`.
     scope: str = ""
     #: Whether it gives devices back pod by pod, see `release.py`.

@@ -66,6 +66,8 @@ class Hive:
         self.combining = combining
         #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
         self.orders: dict[Group, Order] = {}
+        #: Seconds since 1970, as they were said last; 0 as long as nobody did. Only shown: nothing is decided by it.
+        self.now = 0.0
         self.started = False
         #: Until the first pod waits, bound pods come in any order.
         self.recovering = True
@@ -235,7 +237,7 @@ class Hive:
                     self.let_go(device, virtual)
                     self.hold([Held(device, None, group)])
         group.virtual = None
-        group.lazily_preempted_by = preemptor
+        group.lazily_preempted_by, group.lazily_preempted_at = preemptor, self.now
         self.lazily[group] = None
         return old
 

@@ -292,14 +292,17 @@ def _without_quota(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[
         yield
         return
     with hive.keeping_order(), hive.changing_hands():
-        before = [(group, group.lazily_preempted_by, hive.make_opportunistic(group, preemptor)) for group in groups]
+        before = [
+            (group, group.lazily_preempted_by, group.lazily_preempted_at, hive.make_opportunistic(group, preemptor))
+            for group in groups
+        ]
         try:
             yield
         finally:
-            for group, by, virtual in reversed(before):
+            for group, by, at, virtual in reversed(before):
                 if virtual is not None:
                     hive.make_guaranteed(group, virtual)
-                group.lazily_preempted_by = by
+                group.lazily_preempted_by, group.lazily_preempted_at = by, at
 
 
 def _in_the_way(group: Group) -> tuple[dict[str, list[Member]], list[Group]]:

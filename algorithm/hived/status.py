@@ -15,6 +15,7 @@ from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import preassigned
 from algorithm.hived.picture import Picture
+from algorithm.hived.timestamps import rfc3339
 from algorithm.hived.usage import Where, bad
 from algorithm.hived.waiting import Waiting
 from algorithm.interface import NoSuchPage
@@ -96,7 +97,7 @@ class Pages:
         tenant = self._hive.layout.tenants.get(name)
         if tenant is None:
             raise NoSuchPage(f"clusterstatus/virtualclusters/{name}", f"VC {name} not found", status=400)
-        return self._list(preassigned(tenant), (_borrowed(self._hive, each) for each in _borrowed_by(self._hive, name)))
+        return self._list(preassigned(tenant), (_borrowed(each) for each in _borrowed_by(self._hive, name)))
 
     def _list(self, cells: Iterable[Cell], more: Iterable[dict[str, Any]] = ()) -> Iterator[bytes]:
         first = True
@@ -113,7 +114,7 @@ class Pages:
         if known is None or known[0] != cell.version:
             leaf_type = self._hive.layout.chains[cell.chain].leaf_type
             if isinstance(cell, PhysicalCell):
-                shown = _physical(cell, deep=True)
+                shown = _physical(cell, deep=True, leaf_type=leaf_type)
             else:
                 shown = _virtual(cast(VirtualCell, cell), deep=True)
             text = msgspec.json.encode({"leafCellType": leaf_type, **shown})
@@ -135,6 +136,8 @@ def affinity_group(group: Group) -> dict[str, Any]:
         status["preemptingPods"] = list(group.preempting)
     if group.lazily_preempted_by:
         status["lazyPreemptionStatus"] = {"preemptor": group.lazily_preempted_by}
+        if group.lazily_preempted_at:
+            status["lazyPreemptionStatus"]["preemptionTime"] = rfc3339(group.lazily_preempted_at)
     metadata = {"name": group.shown}
     if group.scope:
         metadata["path"] = f"/v1/inspect/affinitygroups/{group.name}"
@@ -173,15 +176,17 @@ def _is_machine(cell: Cell) -> bool:
     return cell.machine_or_above and not (cell.children and cell.children[0].machine_or_above)
 
 
-def _physical(cell: PhysicalCell, *, deep: bool) -> dict[str, Any]:
+def _physical(cell: PhysicalCell, *, deep: bool, leaf_type: str = "") -> dict[str, Any]:
     shown = _cell(cell, _is_machine(cell))
     if deep and cell.children:
-        shown["cellChildren"] = [_physical(child, deep=True) for child in cell.children]
+        shown["cellChildren"] = [_physical(child, deep=True, leaf_type=leaf_type) for child in cell.children]
     tenant = cell.tenant or (cell.virtual.tenant if cell.virtual is not None else "")
     if tenant:
         shown["vc"] = tenant
     if deep and cell.virtual is not None:
-        shown["virtualCell"] = _virtual(cell.virtual, deep=False)
+        # As the original has it: the root of a tree has the type of its devices, also where it is shown alone.
+        of_root = {"leafCellType": leaf_type} if cell.virtual.is_preassigned else {}
+        shown["virtualCell"] = of_root | _virtual(cell.virtual, deep=False)
     return shown
 
 
@@ -194,9 +199,8 @@ def _virtual(cell: VirtualCell, *, deep: bool) -> dict[str, Any]:
     return shown
 
 
-def _borrowed(hive: Hive, device: PhysicalCell) -> dict[str, Any]:
+def _borrowed(device: PhysicalCell) -> dict[str, Any]:
     return {
-        "leafCellType": hive.layout.chains[device.chain].leaf_type,
         "cellType": device.type,
         "cellAddress": f"{device.address}-opp",
         "cellState": CellState.USED.value,

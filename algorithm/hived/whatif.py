@@ -24,7 +24,7 @@ from algorithm.hived.hive import Hive
 #: grow: what was shown meanwhile is never taken for what is shown later.
 PHYSICAL = ("priority", "used_total", "virtual", "group", "reserver", "split", "state", "tenant")
 VIRTUAL = ("priority", "used_total", "physical")
-GROUP = ("state", "virtual", "lazily_preempted_by")
+GROUP = ("state", "virtual", "lazily_preempted_by", "lazily_preempted_at")
 
 _State = tuple[Any, ...]
 _of_physical, _of_virtual, _of_group = attrgetter(*PHYSICAL), attrgetter(*VIRTUAL), attrgetter(*GROUP)

@@ -62,12 +62,19 @@ from extender.core.waking import Waking
 
 
 class Lifecycle:
-    """All pods, one algorithm. Not thread-safe: the rim has one lock around it."""
+    """All pods, one algorithm. Not thread-safe: the rim has one lock around it.
 
-    def __init__(self, algorithm: SchedulerAlgorithm, policy: Policy | None = None) -> None:
+    `epoch` plus the `now` of an event is the time in seconds since 1970, for what people are shown; None: it is not
+    known.
+    """
+
+    def __init__(
+        self, algorithm: SchedulerAlgorithm, policy: Policy | None = None, *, epoch: float | None = None
+    ) -> None:
         self.policy = policy or Policy()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.teller = Teller(algorithm)
+        self.teller.epoch = epoch
         self.transitions = Transitions(self.teller, self.policy)
         self.synced = False
         self._waking = Waking(self.transitions, self.counts)
@@ -96,6 +103,7 @@ class Lifecycle:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """What this event causes. `now` is in seconds of a clock that never goes back."""
+        self.teller.now = now
         out = self._handle(event, now)
         out += self.evictions.after(event, now)
         return self._terms.stamp(out)

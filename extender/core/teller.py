@@ -43,6 +43,9 @@ class Teller:
 
     def __init__(self, algorithm: SchedulerAlgorithm) -> None:
         self.algorithm = algorithm
+        #: The present moment on the clock of `Lifecycle.handle`, and what makes seconds since 1970 of it, if known.
+        self.now = 0.0
+        self.epoch: float | None = None
         self.nodes: dict[str, Node] = {}
         self.unallocated: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
@@ -296,6 +299,8 @@ class Teller:
 
     def _told(self, call: Callable[..., None], *args: object) -> bool:
         try:
+            if self.epoch is not None:
+                self.algorithm.set_time(self.epoch + self.now)
             call(*args)
         except Exception as error:
             self._failed(error)

@@ -46,11 +46,11 @@ def test_a_group_has_its_quota_back_when_there_is_room_and_a_restart_knows() -> 
         single(w, "boss", "red", 9)
         w.until(lambda: w.node_of("boss"))
         [lost] = [name for name in running if "lazyPreemptionStatus" in group(w, name)]
-        assert group(w, lost)["lazyPreemptionStatus"] == {"preemptor": "boss"}
+        assert group(w, lost)["lazyPreemptionStatus"]["preemptor"] == "boss"
 
         w.stop_waggle()
         w.start_waggle()
-        assert group(w, lost)["lazyPreemptionStatus"] == {"preemptor": "boss"}
+        assert group(w, lost)["lazyPreemptionStatus"]["preemptor"] == "boss"
 
         w.cluster.delete("pods", "boss")
         w.until(lambda: "lazyPreemptionStatus" not in group(w, lost))

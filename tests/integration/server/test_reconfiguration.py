@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.integration.server.test_hived import HIVED, devices_of, explain, gang
@@ -27,6 +28,10 @@ def promise(settings: Any, **hosts: int) -> None:
     settings["virtualClusters"] = {
         name: {"virtualCells": [{"cellType": "rack.host", "cellNumber": number}]} for name, number in hosts.items()
     }
+
+
+def was_just_now(time: str) -> bool:
+    return abs(datetime.now(UTC) - datetime.fromisoformat(time)) < timedelta(minutes=5)
 
 
 def groups(w: World) -> dict[str, Any]:
@@ -60,7 +65,9 @@ def test_what_runs_goes_on_and_who_came_first_keeps_the_promise() -> None:
         rewrite(w, lambda settings: promise(settings, blue=3, red=1))
         w.until(lambda: reloads(w, "done") == 1)
         assert "lazyPreemptionStatus" not in groups(w)["first"]
-        assert groups(w)["second"]["lazyPreemptionStatus"] == {"preemptor": "second"}
+        lost = groups(w)["second"]["lazyPreemptionStatus"]
+        assert lost["preemptor"] == "second"
+        assert was_just_now(lost["preemptionTime"])
         assert devices_of(w, first + second) == before
         owed = gang(w, "owed", "blue", 3, 4, 1)
         w.until(lambda: w.all_bound(owed))

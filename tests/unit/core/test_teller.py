@@ -6,12 +6,15 @@ import pytest
 
 from algorithm.gauges import Gauge, Sample
 from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.model import Node
 from algorithm.reasons import Code, Reason, reason
-from extender.core.events import Candidate, NodeGone, PodGone, PreemptRequested, RecordEvent
+from extender.core.events import Candidate, NodeGone, NodeSeen, PodGone, PreemptRequested, RecordEvent
+from extender.core.lifecycle import Lifecycle
 from extender.core.preempting import PATIENCE
 from extender.core.teller import CATCH_UP
 from tests.support.heart import Heart
 from tests.support.objects import node, pod
+from tests.support.plain_algorithm import PlainAlgorithm
 
 
 @pytest.fixture
@@ -183,3 +186,45 @@ def test_an_algorithm_that_fails_to_count_is_no_reason_to_fail(heart: Heart, met
     heart.algorithm.metrics = metrics
     assert heart.lifecycle.teller.metrics() == []
     assert heart.lifecycle.teller.faults == 1
+
+
+# -- the time ---------------------------------------------------------------------------------------------------------
+
+
+class Clocked(PlainAlgorithm):
+    """Remembers what time it was at each node's coming."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 0.0
+        self.came: dict[str, float] = {}
+
+    def set_time(self, now: float) -> None:
+        self.time = now
+
+    def add_node(self, node: Node) -> None:
+        super().add_node(node)
+        self.came[node.name] = self.time
+
+
+def test_the_time_is_said_before_each_change() -> None:
+    algorithm = Clocked()
+    lifecycle = Lifecycle(algorithm, epoch=1_000.0)
+    for now, name in ((5.0, "a"), (7.5, "b")):
+        lifecycle.handle(NodeSeen(node(name)), now)
+    assert algorithm.came == {"a": 1_005.0, "b": 1_007.5}
+
+
+def test_a_time_that_is_not_known_is_not_said() -> None:
+    algorithm = Clocked()
+    Lifecycle(algorithm).handle(NodeSeen(node("a")), 5.0)
+    assert algorithm.came == {"a": 0.0}
+
+
+def test_an_algorithm_that_fails_at_the_time_has_not_been_told() -> None:
+    algorithm = Clocked()
+    lifecycle = Lifecycle(algorithm, epoch=1_000.0)
+    algorithm.set_time = fails  # type: ignore[method-assign]
+    lifecycle.handle(NodeSeen(node("a")), 5.0)
+    assert lifecycle.teller.owes == 1
+    assert algorithm.came == {}

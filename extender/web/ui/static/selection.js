@@ -140,6 +140,7 @@ export class Selection {
       facts([
         ["state", status.state],
         ["lost its quota to", status.lazyPreemptionStatus?.preemptor],
+        ["lost it at", status.lazyPreemptionStatus?.preemptionTime],
         ["pods", status.allocatedPods && `${number(status.allocatedPods.length)} running`],
         ["preempting", status.preemptingPods && `${number(status.preemptingPods.length)} pods wait`],
         ["virtual cells", Object.keys(status.virtualPlacement || {}).slice(0, LONGEST).join(", ")],

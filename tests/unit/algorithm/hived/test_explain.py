@@ -386,7 +386,7 @@ KNOWN = {
     Group: "name tenant priority pods pinned_id lazy ignores_offer physical chain written slots preempting "
     "scope releases given_up ended_by keeps_claim",
     Hive: "groups lazily orders nodes pinned_nodes open_nodes books usage layout guaranteed limits sparing chains_of "
-    "weighs_damage promoting combining started recovering",
+    "weighs_damage promoting combining started recovering now",
     Books: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _shown _weighs_damage",
     NodeList: "_buckets _changed _alike _use_of _key_of _keys _rank _unoffered _packs uniform",
 }
