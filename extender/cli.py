@@ -11,11 +11,10 @@ from typing import Annotated, Literal
 
 import structlog
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from algorithm.registry import AlgorithmError, available, create
 from extender.operate.commands import add_commands
+from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.settings import Settings, SettingsError, algorithm_settings, load
 
@@ -52,7 +51,6 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     curl localhost:9096/metrics                        for Prometheus
 """,
 )
-_errors = Console(stderr=True, highlight=False)
 
 ConfigOption = Annotated[
     Path | None,
@@ -155,19 +153,20 @@ def check(config: ConfigOption = None) -> None:
         raise refuse(error) from error
     open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
     if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
-        _errors.print(
-            f"[yellow]warning:[/yellow] server.host {settings.server.host} without server.tls.client_ca_file: whoever "
-            "reaches this port can bind pods (docs/security.md)",
-            soft_wrap=True,
+        remark(
+            f"server.host {settings.server.host} without server.tls.client_ca_file: whoever reaches this port can bind "
+            "pods (docs/security.md)",
+            title="warning",
+            style="yellow",
         )
-    typer.echo(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
+    say(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
 
 
 @app.command()
 def algorithms() -> None:
     """List the installed scheduling algorithms. The configuration names the one to use."""
     for name, point in available().items():
-        typer.echo(f"{name:<16} {point.value}")
+        say(f"{name:<16} {point.value}")
 
 
 @app.command()
@@ -207,10 +206,10 @@ def demo(
         )
         ended_well = play.run(stay=stay)
     except DemoError as error:
-        _errors.print(f"[red]demo:[/red] {escape(str(error))}")
+        remark(str(error), title="demo", style="red")
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        _errors.print("demo: stopped, nothing is left running")
+        remark("demo: stopped, nothing is left running")
         raise typer.Exit(130) from None
     raise typer.Exit(0 if ended_well else 1)
 

@@ -60,7 +60,8 @@ def draft(nodes: Iterable[Node], wishes: Wishes, *, whole: bool = True) -> Draft
         names.add(top)
     remarks = list(_remarks(known, machines, wishes))
     settings = list(_settings(tops, names, wishes.tenants))
-    lines = [f"# {line}" for line in _opening(len(machines), wishes, remarks)]
+    # A name with a line break in it, from somebody's file, would go on as configuration.
+    lines = [f"# {' '.join(line.split())}" for line in _opening(len(machines), wishes, remarks)]
     lines += _wrapped(settings) if whole else settings
     return Draft("\n".join(lines) + "\n", remarks)
 

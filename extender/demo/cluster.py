@@ -20,6 +20,8 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.server import Options, Runtime
 from extender.embedded.apiserver.sidecar import BANNER
 from extender.embedded.apiserver.table import NODES
+from extender.logs import configure
+from extender.settings import LogSettings
 
 
 class ClusterError(RuntimeError):
@@ -31,6 +33,7 @@ def serve_cluster(*, port: int, node_count: int, kubeconfig: Path | None) -> Non
 
     Raises ClusterError.
     """
+    configure(LogSettings())
     with ExitStack() as stack:
         stack.enter_context(sigterm_interrupts())
         try:

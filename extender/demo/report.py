@@ -15,6 +15,7 @@ from algorithm.quantity import parse_quantity
 from algorithm.reasons import Code
 from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
+from extender.operate.output import as_markup
 from extender.views import GANG_ANNOTATION
 
 _DEVICES = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
@@ -104,7 +105,7 @@ def _who_runs_where(outlook: Outlook) -> Table:
         waiting = nodes.pop("", 0)
         run, gone = len(mine) - waiting, len(act.pods) - len(mine)
         cells = [str(len(act.pods)), str(run), str(waiting or ""), str(gone or "")]
-        table.add_row(act.name, *cells, _node_list(nodes))
+        table.add_row(as_markup(act.name), *cells, _node_list(nodes))
     used = sum(outlook.gpus_by_node().values())
     table.caption = f"{used} GPUs in use; gone: evicted for pods of higher priority"
     table.caption_justify = "left"
@@ -112,7 +113,7 @@ def _who_runs_where(outlook: Outlook) -> Table:
 
 
 def _node_list(nodes: Counter[str], most: int = 6) -> str:
-    shown = [f"{name} ({count})" for name, count in sorted(nodes.items())]
+    shown = [as_markup(f"{name} ({count})") for name, count in sorted(nodes.items())]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
@@ -130,7 +131,8 @@ def _who_waits_and_why(outlook: Outlook) -> Table:
             text = _said_by_kube_scheduler(outlook.pods[item["name"]]) or text
         groups.setdefault((why["code"], text), []).append(item["name"])
     for (code, text), names in sorted(groups.items()):
-        table.add_row(str(len(names)), min(names), code, outlook.explained.get(min(names)) or text)
+        shown = (min(names), code, outlook.explained.get(min(names)) or text)
+        table.add_row(str(len(names)), *map(as_markup, shown))
     return table
 
 
@@ -145,7 +147,7 @@ def _said_by_kube_scheduler(pod: Object) -> str:
 def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float) -> None:
     console.print()
     for text in outlook.wrong:
-        console.print(f"[red]✗[/red] {text}")
+        console.print(f"[red]✗[/red] {as_markup(text)}")
     if well:
         console.print(
             f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, no gang split, "
@@ -172,7 +174,7 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     console.print("\nEverything stays up until Ctrl-C. Try in another terminal:\n")
     for what, line in lines:
         console.print(f"  [dim]# {what}[/dim]")
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(f"  {as_markup(line)}", soft_wrap=True)
 
 
 def _kubectl_lines(cast: Cast, outlook: Outlook, waiting: str) -> tuple[tuple[str, str], ...]:

@@ -16,6 +16,8 @@ from extender.demo import hived
 from extender.demo.cast import Cast, CastError
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.workloads import MANIFESTS, Act, Expect, Object, WorkloadError, acts, nodes
+from extender.operate.output import as_markup
+from extender.printable import printable
 
 #: Seconds that one act may take on a slow machine before it counts as failed.
 _ACT_PATIENCE = 60.0
@@ -105,13 +107,15 @@ class Demo:
                 cast.check()
                 pods = cast.pods()
                 if act.pods:
-                    live.update(Text(f"  {act.name}: {_progress(act, pods)}", no_wrap=True, overflow="ellipsis"))
+                    live.update(
+                        Text(f"  {printable(act.name)}: {_progress(act, pods)}", no_wrap=True, overflow="ellipsis")
+                    )
                 good = _as_expected(act, pods)
         if act.pods:
             mark = "[green]✓[/green]" if good else "[red]✗[/red]"
             seconds = time.monotonic() - begun
             found = f"[dim]({_progress(act, cast.pods())}, {seconds:.1f} s)[/dim]"
-            self._console.print(f"{mark} {act.title} {found}", soft_wrap=not self._console.is_terminal)
+            self._console.print(f"{mark} {as_markup(act.title)} {found}", soft_wrap=not self._console.is_terminal)
         return good
 
     def _crash(self, cast: Cast, live: Live) -> None:

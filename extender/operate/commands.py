@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from extender.operate import hived
+from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
-
-_errors = Console(stderr=True, highlight=False)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -130,7 +128,7 @@ def lint(
     from extender.operate.rules import REGISTRY
 
     if rules:
-        typer.echo(linter.as_markdown(), nl=False)
+        say(linter.as_markdown(), nl=False)
         return
     if file is None:
         raise typer.BadParameter("name the file to look at", param_hint="FILE")
@@ -139,7 +137,7 @@ def lint(
     except (DocumentError, OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise refuse(ValueError(f"{file}: {why}")) from error
-    typer.echo(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
+    say(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
     raise typer.Exit(1 if linter.to_mend(findings) else 0)
 
 
@@ -201,15 +199,15 @@ def certs(
     except (maker.CertsError, OSError) as error:
         raise refuse(error) from error
     for path in written:
-        typer.echo(path, err=True)
-    _errors.print(_next_steps(output, names[0], namespace, days, renewed=renew), soft_wrap=True, markup=False)
+        remark(str(path))
+    remark(_next_steps(output, names[0], namespace, days, renewed=renew))
 
 
 def _write_secrets(text: str, file: Path) -> None:
     from extender.operate.certs import replace_file
 
     if str(file) == "-":
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
         replace_file(file, text.encode(), mode=0o600)
 
@@ -231,6 +229,6 @@ What to do with them:
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")

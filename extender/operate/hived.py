@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="For the algorithm **hived**: describe a cluster, and see what another configuration would change.",
 )
-_errors = Console(stderr=True, highlight=False)
 
 KubeconfigOption = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How to reach the API server; the usual one.")
@@ -72,7 +70,7 @@ def diff(
         report = hived_diff.report(before, after, found)
     except (HivedConfigError, SettingsError, ConnectionSettingsError, InventoryError) as error:
         raise refuse(error) from error
-    typer.echo(hived_diff.as_json(report) if as_json else hived_diff.as_text(report))
+    say(hived_diff.as_json(report) if as_json else hived_diff.as_text(report))
     raise typer.Exit(2 if report.refused else int(report.changes_something))
 
 
@@ -137,13 +135,13 @@ def init(
         )
         made = draft(found.nodes, wishes, whole=not settings_only)
         if output is None:
-            typer.echo(made.text, nl=False)
+            say(made.text, nl=False)
         else:
             output.write_text(made.text, encoding="utf-8")
     except (DraftError, ConnectionSettingsError, InventoryError, OSError) as error:
         raise refuse(error) from error
-    for remark in made.remarks:
-        _errors.print(escape(remark), soft_wrap=True)
+    for sentence in made.remarks:
+        remark(sentence)
 
 
 def _inventory(file: Path | None, cluster: ClusterSettings, *, pods: bool = True) -> Inventory:
@@ -151,5 +149,5 @@ def _inventory(file: Path | None, cluster: ClusterSettings, *, pods: bool = True
 
     found = from_file(file) if file is not None else from_cluster(cluster, pods=pods)
     if found.unreadable:
-        _errors.print(f"{found.unreadable} nodes or pods cannot be read, and are left out")
+        remark(f"{found.unreadable} nodes or pods cannot be read, and are left out")
     return found

@@ -22,6 +22,7 @@ from algorithm.registry import AlgorithmError, create
 from extender.core.learning import learn
 from extender.core.teller import Teller
 from extender.operate.inventory import Inventory
+from extender.printable import printable
 from extender.settings import Settings, SettingsError, algorithm_settings, parse, read_text
 
 _NAME = "hived"
@@ -145,7 +146,7 @@ def _effect(outcome: Outcome) -> str:
 
 
 def as_text(report: Report) -> str:
-    return "\n".join(_lines(report))
+    return "\n".join(map(printable, _lines(report)))
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -159,7 +160,7 @@ def _lines(report: Report) -> Iterator[str]:
         if len(same) > _SHOWN:
             yield f"  and {len(same) - _SHOWN} more ({_counted(same)}); --json has them all"
     if report.refused:
-        yield f"The new configuration is REFUSED: {report.refused}"
+        yield from f"The new configuration is REFUSED: {report.refused}".split("\n")
         return
     yield "The promises fit:"
     for chain in dict.fromkeys(each.chain for each in report.room):

@@ -16,6 +16,7 @@ from typing import Any
 from extender.operate import rules_connection, rules_extender, rules_file, rules_scheduler  # noqa: F401 - registers them
 from extender.operate.document import Document, Path
 from extender.operate.rules import REGISTRY, Rule, Severity
+from extender.printable import printable
 
 _PAGE_WIDTH = 120
 #: What the file does not tell.
@@ -120,7 +121,7 @@ def _what(finding: Finding) -> str:
         shown = f"{finding.field} is {json.dumps(finding.value)}"
     else:
         shown = finding.field
-    return "; ".join(text for text in (shown if finding.path else "", finding.detail) if text)
+    return printable("; ".join(text for text in (shown if finding.path else "", finding.detail) if text))
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-_errors = Console(stderr=True, highlight=False)
+from extender.operate.output import remark
 
 
 def refuse(error: Exception) -> typer.Exit:
     """Says why; the exit is to be raised."""
-    _errors.print(f"[red]waggle:[/red] {escape(_text(error))}", soft_wrap=True)
+    remark(_text(error), title="waggle", style="red")
     return typer.Exit(2)
 
 

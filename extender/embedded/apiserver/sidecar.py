@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Self
 
 from extender.embedded.apiserver.server import Options, Runtime
+from extender.logs import configure
+from extender.settings import LogSettings
 
 #: Nobody must mistake this for the real thing.
 BANNER = """\
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stop_delay=chosen.stop_delay,
     )
     sys.stderr.write(BANNER)
+    configure(LogSettings())
     runtime = Runtime(options)
     runtime.on_ready = lambda: _ready(runtime, chosen.parent_pid)
     runtime.run()

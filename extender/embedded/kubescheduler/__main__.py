@@ -18,7 +18,9 @@ import yaml
 from extender.embedded.kubescheduler.config import ConfigError, SchedulerConfig, from_kube_scheduler_configuration
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
 from extender.kube.connection import ConnectionSettingsError, connect
-from extender.settings import ClusterSettings
+from extender.logs import configure
+from extender.printable import printable
+from extender.settings import ClusterSettings, LogSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,8 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = _read(given.config, given.seed)
         api = connect(ClusterSettings(server=given.server), agent="kube-scheduler")
     except (ConfigError, ConnectionSettingsError) as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error), keep="\n"), file=sys.stderr)
         return 1
+    configure(LogSettings())
     scheduler = KubeSchedulerStandIn(api, config)
     try:
         return _serve(scheduler)
@@ -57,7 +60,7 @@ def _serve(scheduler: KubeSchedulerStandIn) -> int:
     announced = False
     while not ended.wait(0.1):
         if scheduler.crashed:
-            print(scheduler.crashed, file=sys.stderr)
+            print(printable(scheduler.crashed), file=sys.stderr)
             return 2
         if not announced and scheduler.wait_synced(0.1):
             announced = True
