@@ -6,6 +6,7 @@ What this module promises:
 * resources are integers already (cpu in thousandths, the rest in units), so that no algorithm parses text;
 * records are frozen, hold tuples, and are invisible to the garbage collector: tens of thousands of them cost
   no pause (a full collection with 10,000 ordinary records stops every thread for some 70 ms);
+* what is decoded has a bound that the pod's author cannot move: `algorithm.reads` says what is kept of a pod;
 * `null` stands for "absent" everywhere, as it does for Go; unknown fields are ignored;
 * an object that cannot be read raises DecodeError with the field's path, and in a list it spoils nothing else.
 
@@ -20,11 +21,13 @@ concern cpu and memory only, of which kube-scheduler keeps its own account and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from algorithm.quantity import QuantityError, parse_quantity
+from algorithm.reads import EVERYTHING, LONGEST_KEY, LONGEST_NAME, Reads, kept_labels, too_many
 
 #: Amounts by resource name, sorted by name. cpu in thousandths of a core, everything else in units (bytes, devices).
 Resources = tuple[tuple[str, int], ...]
@@ -76,7 +79,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
     `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was asked for, and `grace_period` is how
-    long that may take then, in seconds.
+    long that may take then, in seconds. `oversized` says what of it is more than is accepted, "" if nothing: such a pod
+    is not scheduled, and `requests` and `limits` name only those of its resources that nodes have.
     """
 
     namespace: str
@@ -98,6 +102,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     grace_period: int = 30
     requests: Resources = ()
     limits: Resources = ()
+    oversized: str = ""
 
     @property
     def key(self) -> PodKey:
@@ -230,9 +235,9 @@ _pod_decoder = msgspec.json.Decoder(PodWire)
 _node_decoder = msgspec.json.Decoder(NodeWire)
 
 
-def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
-    """One Pod from its JSON. Raises DecodeError."""
-    return pod_from_wire(_decode(_pod_decoder, raw))
+def decode_pod(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Pod:
+    """One Pod from its JSON, with what is read of it. Raises DecodeError."""
+    return pod_from_wire(_decode(_pod_decoder, raw), reads)
 
 
 def decode_node(raw: bytes | msgspec.Raw) -> Node:
@@ -250,33 +255,83 @@ def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw) -> _T:
         raise DecodeError(str(error)) from error
 
 
-def pod_from_wire(wire: PodWire) -> Pod:
-    """The record of a decoded Pod. Raises DecodeError where a value makes no sense, naming the field."""
+def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
+    """The record of a decoded Pod, with what is read of it.
+
+    Raises DecodeError where a value makes no sense, naming the field.
+    """
     meta = _named(wire.metadata)
     spec = wire.spec or _NO_POD_SPEC
     status = wire.status or _NO_POD_STATUS
     group = spec.scheduling_group
+    annotations = reads.annotations(meta.annotations, decided=bool(spec.node_name)) if meta.annotations else None
+    oversized = too_many(_all_amounts(spec))
+    if oversized and reads.resources is not None:
+        _reduce(spec, reads.resources)
     return Pod(
-        namespace=meta.namespace or "default",
+        namespace=_name(meta.namespace, "metadata.namespace") or "default",
         name=meta.name or "",
-        uid=meta.uid or "",
-        resource_version=meta.resource_version or "",
-        labels=_pairs(meta.labels),
-        annotations=_pairs(meta.annotations),
-        created=meta.creation_timestamp or "",
+        uid=_name(meta.uid, "metadata.uid"),
+        resource_version=_name(meta.resource_version, "metadata.resourceVersion"),
+        labels=kept_labels(meta.labels) if meta.labels else (),
+        annotations=pairs(annotations),
+        created=_name(meta.creation_timestamp, "metadata.creationTimestamp"),
         terminating=bool(meta.deletion_timestamp),
-        node_name=spec.node_name or "",
-        nominated_node_name=status.nominated_node_name or "",
-        phase=status.phase or "Pending",
+        node_name=_name(spec.node_name, "spec.nodeName"),
+        nominated_node_name=_first_of(status.nominated_node_name),
+        phase=_first_of(status.phase) or "Pending",
         priority=spec.priority or 0,
         may_preempt=spec.preemption_policy != "Never",
-        scheduler_name=spec.scheduler_name or "default-scheduler",
-        group=(group.pod_group_name or "") if group else "",
+        scheduler_name=_first_of(spec.scheduler_name) or "default-scheduler",
+        group=_first_of(group.pod_group_name) if group else "",
         gated=bool(spec.scheduling_gates),
         grace_period=_grace_period(meta, spec),
         requests=_pod_requests(spec),
         limits=_pod_limits(spec),
+        oversized=oversized,
     )
+
+
+def _name(text: str | None, path: str) -> str:
+    """What people and indexes go by. Raises DecodeError if it is longer than any name is."""
+    if not text:
+        return ""
+    if len(text) > LONGEST_NAME:
+        raise DecodeError(f"{path} must have at most {LONGEST_NAME} characters, not {len(text)}")
+    return text
+
+
+def _first_of(text: str | None) -> str:
+    """Of what is only compared with names, no more than makes it different from any."""
+    return (text or "")[: LONGEST_NAME + 1]
+
+
+def _all_requirements(spec: _PodSpec) -> list[_Requirements]:
+    """What the containers ask for, one after the other, and then what the pod asks for as a whole."""
+    found = [
+        container.resources
+        for containers in (spec.containers, spec.init_containers)
+        for container in containers or ()
+        if container and container.resources
+    ]
+    return [*found, spec.resources] if spec.resources else found
+
+
+def _all_amounts(spec: _PodSpec) -> list[_Amounts]:
+    """All requests and limits of the pod, as they were given."""
+    found = [part for each in _all_requirements(spec) for part in (each.requests, each.limits) if part]
+    return [*found, spec.overhead] if spec.overhead else found
+
+
+def _reduce(spec: _PodSpec, wanted: Iterable[str]) -> None:
+    """Leaves only these resources, before anything is done with the others."""
+    for each in _all_requirements(spec):
+        each.requests, each.limits = _only(each.requests, wanted), _only(each.limits, wanted)
+    spec.overhead = _only(spec.overhead, wanted)
+
+
+def _only(amounts: _Amounts | None, wanted: Iterable[str]) -> _Amounts | None:
+    return {name: amounts[name] for name in wanted if name in amounts} if amounts else None
 
 
 def _grace_period(meta: _Meta, spec: _PodSpec) -> int:
@@ -316,6 +371,7 @@ _NO_NODE_STATUS = _NodeStatus()
 def _named(meta: _Meta | None) -> _Meta:
     if meta is None or not meta.name:
         raise DecodeError("metadata.name must not be empty")
+    _name(meta.name, "metadata.name")
     return meta
 
 
@@ -336,6 +392,8 @@ def _amounts(given: _Amounts | None, path: str) -> dict[str, int]:
         return {}
     amounts = {}
     for name, text in given.items():
+        if len(name) > LONGEST_KEY:
+            raise DecodeError(f"{path}: the name of a resource must have at most {LONGEST_KEY} characters")
         try:
             value = parse_quantity("0" if text is None else text, milli=name == CPU)
         except QuantityError as error:
@@ -423,9 +481,9 @@ class Decoded(NamedTuple, Generic[_Record]):
     errors: list[DecodeError]
 
 
-def decode_pods(items: Iterable[msgspec.Raw]) -> Decoded[Pod]:
+def decode_pods(items: Iterable[msgspec.Raw], reads: Reads = EVERYTHING) -> Decoded[Pod]:
     """Records of the raw items of a PodList; one that cannot be read costs only itself."""
-    return _decode_each(items, decode_pod)
+    return _decode_each(items, partial(decode_pod, reads=reads))
 
 
 def decode_nodes(items: Iterable[msgspec.Raw]) -> Decoded[Node]:

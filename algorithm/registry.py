@@ -16,7 +16,7 @@ Nothing of a plug-in is imported unless it is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from algorithm.interface import SchedulerAlgorithm
+from algorithm.reads import Reads
 
 GROUP = "waggle.algorithms"
 #: The version of algorithm/interface.py that this Waggle speaks; a plug-in says which one it was written for.
@@ -45,6 +46,12 @@ class Plugin(Generic[S]):
     create: Callable[[S], SchedulerAlgorithm]
     #: How the text of a settings file of its own is read (`algorithm.settings_file`); None: as YAML. Raises ValueError.
     parse: Callable[[str], Any] | None = None
+    #: Names of the annotations that the algorithm reads on pods, whatever its settings: no others are kept in memory,
+    #: and of each 16,384 characters and one more. None: all are kept, in full.
+    annotations: Collection[str] | None = None
+    #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
+    #: and are empty on others if anybody wrote them there.
+    decisions: Collection[str] = ()
     api_version: int = API_VERSION
 
 
@@ -70,6 +77,13 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
 def parser(name: str) -> Callable[[str], Any] | None:
     """How this algorithm reads a settings file of its own; None: as any YAML. Raises AlgorithmError."""
     return _load(name).parse
+
+
+def reads(name: str) -> Reads:
+    """What this algorithm reads of pods. Raises AlgorithmError."""
+    plugin = _load(name)
+    wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
+    return Reads(wishes, frozenset(plugin.decisions))
 
 
 def _load(name: str) -> Plugin[Any]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from algorithm.model import Node, Pod, decode_nodes, decode_pods
+from algorithm.model import Node, Pod, decode_nodes
 from extender.core.comparison import Beliefs, Difference, Kind, compare_nodes, compare_pods
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.core.policy import Policy
@@ -106,7 +106,7 @@ class Comparer:
 
     def _look(self) -> _Look:
         nodes = decode_nodes(self._list("/api/v1/nodes"))
-        pods = decode_pods(self._list("/api/v1/pods"))
+        pods = self._runtime.reader.pods(self._list("/api/v1/pods"))
         beliefs: Beliefs = self._runtime.beliefs()
         ours = (p.uid for p in pods.records if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
         found = compare_nodes(beliefs, nodes.records) + compare_pods(beliefs, pods.records, ours)

@@ -58,6 +58,7 @@ from extender.core.events import (
 from extender.core.lifecycle import Lifecycle
 from extender.core.terms import Known
 from extender.kube.lease import Fence, eternal
+from extender.kube.podreader import PodReader
 from extender.views import Explanation, Metric, NodeView, PodView, Readiness, nearest, node_views, pod_view, reason_of
 
 log = structlog.get_logger(__name__)
@@ -96,8 +97,11 @@ class Runtime:
         fence: Fence = eternal,
         record: Callable[[Event, float], None] | None = None,
         algorithm: str = "algorithm",
+        reader: PodReader | None = None,
     ) -> None:
         self._heart = lifecycle
+        #: Makes the records of the pods that callers send.
+        self.reader = reader or PodReader()
         #: The name of the algorithm's metrics begins with it.
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._carry_out = carry_out

@@ -22,7 +22,7 @@ from typing import Any
 import structlog
 
 from algorithm.model import Node, Pod
-from algorithm.registry import create
+from algorithm.registry import create, reads
 from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.core.learning import by_age
@@ -32,7 +32,9 @@ from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.lease import eternal
-from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector, Timing
+from extender.kube.podreader import PodReader, reads_for
+from extender.kube.reflection import pods_read_by
+from extender.kube.reflector import NODES, Change, ChangeKind, Reflector, Timing
 from extender.leadership import Leadership, own_namespace
 from extender.reconfiguration import Reconfiguration
 from extender.recording import Recorder
@@ -82,6 +84,7 @@ class Service:
         policy = policy_of(settings)
         used = algorithm_settings(settings.algorithm)
         algorithm = create(settings.algorithm.name, used)
+        self._reader = PodReader(reads_for(reads(settings.algorithm.name), policy))
         self.api = api or connect(settings.cluster)
         self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
@@ -92,6 +95,7 @@ class Service:
             least=settings.cluster.least_concurrent_writes,
             most=settings.cluster.concurrent_writes,
             fence=fence,
+            reader=self._reader,
         )
         self.runtime = Runtime(
             Lifecycle(algorithm, policy, epoch=time.time() - time.monotonic()),
@@ -99,11 +103,14 @@ class Service:
             record=self._recorder,
             fence=fence,
             algorithm=settings.algorithm.name,
+            reader=self._reader,
         )
         self._signpost = self._make_signpost(settings.leader_election)
         self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing, went_back=self._went_back)
         self._pods_buffer = _UntilSynced(self.runtime.handle)
-        self._pods = Reflector(self.api, PODS, self._pods_changed, timing=timing, went_back=self._went_back)
+        self._pods = Reflector(
+            self.api, pods_read_by(self._reader), self._pods_changed, timing=timing, went_back=self._went_back
+        )
         self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
         self._stopped = threading.Event()
@@ -213,6 +220,8 @@ class Service:
         log.info("ready", nodes=len(self.runtime.nodes()), pods=len(self.runtime.pods()))
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        for change in changes:
+            self._reader.learn(change.obj)
         self.runtime.handle(*(NodeSeen(c.obj) if c.kind is ChangeKind.SEEN else NodeGone(c.obj.name) for c in changes))
 
     def _pods_changed(self, changes: list[Change[Pod]]) -> None:

@@ -10,6 +10,7 @@ from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
 from extender.core.cache import Snapshot
 from extender.core.entry import Entry, State
+from extender.kube.podreader import GANG_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,6 @@ class Metric:
     kind: str
     help: str
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
-
-
-#: The annotation by which pods say which gang they belong to; only shown here, the algorithm decides what it means.
-GANG_ANNOTATION = "waggle.dev/gang"
 
 
 def pod_view(entry: Entry, now: float) -> PodView:

@@ -11,10 +11,20 @@ Of changed configurations `diff.py` says what they change, and `outcomes.py` for
 from __future__ import annotations
 
 from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
+from algorithm.hived.lazily import LAZILY
 from algorithm.hived.plainyaml import load
+from algorithm.hived.podspec import SPEC
+from algorithm.hived.promotion import ORDER
 from algorithm.hived.settings import HivedSettings
 from algorithm.registry import Plugin
 
-PLUGIN = Plugin(settings=HivedSettings, create=HivedAlgorithm, parse=load)
+PLUGIN = Plugin(
+    settings=HivedSettings,
+    create=HivedAlgorithm,
+    parse=load,
+    annotations=(SPEC,),
+    decisions=(BIND_INFO, ISOLATION, LAZILY, ORDER),
+)
 
 __all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]

@@ -8,9 +8,15 @@ refusals are cheap is the work of `memo.py`, `perdemand.py` and `counting.py`.
 from __future__ import annotations
 
 from algorithm.packing.algorithm import PackingAlgorithm
+from algorithm.packing.gangs import GANG, GANG_MIN, GANG_PLAN
 from algorithm.packing.settings import PackingSettings
 from algorithm.registry import Plugin
 
-PLUGIN = Plugin(settings=PackingSettings, create=PackingAlgorithm)
+PLUGIN = Plugin(
+    settings=PackingSettings,
+    create=PackingAlgorithm,
+    annotations=(GANG, GANG_MIN),
+    decisions=(GANG_PLAN,),
+)
 
 __all__ = ["PLUGIN", "PackingAlgorithm", "PackingSettings"]

@@ -30,6 +30,7 @@ import msgspec
 
 from algorithm.interface import Share, SuggestedNodes, Victim
 from algorithm.model import Pod, PodKey
+from algorithm.reads import LONGEST_WISH
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry
 from extender.core.events import Event, NodeGone, PodGone, PodSeen
@@ -38,7 +39,6 @@ from extender.core.policy import Policy
 #: On every preemptor, from before the first eviction until it is over.
 ANNOTATION = "waggle.dev/preemption"
 
-_MOST_VICTIMS = 1000
 _LONGEST_NUMBER = 12
 
 
@@ -184,20 +184,22 @@ _decoder = msgspec.json.Decoder(_Written)
 
 
 def written(plan: str, share: Share) -> str:
-    """The annotation's value."""
-    return msgspec.json.encode(_Written(plan, share.node, share.victims)).decode()
+    """The annotation's value. It names as many victims as are read again: they only tell a restart who is leaving."""
+    number, text = len(share.victims), ""
+    while not text or (len(text) > LONGEST_WISH and number):
+        text = msgspec.json.encode(_Written(plan, share.node, share.victims[:number])).decode()
+        number //= 2
+    return text
 
 
 def read(pod: Pod) -> Intention | None:
     """What stands on the pod; None if that is nothing, or nothing that can be read."""
     text = pod.annotation(ANNOTATION)
-    if not text:
+    if not text or len(text) > LONGEST_WISH:
         return None
     try:
         found = _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return None
-    if len(found.victims) > _MOST_VICTIMS:
         return None
     return Intention(found.plan, Share(pod.uid, found.node, found.victims))
 

@@ -32,7 +32,7 @@ from functools import partial
 
 import structlog
 
-from algorithm.model import DecodeError, Pod, decode_pod
+from algorithm.model import DecodeError, Pod
 from extender.core.events import (
     BindFinished,
     Event,
@@ -53,6 +53,7 @@ from extender.kube.gate import Gate
 from extender.kube.hints import Hint, Hints, HintStats
 from extender.kube.lease import Fence, eternal
 from extender.kube.outcome import outcome_of, outcome_of_error, signal_of
+from extender.kube.podreader import PodReader
 from extender.kube.throttle import Flight, Signal, Throttle
 from extender.kube.wires import Wires
 
@@ -134,8 +135,10 @@ class Committer:
         fence: Fence = eternal,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reader: PodReader | None = None,
     ) -> None:
         self._api = FencedApi(api, fence)
+        self._reader = reader or PodReader()
         self._report = report
         self._clock = clock
         self.gate: Gate[_Job] = Gate(Throttle(least=least, most=most, start=_START), clock)
@@ -326,7 +329,7 @@ class Committer:
                 with self._lock:
                     self._stats.retries += 1
                 return
-        self._finish(job, *_pod_of(job.instruction, outcome, response))
+        self._finish(job, *_pod_of(job.instruction, outcome, response, self._reader))
 
     def _failed(self, job: _Job, flight: Flight, error: Exception) -> None:
         self._crashed("worker failed", error)
@@ -369,11 +372,13 @@ def _request_of(instruction: Urgent) -> Request:
             return writes.read(instruction)
 
 
-def _pod_of(instruction: Urgent, outcome: Outcome, response: Response | None) -> tuple[Outcome, Pod | None]:
+def _pod_of(
+    instruction: Urgent, outcome: Outcome, response: Response | None, reader: PodReader
+) -> tuple[Outcome, Pod | None]:
     if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
         return outcome, None
     try:
-        return outcome, decode_pod(response.body)
+        return outcome, reader.pod(response.body)
     except DecodeError as error:
         return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {error}"), None
 

@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import Node, Pod, decode_node, decode_pod, same_but_version
+from algorithm.model import Node, Pod, decode_node, same_but_version
 from extender.kube.api import Response
 from extender.kube.backoff import BackoffSettings
+from extender.kube.podreader import PodReader
 from extender.kube.store import Tracked, never_same
 from extender.kube.wire import decode_node_event, decode_pod_event
 
@@ -37,14 +38,19 @@ class Resource(Generic[T]):
     same: Callable[[T, T], bool] = never_same
 
 
-PODS: Resource[Pod] = Resource(
-    "pods",
-    "/api/v1/pods",
-    decode_pod,
-    lambda pod: f"{pod.namespace}/{pod.name}",
-    decode_event=decode_pod_event,
-    same=same_but_version,
-)
+def pods_read_by(reader: PodReader) -> Resource[Pod]:
+    """All pods, as records that this reader makes."""
+    return Resource(
+        "pods",
+        "/api/v1/pods",
+        reader.pod,
+        lambda pod: f"{pod.namespace}/{pod.name}",
+        decode_event=lambda line: decode_pod_event(line, reader.from_wire),
+        same=same_but_version,
+    )
+
+
+PODS = pods_read_by(PodReader())
 NODES: Resource[Node] = Resource(
     "nodes", "/api/v1/nodes", decode_node, lambda node: node.name, decode_event=decode_node_event, same=same_but_version
 )

@@ -5,6 +5,7 @@ One object that is nested too deeply for the decoder does not spoil the envelope
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -113,10 +114,10 @@ def decode_event(line: bytes) -> WatchEvent:
         return WatchEvent(msgspec.json.decode(parts["type"], type=str), parts["object"])
 
 
-def decode_pod_event(line: bytes) -> tuple[str, Pod]:
+def decode_pod_event(line: bytes, make: Callable[[PodWire], Pod] = pod_from_wire) -> tuple[str, Pod]:
     """Type and object of a watch event, decoded in one go. Raises DecodeError, whatever of it cannot be read."""
     event = _typed(_pod_events, line)
-    return event.type, pod_from_wire(event.object)
+    return event.type, make(event.object)
 
 
 def decode_node_event(line: bytes) -> tuple[str, Node]:

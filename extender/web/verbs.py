@@ -70,17 +70,17 @@ class Verb(NamedTuple):
 
 
 def _filter(runtime: Runtime, body: bytes) -> bytes:
-    offer = decode_offer(body)
+    offer = decode_offer(body, runtime.reader)
     return encode_filter(runtime.filter(offer.pod, offer.nodes), offer)
 
 
 def _prioritize(runtime: Runtime, body: bytes) -> bytes:
-    offer = decode_offer(body)
+    offer = decode_offer(body, runtime.reader)
     return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.names)
 
 
 def _preempt(runtime: Runtime, body: bytes) -> bytes:
-    request = decode_preempt(body)
+    request = decode_preempt(body, runtime.reader)
     answer = runtime.preempt(request.pod, request.candidates)
     if answer.error:
         raise Unavailable(answer.reason.text if answer.reason else "extender cannot tell whom to evict")

@@ -14,8 +14,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from algorithm.interface import SuggestedNodes
-from algorithm.model import DecodeError, Pod, PodWire, pod_from_wire
+from algorithm.model import DecodeError, Pod, PodWire
 from extender.core.events import Candidate
+from extender.kube.podreader import PodReader
 from extender.web.errors import BadRequest
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -104,6 +105,7 @@ class _BindingArgs(msgspec.Struct, gc=False, rename="pascal"):
 
 
 _T = TypeVar("_T")
+_KEEPS_ALL = PodReader()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _extender_args = msgspec.json.Decoder(_ExtenderArgs)
@@ -112,8 +114,8 @@ _binding_args = msgspec.json.Decoder(_BindingArgs)
 _named = msgspec.json.Decoder(_Named | None)
 
 
-def decode_offer(body: bytes) -> Offer:
-    """The body of filter or prioritize. Raises BadRequest."""
+def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
+    """The body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
     args = _exactly(_extender_args, body)
     if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
         fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
@@ -122,14 +124,14 @@ def decode_offer(body: bytes) -> Offer:
             nodes=_field(fields, "Nodes", _NodeList),
             node_names=_present(_field(fields, "NodeNames", list[_Name | None])),
         )
-    pod = _pod(args.pod)
+    pod = _pod(args.pod, reader)
     if args.node_names is not None or args.nodes is None:
         return Offer(pod, args.node_names or [])
     return _offer_of_items(pod, args.nodes.items or [])
 
 
-def decode_preempt(body: bytes) -> PreemptRequest:
-    """The body of preempt. Raises BadRequest."""
+def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
+    """The body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
     args = _exactly(_preemption_args, body)
     if (
         args is None
@@ -142,7 +144,7 @@ def decode_preempt(body: bytes) -> PreemptRequest:
             node_name_to_victims=_field(fields, "NodeNameToVictims", _VictimMap),
             node_name_to_meta_victims=_field(fields, "NodeNameToMetaVictims", _MetaVictimMap),
         )
-    pod = _pod(args.pod)
+    pod = _pod(args.pod, reader)
     if args.node_name_to_meta_victims is not None:
         return PreemptRequest(pod, _meta_candidates(args.node_name_to_meta_victims))
     return PreemptRequest(pod, _full_candidates(args.node_name_to_victims or {}))
@@ -173,11 +175,11 @@ def _exactly(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T | None:
         return None
 
 
-def _pod(wire: PodWire | None) -> Pod:
+def _pod(wire: PodWire | None, reader: PodReader) -> Pod:
     if wire is None:
         raise BadRequest("Pod is missing; expected a v1 Pod object", "Pod")
     try:
-        pod = pod_from_wire(wire)
+        pod = reader.from_wire(wire)
     except DecodeError as error:
         text = f"Pod.{error}"
         raise BadRequest(text, text.split(" ", 1)[0].rstrip(":")) from error

@@ -20,6 +20,7 @@ from algorithm.interface import NoSuchPage, SuggestedNodes
 from algorithm.model import Pod
 from extender.core.cache import Cache, Snapshot
 from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
+from extender.kube.podreader import PodReader
 from extender.views import Explanation, Metric, PodView, Readiness
 
 CAPTURES = Path(__file__).parent.parent / "fixtures" / "captures"
@@ -35,6 +36,7 @@ class FixedRuntime:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.reader = PodReader()
         self.filter_answer = FilterAnswer(untouched=True)
         self.preempt_answer = PreemptAnswer(untouched=True)
         self.bind_answer: BindAnswer | Exception = BindAnswer(request=1)

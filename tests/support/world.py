@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from algorithm.model import decode_node, decode_pod
+from algorithm.model import decode_node
 from extender.core.comparison import beliefs_of, compare_nodes, compare_pods
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
@@ -252,7 +252,8 @@ class World:
         """What Waggle believes otherwise than the API server has it, down to the sums on each node."""
         assert self.waggle is not None
         nodes = [decode_node(json.dumps(each).encode()) for each in self.cluster.objects("nodes")]
-        pods = [decode_pod(json.dumps(each).encode()) for each in self.cluster.objects("pods")]
+        reader = self.waggle.runtime.reader
+        pods = [reader.pod(json.dumps(each).encode()) for each in self.cluster.objects("pods")]
         heart = self.waggle.heart
         with self.waggle.runtime._lock:
             beliefs = beliefs_of(heart)

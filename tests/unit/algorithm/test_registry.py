@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from algorithm.registry import API_VERSION, AlgorithmError, available, create
+from algorithm.reads import Reads
+from algorithm.registry import API_VERSION, AlgorithmError, available, create, reads
 
 MODULE = """
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,6 +28,7 @@ class Mine(SchedulerAlgorithm):
     add_allocated_pod = delete_allocated_pod = schedule = nothing
 
 PLUGIN = Plugin(settings=Settings, create=Mine)
+LEAN = Plugin(settings=Settings, create=Mine, annotations=["a", "b"], decisions=["c"])
 OLD = Plugin(settings=Settings, create=Mine, api_version=0)
 NO_PLUGIN = Mine
 """
@@ -59,7 +61,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def mine(site: Site) -> Site:
-    points = "\n".join(f"{key} = registry_test_mine:{key.upper()}" for key in ("plugin", "old", "no_plugin"))
+    points = "\n".join(f"{key} = registry_test_mine:{key.upper()}" for key in ("plugin", "lean", "old", "no_plugin"))
     site.install("registry_test", points + "\nabsent = registry_test_mine:ABSENT", {"registry_test_mine": MODULE})
     return site
 
@@ -129,3 +131,11 @@ def test_one_name_claimed_by_two_distributions_is_refused(site: Site, mine: Site
     site.install("registry_rival", "plugin = registry_test_rival:PLUGIN", {"registry_test_rival": MODULE})
     with pytest.raises(AlgorithmError, match=r"'plugin' is claimed twice: registry_test_mine:PLUGIN, registry"):
         create("plugin")
+
+
+def test_an_algorithm_that_says_what_it_reads_has_no_more_kept_for_it(mine: Site) -> None:
+    assert reads("lean") == Reads(wishes=frozenset({"a", "b"}), decisions=frozenset({"c"}))
+
+
+def test_for_an_algorithm_that_says_nothing_every_annotation_is_kept(mine: Site) -> None:
+    assert reads("plugin") == Reads()

@@ -1,0 +1,109 @@
+"""What of a pod is kept in memory, and how much of it: a pod's author may write anything, and much of it.
+
+The API server lets a pod carry 256 KiB of annotations, labels without end and thousands of resources. A record keeps
+what is read of it:
+
+* annotations by name. A *wish* is read on any pod, and is cut one character after LONGEST_WISH: a reader sees by the
+  length that it is too long. A *decision* is what only a binding of ours writes: its text is kept on pods that have a
+  node, anywhere else only that it is there. Of what is only *looked for*, no text is kept.
+* labels: the first MOST_LABELS by name.
+* resources: all, unless there are more than MOST_RESOURCES different ones. Such a pod is `oversized`: it is not
+  scheduled, and if it runs, those resources count that nodes have.
+
+So the memory and the time that one pod costs have a bound that its author cannot move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+#: Characters that are kept of an annotation that is read on any pod.
+LONGEST_WISH = 16_384
+#: Labels that are kept; they are for the selectors of people.
+MOST_LABELS = 64
+#: Different resources that one pod may ask for. Real pods ask for less than ten.
+MOST_RESOURCES = 32
+#: Names of resources of nodes that are known at the same time.
+MOST_KNOWN = 64
+#: Characters of names, of keys (a name with a domain) and of a label's value: Kubernetes allows no more.
+LONGEST_NAME = 253
+LONGEST_KEY = 317
+LONGEST_LABEL = 63
+
+#: What every node has.
+NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+#: Texts from this length on are worth being kept once for all pods that have the same.
+_LONG = 512
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """What is read of pods.
+
+    `wishes`, `decisions` and `looked_for` are names of annotations; `wishes` None: every annotation is read, in full.
+    `resources` are those that count of an oversized pod; None: all.
+    """
+
+    wishes: frozenset[str] | None = None
+    decisions: frozenset[str] = frozenset()
+    looked_for: frozenset[str] = frozenset()
+    resources: frozenset[str] | None = None
+
+    def and_of(self, resources: Iterable[str]) -> Reads:
+        """The same where nodes have these resources too; beyond MOST_KNOWN names nothing is added."""
+        if self.resources is None:
+            return self
+        more = sorted(set(resources) - self.resources)[: max(0, MOST_KNOWN - len(self.resources))]
+        return msgspec.structs.replace(self, resources=self.resources.union(more)) if more else self
+
+    def annotations(self, given: Mapping[str, str | None], *, decided: bool) -> dict[str, str]:
+        """What is kept of these; `decided`: the pod has a node."""
+        if self.wishes is None:
+            kept = {name: text or "" for name, text in given.items()}
+        else:
+            kept = {name: _cut(given[name]) for name in self.wishes if name in given}
+        for name in self.decisions:
+            if name in given:
+                kept[name] = _once(given[name] or "") if decided else ""
+        for name in self.looked_for:
+            if name in given:
+                kept.setdefault(name, "")
+        return kept
+
+
+def _cut(text: str | None) -> str:
+    return (text or "")[: LONGEST_WISH + 1]
+
+
+def _once(text: str) -> str:
+    """The members of a gang carry the same plan: one text for all of them."""
+    return text if len(text) < _LONG else _known(text)
+
+
+@lru_cache(maxsize=16)
+def _known(text: str) -> str:
+    return text
+
+
+def kept_labels(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+    """The first of these by name, sorted."""
+    return tuple((name[:LONGEST_KEY], (given[name] or "")[:LONGEST_LABEL]) for name in sorted(given)[:MOST_LABELS])
+
+
+def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
+    """What is too much of these requests and limits, "" if nothing. Costs no more than MOST_RESOURCES for each."""
+    if sum(map(len, amounts)) <= MOST_RESOURCES:
+        return ""
+    names: set[str] = set()
+    for each in amounts:
+        if len(each) <= MOST_RESOURCES:
+            names.update(each)
+        if len(each) > MOST_RESOURCES or len(names) > MOST_RESOURCES:
+            return f"its containers name more than {MOST_RESOURCES} different resources"
+    return ""
+
+
+#: Everything, for those who hold no more than one pod at a time.
+EVERYTHING = Reads()

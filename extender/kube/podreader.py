@@ -1,0 +1,51 @@
+"""Makes the records of pods, from wherever they come: each keeps what is read of it (`algorithm.reads`), and no more.
+
+One reader serves informers, verbs, comparisons and reads of single pods: so two records of a pod that say the same are
+equal. It learns from nodes which resources there are: those count of a bound pod that asks for too many to keep all.
+A resource that a node brings later is counted on such pods once the comparer has looked at them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from algorithm.model import Decoded, Node, Pod, PodWire, decode_pod, decode_pods, pod_from_wire
+from algorithm.reads import EVERYTHING, NATIVE, Reads
+from extender.core.policy import Policy
+from extender.core.preemption import ANNOTATION
+
+#: By which pods say which gang they belong to; it is only shown here, the algorithm decides what it means.
+GANG_ANNOTATION = "waggle.dev/gang"
+
+
+def reads_for(algorithm: Reads, policy: Policy) -> Reads:
+    """What an algorithm and the server together read."""
+    wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
+    looked_for = {policy.annotation} if policy.annotation else frozenset[str]()
+    resources = NATIVE | ({policy.resource} if policy.resource else frozenset[str]())
+    return Reads(wishes, algorithm.decisions, frozenset(looked_for), resources)
+
+
+class PodReader:
+    """Thread-safe: what is read is one immutable value, exchanged as a whole."""
+
+    def __init__(self, reads: Reads = EVERYTHING) -> None:
+        self.reads = reads
+
+    def learn(self, node: Node) -> None:
+        """The node's resources count from now on. Two that are learnt at the same moment: the next event has both."""
+        self.reads = self.reads.and_of(name for name, _ in node.allocatable)
+
+    def pod(self, raw: bytes | msgspec.Raw) -> Pod:
+        """Raises DecodeError."""
+        return decode_pod(raw, self.reads)
+
+    def pods(self, items: Iterable[msgspec.Raw]) -> Decoded[Pod]:
+        """One that cannot be read costs only itself."""
+        return decode_pods(items, self.reads)
+
+    def from_wire(self, wire: PodWire) -> Pod:
+        """Raises DecodeError."""
+        return pod_from_wire(wire, self.reads)
