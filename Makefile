@@ -15,7 +15,7 @@ export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e lock clean
+.PHONY: help install test lint attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,9 @@ image: $(INSTALLED) ## build the image without Docker, and test it on a real con
 demo-real: $(INSTALLED) ## the demo on a real control plane, built first if need be (ARGS=--stay keeps it up)
 	@$(BIN)/python -m tests.e2e.build >/dev/null
 	@$(BIN)/python -m tests.e2e.demo $(ARGS)
+
+audit: $(INSTALLED) ## ask the package index for known vulnerabilities of what is locked
+	@$(BIN)/python -m tests.audit
 
 lock: ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade takes newer versions)
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \

@@ -4,8 +4,8 @@
     python -m tests.e2e.image [TAG]      # build it and say where it is: in buildah's store below the cache
 
 buildah builds in a chroot, which needs root but neither a daemon nor user namespaces; the Python that the Dockerfile
-starts from is Debian's, which mmdebstrap makes an image of (once). What is built is the Dockerfile as it stands, but
-for that one build argument. pip's settings of this machine (index, certificates, proxy) are used.
+starts from is Debian's, which mmdebstrap makes an image of (once). What is built is the Dockerfile as it stands, with
+that image and its digest as build arguments. pip's settings of this machine (index, certificates, proxy) are used.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def build(tag: str = TAG) -> Path:
         pip.write_text(_pip_settings(), encoding="utf-8")
         seen = [(pip, "/etc/pip.conf"), (_CERTIFICATES, str(_CERTIFICATES))]
         volumes = [word for path, place in seen if path.exists() for word in ("--volume", f"{path}:{place}:ro")]
-        base = ["--build-arg", f"PYTHON_IMAGE={_BASE}"]
+        base = ["--build-arg", f"PYTHON_IMAGE={_BASE}", "--build-arg", f"PYTHON_DIGEST={_digest(_BASE)}"]
         _buildah("bud", "--isolation=chroot", *base, *volumes, "-f", str(DOCKERFILE), "-t", tag, str(ROOT))
     _buildah("rmi", "--prune")
     container = _buildah("from", "--pull-never", tag).strip()
@@ -110,6 +110,10 @@ def _make_base(archive: Path) -> None:
     _buildah("add", "--quiet", container, str(archive), "/")
     _buildah("commit", "--quiet", "--rm", container, _BASE)
     archive.unlink()
+
+
+def _digest(image: str) -> str:
+    return _buildah("images", "--format", "{{.Digest}}", image).strip()
 
 
 def _pip_settings() -> str:

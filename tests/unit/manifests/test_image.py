@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.manifests import MANIFESTS, ROOT, documents
@@ -49,12 +53,41 @@ def test_the_last_stage_is_small_and_its_user_is_the_one_of_the_deployment() -> 
 
 
 def test_both_stages_are_the_same_python() -> None:
-    assert [line.split()[0] for line in instructions("FROM")] == ["${PYTHON_IMAGE}"] * 2
+    assert [line.split()[0] for line in instructions("FROM")] == ["${PYTHON_IMAGE}@${PYTHON_DIGEST}"] * 2
     lowest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     chosen = re.search(r"python:3\.(\d+)", instructions("ARG")[0])
     assert lowest
     assert chosen
     assert int(chosen[1]) >= int(lowest[1])
+
+
+def test_there_is_no_build_without_a_digest() -> None:
+    """A reference that ends with an at sign is none, for docker, podman and buildah alike."""
+    assert instructions("ARG")[1:] == ["PYTHON_DIGEST"]
+    assert "@" not in instructions("ARG")[0]
+
+
+@pytest.mark.parametrize("page", ["docs/install.md", "manifests/image/Dockerfile"])
+def test_every_build_that_is_shown_has_a_digest(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", "")
+    shown = re.findall(r"docker build .*", text)
+    assert shown
+    assert [line for line in shown if "PYTHON_DIGEST=" not in line] == []
+
+
+@pytest.mark.skipif(shutil.which("buildah") is None, reason="needs buildah")
+@pytest.mark.parametrize("arguments", [[], ["--build-arg", "PYTHON_DIGEST=latest"]])
+def test_buildah_refuses_to_build_without_a_digest(tmp_path: Path, arguments: list[str]) -> None:
+    places = ["--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]
+    file = ["-f", str(MANIFESTS / "image" / "Dockerfile"), str(tmp_path)]
+    done = subprocess.run(
+        ["buildah", *places, "bud", "--isolation=chroot", *arguments, *file],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "invalid reference format" in done.stderr
 
 
 def test_the_ports_are_those_of_the_configuration() -> None:

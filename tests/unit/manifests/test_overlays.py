@@ -120,6 +120,15 @@ def test_the_service_selects_the_leader(objects: list[Object]) -> None:
     assert [variable["name"] for variable in container["env"]] == ["POD_NAME"]
 
 
+def test_what_waggle_may_change_of_pods_is_guarded(objects: list[Object]) -> None:
+    policy = one(objects, "ValidatingAdmissionPolicy", "waggle-pod-guard")["spec"]
+    assert one(objects, "ValidatingAdmissionPolicyBinding", "waggle-pod-guard")["spec"]["validationActions"] == ["Deny"]
+    deployment = one(objects, "Deployment", "waggle")
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    user = f"system:serviceaccount:{deployment['metadata']['namespace']}:{account}"
+    assert policy["matchConditions"][0]["expression"] == f'request.userInfo.username == "{user}"'
+
+
 def test_the_lease_may_be_updated_under_its_name_only(objects: list[Object]) -> None:
     names = [rule.get("resourceNames") for rule in one(objects, "Role", "waggle")["rules"]]
     assert names == [None, [settings(objects).leader_election.name]]
