@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -178,6 +179,29 @@ def test_serve_records_what_can_be_replayed(tmp_path: Path, cluster: EmbeddedClu
         instructions = [each for _, made in recording.replay(*recording.read(file)) for each in made]
 
     assert "WriteBinding" in {type(each).__name__ for each in instructions}
+
+
+def test_a_recording_has_no_annotation_that_nobody_reads_and_is_nobody_elses(tmp_path: Path, cluster: EmbeddedCluster):
+    """By every way on which pods come: the list at the start, the watch, and the verbs."""
+    log = tmp_path / "events.log"
+    planted = {"example.com/password": "hunter2", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
+    cluster.create(pod("listed", annotations=planted))
+    before = os.umask(0)
+    try:
+        with serving(tmp_path, cluster.url, "--record", str(log)) as waggle:
+            eventually(waggle.ready)
+            cluster.create(pod("bound", annotations=planted, nodeName="n0"))
+            made = cluster.create(pod("asked", annotations=planted | {"waggle.dev/gang": "mine"}))
+            waggle.client.post("/filter", {"Pod": made, "NodeNames": ["n0"]})
+            eventually(lambda: all(name in log.read_bytes() for name in (b'"listed"', b'"bound"', b'"asked"')))
+            assert waggle.end() == 0
+    finally:
+        os.umask(before)
+
+    assert b"hunter2" not in log.read_bytes()
+    assert b"password" not in log.read_bytes()
+    assert b'"mine"' in log.read_bytes()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
 def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):
