@@ -18,30 +18,55 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 import structlog
 
-from algorithm.model import Node, Pod, decode_nodes
+from algorithm.model import Node, Pod
 from extender.core.comparison import Beliefs, Difference, Kind, compare_nodes, compare_pods
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.core.policy import Policy
-from extender.kube import wire
-from extender.kube.api import ApiError, ApiServer
+from extender.kube import bounds, wire
+from extender.kube.api import ApiError, ApiServer, Response
+from extender.kube.listing import Lister
+from extender.kube.objects import Objects
+from extender.kube.reflection import (
+    NODES,
+    ListBoundError,
+    ReflectorStats,
+    RefusedError,
+    RelistError,
+    Resource,
+    pods_read_by,
+)
+from extender.kube.room import Room
+from extender.kube.store import Tracked
 from extender.runtime import Runtime
 from extender.views import Metric
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T", bound=Tracked)
+
 _PAGE = 500
 #: Seconds that an informer gets to catch up with the list before a difference counts.
 _GRACE = 2.0
+#: A page may take so many times as long as another call.
+_PATIENCE = 3
 #: Objects that are read at once, and objects in a line of the log.
 _READERS = 8
 _NAMED = 10
+#: Differences that are healed in one run. There should be none; a list that lies has as many as there are objects, and
+#: each of them is read.
+_MOST_HEALED = 500
+#: MiB for a list, where nobody says.
+_ROOM = 640
 
 
 class CompareError(RuntimeError):
@@ -52,9 +77,17 @@ class Comparer:
     """`run` compares and heals once, from any thread. `start` does so every `every` seconds; 0 is never."""
 
     def __init__(
-        self, api: ApiServer, runtime: Runtime, policy: Policy, *, every: float, grace: float = _GRACE
+        self,
+        api: ApiServer,
+        runtime: Runtime,
+        policy: Policy,
+        *,
+        every: float,
+        grace: float = _GRACE,
+        room: Room | None = None,
     ) -> None:
         self._api = api
+        self._room = room or Room(_ROOM, lambda: 0)
         self._runtime = runtime
         self._policy = policy
         self._every = every
@@ -99,42 +132,39 @@ class Comparer:
         if not self._seen.differences:
             return []
         first = set(self._seen.differences)
+        self._seen = _Look([], {}, {})  # else there would be two copies of the cluster for a moment
         if self._stopped.wait(self._grace):
             return []
         self._seen = self._look()
         return [difference for difference in self._seen.differences if difference in first]
 
     def _look(self) -> _Look:
-        nodes = decode_nodes(self._list("/api/v1/nodes"))
-        pods = self._runtime.reader.pods(self._list("/api/v1/pods"))
+        nodes = self._list(NODES, self._room.for_nodes)
+        pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
         beliefs: Beliefs = self._runtime.beliefs()
-        ours = (p.uid for p in pods.records if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
-        found = compare_nodes(beliefs, nodes.records) + compare_pods(beliefs, pods.records, ours)
-        return _Look(found, {node.uid: node for node in nodes.records}, {pod.uid: pod for pod in pods.records})
+        ours = (p.uid for p in pods if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
+        found = compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
+        return _Look(found, {node.uid: node for node in nodes}, {pod.uid: pod for pod in pods})
 
-    def _list(self, path: str) -> Iterator[msgspec.Raw]:
-        token = ""
-        while True:
-            query = {"limit": str(_PAGE)} | ({"continue": token} if token else {})
-            page = self._page(path, query)
-            yield from page.items or ()
-            token = page.next
-            if not token:
-                return
-
-    def _page(self, path: str, query: dict[str, str]) -> wire.ListPage:
+    def _list(self, resource: Resource[T], most: Callable[[], int]) -> list[T]:
+        stats = ReflectorStats()
+        get = partial(self._page, resource.path)
+        lister = Lister(resource, Objects(resource, stats, log), stats, get, page=_PAGE, most=most)
         try:
-            response = self._api.request("GET", path, query=query)
-            if not response.ok:
-                raise CompareError(f"GET {path}: {response.status} {response.message}")
-            return wire.decode_page(response.body)
-        except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise CompareError(f"GET {path}: {error}") from error
+            return list(lister.read().objects.values())
+        except (ApiError, RelistError, RefusedError) as error:
+            if isinstance(error, ListBoundError):
+                self._api.refusals.count(error.bound, str(error))
+            raise CompareError(f"GET {resource.path}: {error}") from error
+
+    def _page(self, path: str, query: dict[str, str]) -> Response:
+        return self._api.request("GET", path, query=query, timeout=_PATIENCE * self._api.timeout, most=bounds.PAGE)
 
     # -- healing --------------------------------------------------------------------------------------------------
 
     def _heal(self, found: list[Difference]) -> list[Difference]:
         """Tells the heart what is true, where that can be told; returns where. A line is written, not thousands."""
+        found = found[:_MOST_HEALED]
         with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
             facts = list(readers.map(self._fact, found))
         healed = [(each, fact) for each, fact in zip(found, facts, strict=True) if fact is not None]
@@ -160,9 +190,11 @@ class Comparer:
         return self._gone(difference, PodGone(difference.namespace, difference.name, difference.uid))
 
     def _gone(self, difference: Difference, gone: Event) -> Event | None:
-        where = f"namespaces/{difference.namespace}/pods" if difference.namespace else "nodes"
+        if self._stopped.is_set():
+            return None
+        where = f"namespaces/{quote(difference.namespace, safe='')}/pods" if difference.namespace else "nodes"
         try:
-            response = self._api.request("GET", f"/api/v1/{where}/{difference.name}")
+            response = self._api.request("GET", f"/api/v1/{where}/{quote(difference.name, safe='')}")
         except ApiError as error:
             log.warning("cannot read back", name=difference.name, error=str(error))
             return None

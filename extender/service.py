@@ -35,6 +35,7 @@ from extender.kube.lease import eternal
 from extender.kube.podreader import PodReader, reads_for
 from extender.kube.reflection import pods_read_by
 from extender.kube.reflector import NODES, Change, ChangeKind, Reflector, Timing
+from extender.kube.room import Room
 from extender.leadership import Leadership, own_namespace
 from extender.reconfiguration import Reconfiguration
 from extender.recording import Recorder
@@ -106,12 +107,18 @@ class Service:
             reader=self._reader,
         )
         self._signpost = self._make_signpost(settings.leader_election)
-        self._nodes = Reflector(self.api, NODES, self._nodes_changed, timing=timing, went_back=self._went_back)
+        room = Room(settings.cluster.cache_mib, lambda: len(self._nodes))
+        self._nodes = Reflector(
+            *(self.api, NODES, self._nodes_changed), timing=timing, went_back=self._went_back, most=room.for_nodes
+        )
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(
-            self.api, pods_read_by(self._reader), self._pods_changed, timing=timing, went_back=self._went_back
+            *(self.api, pods_read_by(self._reader), self._pods_changed),
+            timing=timing,
+            went_back=self._went_back,
+            most=room.for_pods,
         )
-        self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds)
+        self.comparer = Comparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds, room=room)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
@@ -121,6 +128,7 @@ class Service:
         self.runtime.add_gauges(self.comparer.metrics)
         self.runtime.add_gauges(self.reconfiguration.metrics)
         self.runtime.add_remark(self.reconfiguration.remark)
+        self.runtime.add_remark(self.api.refusals.remark)
         if self._leadership:
             self.runtime.add_gauges(self._leadership.metrics)
             self.runtime.add_hindrance(self._leadership.standing)
@@ -257,6 +265,18 @@ class Service:
                 "counter",
                 "Objects that could not be read, and were left out.",
                 [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_cache_bytes",
+                "gauge",
+                "Memory that the informer's records take, estimated; cluster.cache_mib bounds it.",
+                [({"resource": name}, float(r.weight)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_api_answers_refused_total",
+                "counter",
+                "Answers of the API server that broke a bound, and were not read on; should stay 0.",
+                [({"bound": bound.value}, float(count)) for bound, count in self.api.refusals.counts().items()],
             ),
             *_write_metrics(self._committer),
         ]

@@ -28,6 +28,8 @@ LABEL = "waggle.dev/leads"
 _LOOK_AGAIN = 15.0
 #: Seconds until what failed is tried again.
 _RETRY = 1.0
+#: Other pods that the label is taken from in one look; normally there is one at most.
+_MOST_OTHERS = 16
 _TIMEOUT = 5.0
 
 
@@ -87,7 +89,7 @@ class Signpost:
                 elif labelled:
                     self._patch(self._pod, None)
                     labelled = False
-            except (ApiError, _FailedError, msgspec.DecodeError) as error:
+            except (ApiError, _FailedError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 log.warning("the leader's label cannot be written", pod=self._pod, error=str(error))
                 pause = _RETRY
             self._wake.wait(pause)
@@ -98,7 +100,7 @@ class Signpost:
         if self._pod not in found:
             self._patch(self._pod, self._value)
             log.info("the leader's label is on this pod", pod=self._pod)
-        for other in found - {self._pod}:
+        for other in sorted(found - {self._pod})[:_MOST_OTHERS]:
             if self._leads() and not self._stopped:
                 self._patch(other, None)
 

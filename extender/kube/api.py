@@ -9,32 +9,37 @@
 * `Interrupted`: it was sent, or may have been, and the answer never came in full; a write may have been applied.
 * Writes are never repeated here. A GET is repeated once, if a kept-alive connection broke before any answer.
 
+An exchange has one deadline, from credentials in hand to the end of the answer; only whoever reads a stream puts it off
+(`extend`). An answer beyond a bound of bounds.py ends it, too.
+
 Connections are kept and reused; they may be used by any number of threads, one exchange on each.
 """
 
 from __future__ import annotations
 
-import http.client
+import http
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlencode
 
-import msgspec
-
-from extender.kube.chunked import Chunked, ChunkError
+from extender.kube import bounds
+from extender.kube.answer import Answer, AnswerError
+from extender.kube.bounds import Bound, Refusals
+from extender.kube.messages import Cause, Request, Response
 from extender.kube.transport import Connection, Endpoint, no_authorization
+
+__all__ = ["ApiError", "ApiServer", "Cause", "Exchange", "Interrupted", "Request", "Response", "Unreachable"]
 
 #: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
 _MAX_IDLE = 45.0
 #: As many as are ever under way: one that is closed after each use costs more than all else.
 _MAX_IDLE_CONNECTIONS = 32
-#: Of a streamed body, at once.
-_PIECE = 64 * 1024
-_FAILURES = (OSError, http.client.HTTPException)
+_FAILURES = (OSError, AnswerError)
+_NO_TARGET = re.compile(r"[\x00-\x20\x7f]")
 
 
 def _always() -> bool:
@@ -50,95 +55,21 @@ class Unreachable(ApiError):  # noqa: N818  a finding, not a fault of ours
 
 
 class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
-    """It was sent, or may have been, but no (whole) answer came. `timed_out`: the peer was silent for too long."""
+    """It was sent, or may have been, but no (whole) answer came.
 
-    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+    `timed_out`: it did not come in time. `bound`: it came, and broke a bound.
+    """
+
+    def __init__(self, message: str, *, timed_out: bool = False, bound: Bound | None = None) -> None:
         super().__init__(message)
         self.timed_out = timed_out
-
-
-class Cause(msgspec.Struct, gc=False):
-    """One of `details.causes` of a Status."""
-
-    reason: str | None = None
-    message: str | None = None
-
-
-class _Details(msgspec.Struct, gc=False):
-    causes: list[Cause] | None = None
-
-
-class _Status(msgspec.Struct, gc=False):
-    kind: str | None = None
-    message: str | None = None
-    reason: str | None = None
-    details: _Details | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of the API server."""
-
-    method: str
-    path: str
-    query: Mapping[str, str] | None = None
-    body: bytes | None = None
-    content_type: str = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer of the API server. Header names are in lower case."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds of the Retry-After header; None if there is none, or if it is not a number of seconds."""
-        try:
-            return max(0.0, float(int(self.headers["retry-after"])))
-        except (KeyError, ValueError, OverflowError):
-            return None
-
-    @property
-    def message(self) -> str:
-        """The `message` of the Status object in the body, else the beginning of the body, else the HTTP status."""
-        status = self._status()
-        if status is None:
-            return self.body[:200].decode(errors="replace").strip() or f"HTTP {self.status}"
-        return status.message or status.reason or f"HTTP {self.status}"
-
-    @property
-    def genuine(self) -> bool:
-        """Whether the body is a Kubernetes object, so that no proxy on the way has made the answer."""
-        status = self._status()
-        return status is not None and bool(status.kind)
-
-    @property
-    def causes(self) -> list[Cause]:
-        """The causes that the Status object in the body gives; none if there is no such object."""
-        status = self._status()
-        return (status.details.causes if status is not None and status.details is not None else None) or []
-
-    def _status(self) -> _Status | None:
-        try:
-            return _status_decoder.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-
-
-_status_decoder = msgspec.json.Decoder(_Status)
+        self.bound = bound
 
 
 class Exchange:
     """One request and its answer, as a context manager: entering sends it and waits for the status line.
 
+    `timeout` is in seconds from entering to the end of the answer, `most` the bytes of its body that are read.
     `interrupt` may be called by any thread at any time, also before entering; the exchange then ends in an ApiError.
     """
 
@@ -148,125 +79,141 @@ class Exchange:
         request: Request,
         *,
         timeout: float,
+        most: int,
         may_send: Callable[[], bool],
     ) -> None:
         self._server = server
         self._request = request
         self._timeout = timeout
+        self._deadline = 0.0
+        self._most = most
         self._may_send = may_send
         self._lock = threading.Lock()
         self._interrupted = False
-        self._read_to_end = False
         self._connection: Connection | None = None
-        self._answer: http.client.HTTPResponse | None = None
+        self._answer: Answer | None = None
 
     def __enter__(self) -> Exchange:
-        headers = self._server.headers()
-        if self._request.body is not None:
-            headers["Content-Type"] = self._request.content_type
         try:
-            while not self._send(headers):
+            encoded = self._server.encoded(self._request)
+        except ValueError as error:
+            raise Unreachable(str(error)) from error
+        self.extend(self._timeout)
+        try:
+            while not self._send(encoded):
                 pass
             if self.status == http.HTTPStatus.UNAUTHORIZED:
                 self._server.endpoint.refused()
         except BaseException:
-            self._finish(reusable=False, failed=True)
+            self._finish(failed=True)
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        answer = self._got()
-        read_to_end = self._read_to_end or answer.isclosed() or answer.length == 0
-        self._finish(reusable=error is None and read_to_end and not answer.will_close, failed=error is not None)
+        self._finish(failed=error is not None)
 
-    def _finish(self, *, reusable: bool, failed: bool) -> None:
+    def _finish(self, *, failed: bool) -> None:
         with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
             connection, self._connection = self._connection, None
-        if self._answer is not None:
-            self._answer.close()
         if connection is None:
             return
-        if reusable and not self._interrupted:
-            self._server.keep(connection)
-        elif failed:
+        if failed:
             connection.abort()
+        elif self._answer is not None and self._answer.reusable and not self._interrupted:
+            self._server.keep(connection)
         else:
             connection.close()
 
-    def _send(self, headers: dict[str, str]) -> bool:
+    def _send(self, encoded: bytes) -> bool:
         """False: a kept-alive connection turned out to be dead before a GET was answered; try the next."""
-        connection, reused = self._server.connection(self._timeout)
+        connection, reused = self._server.connection(self._deadline - time.monotonic())
         with self._lock:
             self._connection = connection
             if self._interrupted:
                 raise Unreachable(f"{self._server.endpoint.url}: interrupted before anything was sent")
-        connection.set_timeout(self._timeout)
         if not self._may_send():
             raise Unreachable(f"{self._server.endpoint.url}: not permitted any more, nothing was sent")
-        request = self._request
+        self._answer = answer = Answer()
         try:
-            connection.request(request.method, self._server.target(request), request.body, headers)
-            self._answer = connection.getresponse()
+            connection.send(encoded, self._deadline)
+            while not answer.status:
+                self._take(answer)
         except _FAILURES as error:
-            if reused and request.method == "GET" and not isinstance(error, TimeoutError) and not self._interrupted:
-                self._finish(reusable=False, failed=True)
+            died = reused and self._request.method == "GET" and not answer.begun
+            if died and not isinstance(error, TimeoutError) and not self._interrupted:
+                self._finish(failed=True)
                 return False
             raise self._failure(error) from error
         return True
+
+    def extend(self, seconds: float) -> None:
+        """The rest of the answer has so many seconds from now."""
+        self._deadline = time.monotonic() + seconds
 
     @property
     def status(self) -> int:
         return self._got().status
 
     @property
-    def headers(self) -> dict[str, str]:
-        return {name.lower(): value for name, value in self._got().getheaders()}
+    def headers(self) -> Mapping[str, str]:
+        return self._got().headers
 
     def read(self) -> bytes:
         """The whole body. Raises Interrupted."""
+        answer = self._got()
         try:
-            return self._got().read()
+            answer.collect(b"", self._most)
+            while not answer.complete:
+                self._take(answer)
         except _FAILURES as error:
             raise self._failure(error) from error
+        return bytes(answer.body)
 
     def response(self) -> Response:
         """The whole answer. Raises Interrupted."""
         return Response(self.status, self.read(), self.headers)
 
     def __iter__(self) -> Iterator[bytes]:
-        """The body in pieces, each of them what has arrived by then, none of them empty. Raises Interrupted."""
+        """The body in pieces, each of them what has arrived by then, none of them empty. Raises Interrupted.
+
+        However large it is: whoever reads it bounds what is kept, and the time by `extend`.
+        """
         answer = self._got()
-        if not answer.chunked:
-            while piece := self._next_piece(answer.read1):
-                yield piece
-            if answer.length or self._interrupted:
-                raise self._ended()
-            return
-        chunked = Chunked()
-        while not chunked.finished:
-            piece = self._next_piece(answer.fp.read1)
-            if not piece:
-                raise self._ended()
-            if body := self._taken_off(chunked, piece):
+        if answer.body:
+            yield bytes(answer.body)
+        while not answer.complete:
+            try:
+                body = self._received(answer)
+            except TimeoutError as error:
+                raise self._late(None) from error
+            except _FAILURES as error:
+                raise self._failure(error) from error
+            if body:
                 yield body
-        self._read_to_end = True
 
-    def _next_piece(self, read: Callable[[int], bytes]) -> bytes:
-        try:
-            return read(_PIECE)
-        except _FAILURES as error:
-            raise self._failure(error) from error
+    def _take(self, answer: Answer) -> None:
+        """The next piece of the answer, to be kept."""
+        if piece := self._piece(answer):
+            answer.collect(piece, self._most)
 
-    def _taken_off(self, chunked: Chunked, piece: bytes) -> bytes:
-        try:
-            return chunked.feed(piece)
-        except ChunkError as error:
-            raise self._failure(error) from error
+    def _received(self, answer: Answer) -> bytes:
+        """The next piece of the body, which is not kept."""
+        piece = self._piece(answer)
+        return answer.feed(piece) if piece else b""
 
-    def _ended(self) -> Interrupted:
-        return Interrupted(f"{self._server.endpoint.url}: connection ended within the answer")
+    def _piece(self, answer: Answer) -> bytes:
+        """What has come; b"" at the end of an answer that ends with its connection."""
+        connection = self._connection
+        if connection is None or self._interrupted:
+            raise AnswerError("interrupted")
+        piece = connection.receive(self._deadline)
+        if not piece:
+            if self._interrupted:
+                raise AnswerError("interrupted")
+            answer.end()
+        return piece
 
     def interrupt(self) -> None:
         """End the exchange now, whatever it waits for."""
@@ -275,20 +222,32 @@ class Exchange:
             if self._connection is not None:
                 self._connection.shut()
 
-    def _got(self) -> http.client.HTTPResponse:
+    def _got(self) -> Answer:
         assert self._answer is not None, "an exchange has to be entered before it is used"
         return self._answer
 
     def _failure(self, error: Exception) -> Interrupted:
-        timed_out = isinstance(error, TimeoutError)
-        text = f"no answer within {self._timeout:g} s" if timed_out else (str(error) or type(error).__name__)
-        return Interrupted(f"{self._server.endpoint.url}: {text}", timed_out=timed_out)
+        if isinstance(error, TimeoutError):
+            return self._late(Bound.TIME if self._answer is not None and self._answer.begun else None)
+        bound = error.bound if isinstance(error, AnswerError) else None
+        return self._ended(str(error) or type(error).__name__, bound)
+
+    def _late(self, bound: Bound | None) -> Interrupted:
+        """`bound`: the answer has begun. A stream that falls silent is nothing special."""
+        text = f"no {'whole answer' if bound else 'answer'} within {self._timeout:g} s"
+        return self._ended(text, bound, timed_out=True)
+
+    def _ended(self, text: str, bound: Bound | None, *, timed_out: bool = False) -> Interrupted:
+        text = f"{self._server.endpoint.url}: {text}"
+        if bound:
+            self._server.refusals.count(bound, f"{self._request.method} {bounds.cut(self._request.path)}: {text}")
+        return Interrupted(text, timed_out=timed_out, bound=bound)
 
 
 class ApiServer:
-    """The API server at `endpoint`. `timeout`: seconds that it may be silent, unless a call says otherwise.
+    """The API server at `endpoint`. `timeout`: seconds that a call may take, unless it says otherwise.
 
-    `agent` is the User-Agent: who we are in its audit log.
+    `agent` is the User-Agent: who we are in its audit log. `refusals` counts answers that broke a bound.
     """
 
     def __init__(
@@ -306,6 +265,7 @@ class ApiServer:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, Connection]] = []
         self._closed = False
+        self.refusals = Refusals()
 
     @property
     def client_certificate(self) -> Path | None:
@@ -321,25 +281,35 @@ class ApiServer:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: float | None = None,
+        most: int = bounds.OBJECT,
     ) -> Response:
         """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
         asked = Request(method, path, query, body, content_type)
-        with self.exchange(asked, timeout=timeout) as exchange:
+        with self.exchange(asked, timeout=timeout, most=most) as exchange:
             return exchange.response()
 
     def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
-        """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`."""
+        """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`.
+
+        `timeout_read`: seconds until its end, which whoever reads it has to put off.
+        """
         return self.exchange(Request("GET", path, query), timeout=timeout_read)
 
     def exchange(
-        self, request: Request, *, timeout: float | None = None, may_send: Callable[[], bool] = _always
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,
+        most: int = bounds.OBJECT,
+        may_send: Callable[[], bool] = _always,
     ) -> Exchange:
         """A call that is not made yet: it starts on entering, and any thread may interrupt it.
 
-        `may_send` is asked when all is ready, credentials and connection, right before the first byte leaves; if it
-        says no, nothing does.
+        `timeout` is in seconds for all of it, `most` the bytes of a body that is read as a whole. `may_send` is asked
+        when all is ready, credentials and connection, right before the first byte leaves; if it says no, nothing does.
         """
-        return Exchange(self, request, timeout=self.timeout if timeout is None else timeout, may_send=may_send)
+        timeout = self.timeout if timeout is None else timeout
+        return Exchange(self, request, timeout=timeout, most=most, may_send=may_send)
 
     def target(self, request: Request) -> str:
         """What stands in the request line."""
@@ -356,7 +326,7 @@ class ApiServer:
 
     def headers(self) -> dict[str, str]:
         """The headers that every request carries. Raises Unreachable if the credentials cannot be got."""
-        headers = {"Accept": "application/json", "User-Agent": self._agent}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self._agent}
         try:
             authorization = self.endpoint.authorization()
         except Exception as error:
@@ -378,7 +348,10 @@ class ApiServer:
         body = request.body or b""
         if request.body is not None:
             headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
-        lines = [f"{request.method} {self.target(request)} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        target = self.target(request)
+        if _NO_TARGET.search(target):
+            raise ValueError(f"{self.endpoint.url}: {target[:100]!r} cannot be asked for")
+        lines = [f"{request.method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         head = "\r\n".join(lines)
         if head.count("\n") != len(headers) or head.count("\r") != len(headers):
             raise ValueError(f"{self.endpoint.url}: a header has more than one line")

@@ -46,7 +46,7 @@ from extender.core.events import (
     RecordPreemption,
     WriteBinding,
 )
-from extender.kube import writes
+from extender.kube import bounds, writes
 from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
 from extender.kube.fenced import FencedApi
 from extender.kube.gate import Gate
@@ -377,6 +377,8 @@ def _pod_of(
 ) -> tuple[Outcome, Pod | None]:
     if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
         return outcome, None
+    if why := bounds.oversized(response.body):
+        return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {why}"), None
     try:
         return outcome, reader.pod(response.body)
     except DecodeError as error:

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
-_MEMBER = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*")\s*:(.*)', re.DOTALL)
+# A string that does not end is a token, too: searched for again from each of its quotes, it would cost the square of
+# its length, and a search does not let go of the interpreter. Possessive, so that nothing is kept for each escape.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+_MEMBER = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:(.*)', re.DOTALL)
 
 
 def elements(array: bytes) -> list[msgspec.Raw]:

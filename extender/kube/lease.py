@@ -25,6 +25,7 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from extender.kube import bounds
 from extender.kube.api import ApiError, ApiServer, Exchange, Request, Response
 from extender.kube.election import Action, Election, LeaseTiming, Record, Seen, Wait, Write
 
@@ -35,6 +36,8 @@ Fence = Callable[[int], float]
 
 #: What client-go's elector writes, with an empty holder, when it leaves; it asks for a second of patience only.
 _RELEASED_SECONDS = 1
+#: The Lease's numbers are of 32 bits; a term must have many after it.
+_HIGHEST = 2**30
 _GROUP = "/apis/coordination.k8s.io/v1"
 #: The annotation that holds a releasing leader's note.
 _NOTE = "waggle.dev/handover"
@@ -137,8 +140,8 @@ class LeaseObject:
             found = msgspec.json.decode(response.body, type=dict[str, Any])
             metadata = found["metadata"]
             version, uid = metadata["resourceVersion"], metadata["uid"]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise _FailedError(f"the answer is no Lease: {error!r}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError) as error:
+            raise _FailedError(f"the answer is no Lease: {bounds.cut(repr(error))}") from error
         if not (isinstance(version, str) and version):
             raise _FailedError("the Lease has no resourceVersion")
         self._found = found
@@ -184,7 +187,8 @@ def record_of(spec: Any, note: Any = "") -> Record:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """The number that it is. One so high that the API server would take none after it is as good as not said."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _HIGHEST else 0
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -348,7 +352,7 @@ class Elector:
         elif not self._tenure.hold(election.term, election.deadline):
             election.lapse()
         note = election.note if election.term else ""
-        standing = Standing(election.term, election.holder, self._trouble, note)
+        standing = Standing(election.term, bounds.cut(election.holder), self._trouble, note)
         before, self.standing = self.standing, standing
         if standing != before:
             self._tell(before, standing)
@@ -364,7 +368,8 @@ class Elector:
     # -- calls, bounded in time -----------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, body: bytes | None) -> Response:
-        exchange = self._api.exchange(Request(method, path, body=body), timeout=self._patience())
+        request = Request(method, path, body=body)
+        exchange = self._api.exchange(request, timeout=self._patience(), most=bounds.SMALL_OBJECT)
         with self._lock:
             if self._stop.is_set() and not self._leaving:
                 exchange.interrupt()

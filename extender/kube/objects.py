@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from algorithm.model import DecodeError
-from extender.kube import wire
+from extender.kube import bounds, wire
 from extender.kube.reflection import ReflectorStats, Resource
 from extender.kube.store import Tracked
 
@@ -47,6 +47,8 @@ class Objects(Generic[T]):
 
     def read(self, raw: msgspec.Raw) -> T | Unreadable:
         """One object; it has a uid and a resourceVersion."""
+        if why := bounds.oversized(raw):
+            return self._unreadable(raw, why)
         try:
             obj = self._resource.decode(raw)
         except DecodeError as error:
@@ -57,7 +59,7 @@ class Objects(Generic[T]):
 
     def _unreadable(self, raw: msgspec.Raw, why: str) -> Unreadable:
         self._stats.decode_errors += 1
-        return Unreadable(wire.identify(raw), why)
+        return Unreadable(wire.identify(raw), bounds.cut(why))
 
     def say_of_list(self, found: Sequence[Unreadable]) -> None:
         """Speaks of all of them in one line; of an object of which that was said, not again when a watch shows it."""

@@ -22,6 +22,7 @@ import http
 import re
 
 from extender.core.events import Outcome, OutcomeKind
+from extender.kube import bounds
 from extender.kube.api import ApiError, Response, Unreachable
 from extender.kube.throttle import Signal
 
@@ -79,7 +80,7 @@ def is_budget(response: Response) -> bool:
 def _detail(response: Response) -> str:
     """For a budget, which one, and what it needs, is said by the causes only."""
     causes = [cause.message for cause in response.causes if cause.message] if is_budget(response) else []
-    return " ".join([response.message, *causes])
+    return bounds.cut(" ".join([response.message, *causes]))
 
 
 def _kind(response: Response) -> OutcomeKind:

@@ -9,10 +9,12 @@ from typing import Generic, TypeVar
 import msgspec
 
 from algorithm.model import Node, Pod, decode_node, same_but_version
+from extender.kube import bounds
 from extender.kube.api import Response
 from extender.kube.backoff import BackoffSettings
+from extender.kube.bounds import Bound
 from extender.kube.podreader import PodReader
-from extender.kube.store import Tracked, never_same
+from extender.kube.store import Tracked, never_same, weigh
 from extender.kube.wire import decode_node_event, decode_pod_event
 
 T = TypeVar("T", bound=Tracked)
@@ -25,6 +27,8 @@ _FROM_THE_FUTURE = "Too large resource version"
 class Resource(Generic[T]):
     """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects.
 
+    `weigh` estimates the bytes that a record takes in memory, in all that is known of it.
+
     Two that spare work: `decode_event` reads a whole line of a watch at once, type and object, and also raises
     DecodeError; `same` says whether of two records that follow one another the second is no news.
     """
@@ -36,6 +40,7 @@ class Resource(Generic[T]):
     field_selector: str = ""
     decode_event: Callable[[bytes], tuple[str, T]] | None = None
     same: Callable[[T, T], bool] = never_same
+    weigh: Callable[[T], int] = weigh
 
 
 def pods_read_by(reader: PodReader) -> Resource[Pod]:
@@ -60,13 +65,14 @@ NODES: Resource[Node] = Resource(
 class Timing:
     """Seconds."""
 
-    #: How long the server may be silent within a list.
-    list_silence: float = 60.0
+    #: How long a page of a list may take, and all of them.
+    list_page: float = bounds.PAGE_SECONDS
+    list_whole: float = bounds.LIST_SECONDS
     #: How long a watch is asked to last: drawn between these, so that not all watches of a cluster end together.
     shortest_watch: float = 300.0
     longest_watch: float = 600.0
-    #: How long a watch may be silent before it is reopened (from where it was, so that costs little). Bookmarks come
-    #: about once a minute, so a living watch is never that silent.
+    #: How long a watch may be without a whole line before it is reopened (from where it was, so that costs little).
+    #: Bookmarks come about once a minute, so a living watch is never that silent.
     watch_silence: float = 150.0
     backoff: BackoffSettings = field(default_factory=BackoffSettings)
 
@@ -102,6 +108,14 @@ class ReflectorStats:
 
 class RelistError(Exception):
     """The watch cannot go on from where it was."""
+
+
+class ListBoundError(RelistError):
+    """A list breaks a bound, or repeats itself; or more is to be kept than there is room for."""
+
+    def __init__(self, message: str, bound: Bound) -> None:
+        super().__init__(message)
+        self.bound = bound
 
 
 class ExpiredError(RelistError):

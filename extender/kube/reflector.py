@@ -30,15 +30,17 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Response
+from extender.kube import bounds
+from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
 from extender.kube.backoff import Backoff
-from extender.kube.listing import Lister
+from extender.kube.listing import Lister, unlimited
 from extender.kube.objects import Objects
 from extender.kube.progress import Progress
 from extender.kube.reflection import (
     NODES,
     PODS,
     ExpiredError,
+    ListBoundError,
     ReflectorStats,
     RefusedError,
     RelistError,
@@ -47,7 +49,7 @@ from extender.kube.reflection import (
     accept,
 )
 from extender.kube.store import Change, ChangeKind, Store, Tracked
-from extender.kube.watching import EventReader
+from extender.kube.watching import EventReader, Lines
 
 __all__ = ["NODES", "PODS", "Change", "ChangeKind", "Reflector", "ReflectorStats", "Resource", "Timing"]
 
@@ -61,7 +63,6 @@ _SHORT_WATCH = 5.0
 #: Seconds that a watch is asked to last which is opened for its bookmark: kube-apiserver sends one two seconds before
 #: the end (and one a minute), so this is the shortest that has any, after about a second.
 _BOOKMARKED_WATCH = 3
-_LONGEST_LINE = 32 * 1024 * 1024
 #: A server that asks for more patience than this is not believed.
 _LONGEST_RETRY_AFTER = 120.0
 
@@ -73,7 +74,8 @@ class _SinkError(RelistError):
 class Reflector(Generic[T]):
     """The thread that reflects one resource. `sink` gets at most 50 changes a call.
 
-    `went_back` is told why, if the server insists on a past that is older than what it has shown before.
+    `went_back` is told why, if the server insists on a past that is older than what it has shown before. `most` is
+    asked how many bytes of memory, as `Resource.weigh` counts them, the records may take.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Reflector(Generic[T]):
         name: str = "",
         timing: Timing | None = None,
         went_back: Callable[[str], None] = lambda _why: None,
+        most: Callable[[], int] = unlimited,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -99,11 +102,18 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(self._timing.backoff, clock, self._rng)
         self._log = log.bind(resource=resource.name)
         self._stats = ReflectorStats()
-        self._store = Store(resource.key, resource.same)
+        self._store = Store(resource.key, resource.same, resource.weigh)
         self._progress = Progress(resource.path, self._stats)
         objects = Objects(resource, self._stats, self._log)
-        self._lister = Lister(resource, objects, self._stats, self._get, page=page)
-        self._events = EventReader(resource, objects, self._store, self._progress, self._stats)
+        self._objects = objects
+        self._lister = Lister(
+            *(resource, objects, self._stats, self._get),
+            page=page,
+            seconds=self._timing.list_whole,
+            most=most,
+            clock=clock,
+        )
+        self._events = EventReader(resource, objects, self._store, self._progress, self._stats, most)
         self._heard = clock()
         self._stop = threading.Event()
         #: Set by whoever wants the thread not to wait; and what is wanted, whatever the present watch is good for.
@@ -147,6 +157,11 @@ class Reflector(Generic[T]):
     def __len__(self) -> int:
         """How many objects there are."""
         return len(self._store)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that they take, estimated."""
+        return self._store.weight
 
     def ask_for_bookmark(self) -> None:
         """Open the watch anew, from where it is, such that the API server says within about a second and a half how
@@ -213,6 +228,8 @@ class Reflector(Generic[T]):
             return self._backoff.next(first=0.0)
         if isinstance(error, ApiError | RefusedError):
             return self._after_failure(error)
+        if isinstance(error, ListBoundError):
+            self._api.refusals.count(error.bound, self.last_error)
         self._progress.restart()
         self._log.error("reflector lists anew", error=self.last_error, exc_info=not isinstance(error, RelistError))
         return self._backoff.next()
@@ -231,6 +248,7 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         listed = self._lister.read()
+        self._objects.say_of_list(listed.unreadable)
         if why := self._progress.accept_list(listed.version):
             self._went_back(f"list {self.path}: {why}")
         self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
@@ -240,7 +258,8 @@ class Reflector(Generic[T]):
 
     def _get(self, query: dict[str, str]) -> Response:
         """One page."""
-        exchange = self._api.stream(self.path, query=self._selected(query), timeout_read=self._timing.list_silence)
+        request = Request("GET", self.path, self._selected(query))
+        exchange = self._api.exchange(request, timeout=self._timing.list_page, most=bounds.PAGE)
         with self._current(exchange):
             response = Response(exchange.status, exchange.read(), exchange.headers)
         self._heard = self._clock()
@@ -264,19 +283,19 @@ class Reflector(Generic[T]):
                 accept(f"watch {self.path}", Response(exchange.status, exchange.read(), exchange.headers))
             self._heard = self._clock()
             self._stats.watches += 1
-            self._follow(exchange)
+            self._follow(exchange, silence, self._heard + seconds + bounds.WATCH_OVERTIME)
 
-    def _follow(self, exchange: Exchange) -> None:
-        tail = b""
+    def _follow(self, exchange: Exchange, silence: float, end: float) -> None:
+        """Only a whole line counts as a word from the server."""
+        lines = Lines()
         try:
             for piece in exchange:
+                if not (complete := lines.feed(piece)):
+                    continue
                 self._heard = self._clock()
-                *lines, tail = (tail + piece).split(b"\n")
-                if len(tail) > _LONGEST_LINE:
-                    raise RelistError("watch: a line without end")
-                if lines:
-                    self._deliver(change for line in lines if line.strip() for change in self._events.changes(line))
-                    self._progress.told = self._progress.version
+                self._deliver(change for line in complete for change in self._events.changes(line))
+                self._progress.told = self._progress.version
+                exchange.extend(min(silence, end - self._clock()))
         except Interrupted as error:
             self._stats.silences += error.timed_out
             raise

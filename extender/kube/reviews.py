@@ -22,12 +22,15 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from extender.kube import bounds
 from extender.kube.api import ApiError, ApiServer
 
 #: Seconds that an answer is kept.
 KEPT_SECONDS = 10.0
 #: Answers that are kept; the longest unused one makes room.
 MOST_KEPT = 1024
+#: Bytes of a user, with all groups, that is kept.
+_LARGEST_KEPT = 16 * 1024
 #: Reviews under way at the same time: whoever invents tokens must not keep the API server busy.
 MOST_AT_ONCE = 8
 #: Seconds that one review may take.
@@ -89,8 +92,8 @@ class Reviewer:
 
     def __init__(self, api: ApiServer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._users: _Brief[_User | None] = _Brief(clock)
-        self._accesses: _Brief[bool] = _Brief(clock)
+        self._users: _Brief[_User | None] = _Brief(clock, lambda user: len(msgspec.json.encode(user)) <= _LARGEST_KEPT)
+        self._accesses: _Brief[bool] = _Brief(clock, lambda _allowed: True)
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
     def may_get(self, token: str, path: str) -> Decision:
@@ -130,7 +133,7 @@ class Reviewer:
         if not self._slots.acquire(blocking=False):
             raise _Undecided("too many rights are being asked for at once; try again")
         try:
-            response = self._api.request("POST", path, body=body, timeout=_TIMEOUT)
+            response = self._api.request("POST", path, body=body, timeout=_TIMEOUT, most=bounds.SMALL_OBJECT)
         except ApiError as error:
             raise _Undecided("the API server cannot be asked for your rights") from error
         finally:
@@ -139,15 +142,16 @@ class Reviewer:
             raise _Undecided(f"the API server refuses a {kind} (HTTP {response.status}): {response.message}")
         try:
             return msgspec.json.decode(response.body, type=answer)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _Undecided(f"the API server's {kind} cannot be read: {error}") from error
 
 
 class _Brief(Generic[_Kept]):
     """Answers by key, each for some seconds, the most recently used ones only. What raises is not kept."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], may_keep: Callable[[_Kept], bool]) -> None:
         self._clock = clock
+        self._may_keep = may_keep
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[float, _Kept]] = OrderedDict()
 
@@ -158,6 +162,8 @@ class _Brief(Generic[_Kept]):
                 self._kept.move_to_end(key)
                 return kept[1]
         fresh = ask()
+        if not self._may_keep(fresh):
+            return fresh
         with self._lock:
             self._kept[key] = (self._clock() + KEPT_SECONDS, fresh)
             self._kept.move_to_end(key)

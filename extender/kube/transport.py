@@ -1,26 +1,32 @@
 """Where the API server is and how a socket to it is opened: TLS, proxy, keep-alive, authorization.
 
-Built on `http.client` and not on urllib3: a request costs little more than half the CPU, which is what delays the next
-filter (tests/bench/bench_transport.py). Writes over connections that stand go without it (wires.py). It also draws the
-line that decides between "nothing happened" and "it may have happened" exactly: whatever fails before `open` returns
-was never sent.
+Plain sockets, and not urllib3: a request costs a fraction of the CPU, which is what delays the next filter
+(tests/bench/bench_transport.py). It also draws the line that decides between "nothing happened" and "it may have
+happened" exactly: whatever fails before `open` returns was never sent.
+
+Everything has a deadline, and not a time-out of each read: a server that sends a byte a second is as slow as one that
+sends nothing. Deadlines are in seconds of `time.monotonic`.
 
 Certificate files are looked at for every new connection, so renewed ones come into use without a restart.
 """
 
 from __future__ import annotations
 
-import http.client
 import select
 import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from extender.kube.answer import Answer, AnswerError
+
+#: Bytes that are read at once.
+PIECE = 64 * 1024
 #: Seconds until a connection must stand. Shorter than any request's time-out: an unreachable server is soon known.
 CONNECT_TIMEOUT = 5.0
 
@@ -136,69 +142,123 @@ class Endpoint:
         return self.url + path if self.proxy and not self.tls else self.prefix + path
 
     def open(self, timeout: float) -> Connection:
-        """A connected, handshaken connection. Raises OSError, http.client.HTTPException or ValueError."""
-        connection = Connection(self, timeout=min(timeout, CONNECT_TIMEOUT))
+        """A connected, handshaken connection. Raises OSError (also for a proxy that refuses) or ValueError."""
+        return Connection(self, time.monotonic() + min(timeout, CONNECT_TIMEOUT))
+
+
+class Connection:
+    """One connection to the API server, open from its making; `shut` may be called from any thread, all else by its
+    user only."""
+
+    def __init__(self, endpoint: Endpoint, deadline: float) -> None:
+        peer = endpoint.proxy or endpoint
+        self._wire = _connected(peer.host, peer.port, deadline)
         try:
-            connection.connect()
+            self._wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(self._wire)
+            if endpoint.proxy and endpoint.tls:
+                self._tunnel(endpoint, endpoint.proxy, deadline)
+            if tls := endpoint.tls:
+                self._wire.settimeout(_left(deadline))
+                # One call with a deadline, where the socket's own handshake on connect has a time-out for each read.
+                wrapped = tls.context().wrap_socket(
+                    self._wire, server_hostname=tls.server_name or endpoint.host, do_handshake_on_connect=False
+                )
+                self._wire = wrapped
+                wrapped.do_handshake()
         except BaseException:
-            connection.close()
+            self.close()
             raise
-        return connection
 
+    def _tunnel(self, endpoint: Endpoint, proxy: Proxy, deadline: float) -> None:
+        """Have the proxy connect us. Raises OSError."""
+        lines = [f"CONNECT {endpoint.authority} HTTP/1.1", f"Host: {endpoint.authority}"]
+        lines += [f"{name}: {value}" for name, value in proxy.headers.items()]
+        self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n", deadline)
+        answer = Answer()
+        try:
+            while not answer.status:
+                answer.feed(self._received_head(deadline))
+        except AnswerError as error:
+            raise ConnectionError(f"proxy: {error}") from error
+        if not 200 <= answer.status < 300:
+            raise ConnectionError(f"proxy: {answer.status} to CONNECT")
 
-class Connection(http.client.HTTPConnection):
-    """One connection to the API server; `shut` may be called from any thread, all else by its user only."""
+    def _received_head(self, deadline: float) -> bytes:
+        """The next byte of a head: what follows it is not ours to read yet."""
+        piece = self.receive(deadline, 1)
+        if not piece:
+            raise ConnectionError("proxy: connection closed")
+        return piece
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float) -> None:
-        proxy = endpoint.proxy
-        super().__init__(proxy.host if proxy else endpoint.host, proxy.port if proxy else endpoint.port, timeout)
-        if proxy and endpoint.tls:
-            self.set_tunnel(endpoint.host, endpoint.port, headers=proxy.headers)
-        self._endpoint = endpoint
-        self._wire: socket.socket | None = None
+    def send(self, data: bytes, deadline: float) -> None:
+        """Raises OSError; TimeoutError if the peer has not taken all of it by then."""
+        unsent = memoryview(data)
+        while unsent:
+            self._wire.settimeout(_left(deadline))
+            unsent = unsent[self._wire.send(unsent) :]
 
-    def connect(self) -> None:
-        super().connect()
-        _keep_alive(self.sock)
-        if tls := self._endpoint.tls:
-            name = tls.server_name or self._endpoint.host
-            self.sock = tls.context().wrap_socket(self.sock, server_hostname=name)
-        self._wire = self.sock
+    def receive(self, deadline: float, most: int = PIECE) -> bytes:
+        """What has come, at most so many bytes; b"" if the peer has closed. Raises OSError, TimeoutError among it."""
+        self._wire.settimeout(_left(deadline))
+        return self._wire.recv(most)
 
-    def set_timeout(self, seconds: float) -> None:
-        """How long the peer may be silent from now on."""
-        if self._wire is not None:
-            self._wire.settimeout(seconds)
+    def close(self) -> None:
+        self._wire.close()
 
     def unblocked(self) -> socket.socket:
-        """Its socket, for somebody who does not wait for the peer; `set_timeout` makes it wait again."""
-        assert self._wire is not None, "not connected"
+        """Its socket, for somebody who does not wait for the peer; `send` and `receive` make it wait again."""
         if self._wire.gettimeout() != 0.0:
             self._wire.setblocking(False)
         return self._wire
 
     def shut(self) -> None:
         """Whoever waits for the peer in another thread is told at once that nothing more will come."""
-        if self._wire is not None:
-            with suppress(OSError):  # already gone
-                # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
-                socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
+        with suppress(OSError):  # already gone
+            # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
+            socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
 
     def abort(self) -> None:
         """Close, and throw away what the kernel has not sent yet: it must not arrive later, when a network heals."""
-        if self._wire is not None:
-            with suppress(OSError):  # already gone
-                self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with suppress(OSError):  # already gone
+            self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     @property
     def stale(self) -> bool:
         """Something came although nothing was asked: the peer has closed, or speaks out of turn. Not to be used."""
-        if self._wire is None:
+        if self._wire.fileno() < 0:
             return True
         poll = select.poll()
         poll.register(self._wire, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poll.poll(0))
+
+
+def _left(deadline: float) -> float:
+    """Seconds until then. Raises TimeoutError if there are none."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _connected(host: str, port: int, deadline: float) -> socket.socket:
+    """The first address of the host that answers. Raises OSError."""
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(_left(deadline))
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            failure = failure or error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure or OSError(f"{host} has no address")
 
 
 def _keep_alive(sock: socket.socket) -> None:

@@ -6,16 +6,18 @@ apart step by step, so that what can be told of it is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
 
 from algorithm.model import DecodeError
-from extender.kube import wire
+from extender.kube import bounds, wire
+from extender.kube.bounds import Bound
+from extender.kube.listing import no_room, unlimited
 from extender.kube.objects import Objects, Unreadable
 from extender.kube.progress import Progress
-from extender.kube.reflection import ExpiredError, ReflectorStats, RelistError, Resource
+from extender.kube.reflection import ExpiredError, ListBoundError, ReflectorStats, RelistError, Resource
 from extender.kube.store import Change, Store, Tracked
 
 T = TypeVar("T", bound=Tracked)
@@ -23,8 +25,29 @@ T = TypeVar("T", bound=Tracked)
 _SEEN = ("ADDED", "MODIFIED")
 
 
+class Lines:
+    """Puts the lines of a watch together. What has come of the next one is kept, up to `most` bytes."""
+
+    def __init__(self, most: int = bounds.OBJECT) -> None:
+        self._most = most
+        self._held = bytearray()
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that are complete now, without those that are blank. Raises RelistError if one is too long."""
+        *lines, rest = piece.split(b"\n")
+        if lines and self._held:
+            lines[0] = bytes(self._held + lines[0])
+        if lines:
+            self._held = bytearray(rest)
+        else:
+            self._held += rest
+        if len(self._held) > self._most or (lines and len(lines[0]) > self._most):
+            raise ListBoundError(f"watch: a line of more than {self._most} bytes", Bound.SIZE)
+        return [line for line in lines if line.strip()]
+
+
 class EventReader(Generic[T]):
-    """One line in, the changes it means out; `progress` goes along."""
+    """One line in, the changes it means out; `progress` goes along. The store has `most` bytes at most."""
 
     def __init__(
         self,
@@ -33,7 +56,9 @@ class EventReader(Generic[T]):
         store: Store[T],
         progress: Progress,
         stats: ReflectorStats,
+        most: Callable[[], int] = unlimited,
     ) -> None:
+        self._most = most
         self._resource = resource
         self._objects = objects
         self._store = store
@@ -46,12 +71,13 @@ class EventReader(Generic[T]):
         obj = self._at_once(line)
         if obj is None:
             return self._step_by_step(line)
+        self._check_room()
         self._progress.advance(obj.resource_version)
         return self._store.seen(obj)
 
     def _at_once(self, line: bytes) -> T | None:
         """The object that the line shows; None if it says something else, or cannot be read like that."""
-        if self._resource.decode_event is None:
+        if self._resource.decode_event is None or bounds.oversized(line):
             return None
         try:
             kind, obj = self._resource.decode_event(line)
@@ -83,8 +109,14 @@ class EventReader(Generic[T]):
             self._objects.say_of_event(obj)
             self._progress.advance(obj.who.resource_version)
             return
+        self._check_room()
         yield from self._store.seen(obj)
         self._progress.advance(obj.resource_version)
+
+    def _check_room(self) -> None:
+        """Raises RelistError if the store is full. Nothing is left out: an unknown pod's node would be booked twice."""
+        if self._store.weight > (most := self._most()):
+            raise ListBoundError(f"watch {self._resource.path}: {no_room(most)}", Bound.CACHE)
 
     def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
         obj = self._objects.read(raw)

@@ -12,7 +12,8 @@ import msgspec
 
 from algorithm.model import DecodeError, Node, NodeWire, Pod, PodWire, node_from_wire, pod_from_wire
 from extender.core.version import older
-from extender.kube import deep
+from extender.kube import bounds, deep
+from extender.kube.bounds import Bound
 
 
 class ListMeta(msgspec.Struct, gc=False, rename="camel"):
@@ -83,14 +84,18 @@ _pod_events = msgspec.json.Decoder(_TypedEvent[PodWire])
 _node_events = msgspec.json.Decoder(_TypedEvent[NodeWire])
 _objects = msgspec.json.Decoder(_Object)
 _metas = msgspec.json.Decoder(_Meta)
+#: Characters of a name or UID; Kubernetes allows 253.
+_LONGEST_NAME = 300
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 def decode_page(body: bytes) -> ListPage:
-    """Raises msgspec.DecodeError or UnicodeDecodeError."""
+    """Raises msgspec.DecodeError or UnicodeDecodeError; BoundError if it can be read only with fewer items."""
     try:
         return _pages.decode(body)
     except RecursionError:
+        if len(body) > bounds.OBJECT:
+            raise bounds.BoundError("a large page has an object that is nested too deeply", Bound.SIZE) from None
         return _deep_page(body)
 
 
@@ -108,6 +113,8 @@ def decode_event(line: bytes) -> WatchEvent:
     try:
         return _events.decode(line)
     except RecursionError:
+        if len(line) > bounds.OBJECT:
+            raise msgspec.DecodeError("too large to be nested so deeply") from None
         parts = deep.members(line)
         if "type" not in parts or "object" not in parts:
             raise msgspec.DecodeError("expected an object with `type` and `object`") from None
@@ -138,21 +145,21 @@ def identify(raw: msgspec.Raw) -> Identity:
     meta = _object(raw).metadata
     if meta is None:
         return Identity()
-    name = f"{meta.namespace or ''}/{meta.name or ''}".strip("/")
-    return Identity(meta.uid or "", meta.resource_version or "", name)
+    name = f"{(meta.namespace or '')[:_LONGEST_NAME]}/{(meta.name or '')[:_LONGEST_NAME]}".strip("/")
+    return Identity((meta.uid or "")[:_LONGEST_NAME], (meta.resource_version or "")[:_LONGEST_NAME], name)
 
 
 def failure(raw: msgspec.Raw) -> Failure:
     """Never raises."""
     status = _object(raw)
-    return Failure(status.code or 0, status.message or "")
+    return Failure(status.code or 0, bounds.cut(status.message or ""))
 
 
 def _object(raw: msgspec.Raw) -> _Object:
     try:
         return _objects.decode(raw)
     except RecursionError:
-        return _Object(_deep_meta(bytes(raw)))
+        return _Object(_deep_meta(bytes(raw)) if memoryview(raw).nbytes <= bounds.OBJECT else None)
     except _FAILURES:
         return _Object()
 

@@ -8,6 +8,9 @@ A thread for each request costs more than the request: to be woken, to sleep, to
 to wait for the interpreter. Here many answers come with one waking. What may take its time before anything is sent (a
 new connection, credentials) is not for this: `Exchange` in api.py does it in a thread.
 
+A server that answers without end, or has many bytes for one request, takes no more than one turn of some pieces at a
+time from the others, and its deadline comes.
+
 Promises: `ended` is called exactly once for each request that was sent, in the thread that polls, and may send the
 next; whatever it is told, the request has left this machine or may have; nothing is sent twice.
 """
@@ -21,35 +24,34 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import httptools
-
+from extender.kube import bounds
+from extender.kube.answer import Answer, AnswerError
 from extender.kube.api import ApiServer, Interrupted, Request, Response, Unreachable
-from extender.kube.transport import Connection
+from extender.kube.bounds import Bound
+from extender.kube.transport import PIECE, Connection
 
 Ended = Callable[[Response | Interrupted], None]
 
-_PIECE = 64 * 1024
+#: Pieces that are read of one answer before others have their turn.
+_TURN = 16
 #: What a connection may fail with that is used without waiting, other than that it would have to.
-_FAILURES = (OSError, ValueError, httptools.HttpParserError, httptools.HttpParserUpgrade)
+_FAILURES = (OSError, ValueError, AnswerError)
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Wire:
-    """One request on its way, and what has come of its answer. The parser calls the methods named `on_`."""
+    """One request on its way, and what has come of its answer."""
 
-    def __init__(self, connection: Connection, request: bytes, deadline: float, ended: Ended) -> None:
+    def __init__(self, connection: Connection, request: Request, encoded: bytes, deadline: float, ended: Ended) -> None:
         self.connection = connection
         self.socket = connection.unblocked()
-        self.unsent = request
+        self.request = request
+        self.unsent = encoded
         self.deadline = deadline
         self.ended = ended
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.body: list[bytes] = []
-        self.complete = False
-        #: The connection may be used for another request.
-        self.reusable = False
-        self._parser = httptools.HttpResponseParser(self)
+        self.answer = Answer()
+        #: There may be more to read than what the socket shows.
+        self.has_more = False
 
     def write(self) -> None:
         """Sends what it can."""
@@ -58,50 +60,23 @@ class _Wire:
                 self.unsent = self.unsent[self.socket.send(self.unsent) :]
 
     def read(self) -> None:
-        """Takes what is there. Raises one of _FAILURES if it cannot become an answer any more."""
+        """Takes what is there, for one turn. Raises one of _FAILURES if it cannot become an answer any more."""
+        self.has_more = False
         with suppress(*_NOT_YET):
-            while not self.complete:
-                piece = self.socket.recv(_PIECE)
+            for _ in range(_TURN):
+                piece = self.socket.recv(PIECE)
                 if not piece:
-                    self._end()
+                    self.answer.end()
                     return
-                self._feed(piece)
+                self.answer.collect(piece, bounds.OBJECT)
+                if self.answer.complete:
+                    return
+            self.has_more = True
 
-    def _feed(self, piece: bytes) -> None:
-        try:
-            self._parser.feed_data(piece)
-        except httptools.HttpParserError:
-            if not self.complete:
-                raise
-            self.reusable = False  # something comes after the answer
-
-    def _end(self) -> None:
-        """The peer has closed: only an answer without a length is complete by that."""
-        endless = "content-length" not in self.headers and "transfer-encoding" not in self.headers
-        if not self.status or not endless:
-            raise ConnectionError("connection ended within the answer" if self.status else "connection closed")
-        self.complete = True
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
-
-    def on_body(self, body: bytes) -> None:
-        self.body.append(body)
-
-    def on_message_begin(self) -> None:
-        if self.complete:
-            raise ValueError("the answer has an answer after it")
-
-    def on_message_complete(self) -> None:
-        if self.status < 200:  # 100 Continue, 103 Early Hints: the answer is still to come
-            self.status = 0
-            self.headers.clear()
-            return
-        self.complete = True
-        self.reusable = not self.unsent and self._parser.should_keep_alive()
+    @property
+    def reusable(self) -> bool:
+        """The connection may be used for another request."""
+        return self.answer.reusable and not self.unsent
 
 
 class Wires:
@@ -115,6 +90,7 @@ class Wires:
         self._waker.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._wires: set[_Wire] = set()
+        self._unfinished: list[_Wire] = []
         #: Set it, look once more for what is new, and poll: whoever comes with something after that wakes it.
         self.sleeps = False
 
@@ -136,7 +112,7 @@ class Wires:
         Raises Unreachable or ValueError before anything has left; then `ended` is not called.
         """
         try:
-            wire = _Wire(connection, self._api.encoded(request), time.monotonic() + timeout, ended)
+            wire = _Wire(connection, request, self._api.encoded(request), time.monotonic() + timeout, ended)
             self._ask_leave(may_send)
         except BaseException:
             connection.close()
@@ -165,6 +141,10 @@ class Wires:
                     self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
             if events & selectors.EVENT_READ and wire in self._wires:
                 self._step(wire, wire.read)
+        for wire in self._unfinished:  # what TLS has taken off the socket already does not show there
+            if wire in self._wires:
+                self._step(wire, wire.read)
+        self._unfinished = [wire for wire in self._wires if wire.has_more]
         self.sleeps = False
         self._end_late()
 
@@ -191,27 +171,39 @@ class Wires:
     def _patience(self, timeout: float | None) -> float | None:
         if not self._wires:
             return timeout
+        if self._unfinished:
+            return 0.0
         left = max(0.0, min(wire.deadline for wire in self._wires) - time.monotonic())
         return left if timeout is None else min(left, timeout)
 
     def _end_late(self) -> None:
         now = time.monotonic()
         for wire in [wire for wire in self._wires if wire.deadline <= now]:
-            self._fail(wire, Interrupted(self._said("no answer in time"), timed_out=True))
+            begun = wire.answer.begun
+            text = f"no {'whole answer' if begun else 'answer'} in time"
+            self._fail(wire, self._interrupted(wire, text, bound=Bound.TIME if begun else None, timed_out=True))
 
     def _step(self, wire: _Wire, step: Callable[[], None]) -> None:
         try:
             step()
         except _FAILURES as error:
-            self._fail(wire, Interrupted(self._said(str(error) or type(error).__name__)))
+            bound = error.bound if isinstance(error, AnswerError) else None
+            self._fail(wire, self._interrupted(wire, str(error) or type(error).__name__, bound=bound))
             return
-        if wire.complete:
+        answer = wire.answer
+        if answer.complete:
             self._forget(wire)
             if wire.reusable:
                 self._api.keep(wire.connection)
             else:
                 wire.connection.close()
-            wire.ended(Response(wire.status, b"".join(wire.body), wire.headers))
+            wire.ended(Response(answer.status, bytes(answer.body), answer.headers))
+
+    def _interrupted(self, wire: _Wire, text: str, *, bound: Bound | None, timed_out: bool = False) -> Interrupted:
+        text = self._said(text)
+        if bound:
+            self._api.refusals.count(bound, f"{wire.request.method} {wire.request.path}: {text}")
+        return Interrupted(text, timed_out=timed_out, bound=bound)
 
     def _fail(self, wire: _Wire, error: Interrupted) -> None:
         self._forget(wire)

@@ -5,18 +5,29 @@ kubectl get nodes,pods --all-namespaces -o json > cluster.json
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+import structlog
 
 from algorithm.model import Node, Pod, decode_nodes, decode_pods
 from extender.core.learning import Truth
-from extender.kube import wire
-from extender.kube.api import ApiError, ApiServer
+from extender.kube import bounds, wire
+from extender.kube.api import ApiError, ApiServer, Response
 from extender.kube.connection import connect
+from extender.kube.listing import Listed, Lister
+from extender.kube.objects import Objects
+from extender.kube.reflection import NODES, PODS, ReflectorStats, RefusedError, RelistError, Resource
+from extender.kube.room import Room
+from extender.kube.store import Tracked
 from extender.settings import ClusterSettings
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=Tracked)
 
 _PAGE = 500
 
@@ -43,11 +54,14 @@ class Inventory:
 def from_cluster(settings: ClusterSettings, *, pods: bool = True) -> Inventory:
     """Raises InventoryError, and ConnectionSettingsError."""
     api = connect(settings)
+    room = Room(settings.cache_mib, lambda: len(nodes.objects))
     try:
-        nodes = list(_list(api, "/api/v1/nodes"))
-        return _inventory(nodes, list(_list(api, "/api/v1/pods")) if pods else [])
+        nodes = _list(api, NODES, room.for_nodes)
+        known = _list(api, PODS, room.for_pods) if pods else Listed[Pod]()
     finally:
         api.close()
+    unreadable = len(nodes.unreadable) + len(known.unreadable)
+    return Inventory(list(nodes.objects.values()), list(known.objects.values()), unreadable)
 
 
 def from_file(path: Path) -> Inventory:
@@ -59,7 +73,7 @@ def from_file(path: Path) -> Inventory:
         kinds = [(msgspec.json.decode(item, type=_Kind).kind or listed, item) for item in items]
     except OSError as error:
         raise InventoryError(f"{path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, bounds.BoundError) as error:
         raise InventoryError(f"{path}: not what `kubectl get nodes,pods -A -o json` writes: {error}") from error
     found = _inventory(
         [item for kind, item in kinds if kind == "Node"], [item for kind, item in kinds if kind == "Pod"]
@@ -78,17 +92,13 @@ def _inventory(nodes: list[msgspec.Raw], pods: list[msgspec.Raw]) -> Inventory:
     return Inventory(known.records, running.records, len(known.errors) + len(running.errors))
 
 
-def _list(api: ApiServer, path: str) -> Iterator[msgspec.Raw]:
-    token = ""
-    while True:
-        try:
-            response = api.request("GET", path, query={"limit": str(_PAGE)} | ({"continue": token} if token else {}))
-            if not response.ok:
-                raise InventoryError(f"GET {path}: {response.status} {response.message}")
-            page = wire.decode_page(response.body)
-        except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InventoryError(f"GET {path}: {error}") from error
-        yield from page.items or ()
-        token = page.next
-        if not token:
-            return
+def _list(api: ApiServer, resource: Resource[T], most: Callable[[], int]) -> Listed[T]:
+    def page(query: dict[str, str]) -> Response:
+        return api.request("GET", resource.path, query=query, timeout=bounds.PAGE_SECONDS, most=bounds.PAGE)
+
+    stats = ReflectorStats()
+    lister = Lister(resource, Objects(resource, stats, log), stats, page, page=_PAGE, most=most)
+    try:
+        return lister.read()
+    except (ApiError, RelistError, RefusedError) as error:
+        raise InventoryError(f"GET {resource.path}: {error}") from error

@@ -43,7 +43,7 @@ CPUS, STAGE = 4, "stage"
 #: What stays on the nodes while pairs are tried.
 CROWD = 6
 TIMING = Timing(
-    list_silence=0.5,
+    list_page=0.5,
     shortest_watch=650,
     longest_watch=699,
     watch_silence=1.0,

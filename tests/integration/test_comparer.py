@@ -17,7 +17,7 @@ from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Sy
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
 from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
-from extender.kube.api import ApiServer
+from extender.kube.api import ApiServer, Response
 from extender.kube.connection import connect
 from extender.runtime import Runtime
 from extender.settings import ClusterSettings
@@ -119,8 +119,8 @@ def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> No
     bench.live_node("a")
     bench.live_pod("p", on="a")
     bench.tell(PodSeen(bench.record("p")))
-    listed = bench.comparer._list
-    bench.comparer._list = lambda path: iter([msgspec.Raw(b"{}")]) if path == "/api/v1/pods" else listed(path)
+    listed, unreadable = bench.comparer._page, Response(200, b'{"metadata":{"resourceVersion":"9"},"items":[{}]}')
+    bench.comparer._page = lambda path, query: unreadable if path == "/api/v1/pods" else listed(path, query)
     bench.comparer.run()
     assert [view.name for view in bench.runtime.pods()] == ["p"]
 

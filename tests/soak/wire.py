@@ -110,7 +110,12 @@ class SimApi(ApiServer):
         self.past: list[bytes] = []
 
     def exchange(
-        self, request: Asked, *, timeout: float | None = None, may_send: Callable[[], bool] = lambda: True
+        self,
+        request: Asked,
+        *,
+        timeout: float | None = None,
+        most: int = 0,
+        may_send: Callable[[], bool] = lambda: True,
     ) -> Any:
         return SimExchange(self, request, min(timeout or self.timeout, LONGEST), may_send)
 
@@ -167,6 +172,9 @@ class SimExchange:
         middle = self._api.rng.randint(0, len(body))
         yield from filter(None, (body[:middle], body[middle:]))
         self._end(self._ending)
+
+    def extend(self, seconds: float) -> None:
+        """Nothing comes late here: it comes, or never."""
 
     def interrupt(self) -> None:
         """Nobody waits in another thread."""

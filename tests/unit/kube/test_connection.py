@@ -256,7 +256,7 @@ def test_a_proxy_tunnels_tls_to_the_real_host(tmp_path: Path, server: ScriptedSe
     ca = str(CERTS / "ca.pem")
     extra = {"proxy-url": server.url, "certificate-authority": ca}
     path = kubeconfig(tmp_path / "config", "https://cluster.invalid:6443", **extra)
-    with pytest.raises(Unreachable, match=r"Tunnel connection failed: 404"):
+    with pytest.raises(Unreachable, match=r"proxy: 404 to CONNECT"):
         connected(ClusterSettings(kubeconfig=path)).request("GET", "/x")
     assert server.requests[0].method == "CONNECT"
 

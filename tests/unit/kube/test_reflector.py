@@ -39,7 +39,7 @@ from tests.support.scripted_server import (
 CERTS = Path(__file__).parents[2] / "support" / "certs"
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"
-IMPATIENT = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05), list_silence=0.3, watch_silence=0.3)
+IMPATIENT = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05), list_page=0.3, watch_silence=0.3)
 CALM = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05))
 
 

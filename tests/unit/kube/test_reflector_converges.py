@@ -18,7 +18,7 @@ from tests.support.scripted_server import WAIT, Closed, Peer, Request, ScriptedS
 
 FAULTS = 30
 TIMING = Timing(
-    list_silence=0.15, watch_silence=0.15, backoff=BackoffSettings(shortest=0.001, longest=0.01, healthy=0.001)
+    list_page=0.15, watch_silence=0.15, backoff=BackoffSettings(shortest=0.001, longest=0.01, healthy=0.001)
 )
 
 

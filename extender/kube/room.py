@@ -1,0 +1,35 @@
+"""How much memory the nodes and pods of a cluster may take, so that no list and no watch fills it all.
+
+    all           `cluster.cache_mib`
+    nodes         at most a quarter of it
+    pods          at most three quarters of it, and no more than so many nodes plausibly have: 192 MiB (45,000 ordinary
+                  pods, waiting or ended) and 512 KiB (120 pods) a node
+
+Bytes are estimates (`store.weigh`). Nothing is left out when there is more: a pod that is not known would be a place
+that is given away twice. The list or watch fails, what was known before stays, and the refusal is told (bounds.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extender.kube.bounds import KIB, MIB
+
+_PODS_ANYWAY = 192 * MIB
+_PODS_OF_A_NODE = 512 * KIB
+
+
+class Room:
+    """`mib`: for nodes and pods together. `nodes_known` says how many nodes there are."""
+
+    def __init__(self, mib: int, nodes_known: Callable[[], int]) -> None:
+        self._bytes = mib * MIB
+        self._nodes_known = nodes_known
+
+    def for_nodes(self) -> int:
+        """Bytes that all nodes may take."""
+        return self._bytes // 4
+
+    def for_pods(self) -> int:
+        """Bytes that all pods may take."""
+        return min(self._bytes * 3 // 4, _PODS_ANYWAY + _PODS_OF_A_NODE * self._nodes_known())

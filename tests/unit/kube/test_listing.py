@@ -1,0 +1,157 @@
+"""Lists that do not end, repeat themselves, or are too large to be held."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from extender.kube import bounds
+from extender.kube.api import Interrupted, Response
+from extender.kube.bounds import Bound
+from extender.kube.listing import Lister
+from extender.kube.objects import Objects
+from extender.kube.reflection import PODS, ListBoundError, ReflectorStats
+from extender.kube.store import weigh
+from tests.support.kube_objects import pod
+
+Query = dict[str, str]
+
+
+def page(*names: str, token: str = "", labels: dict[str, str] | None = None) -> Response:
+    items = [labelled(name, labels or {}) for name in names]
+    body = {"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": token}, "items": items}
+    return Response(200, json.dumps(body).encode())
+
+
+def labelled(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    made = pod(name)
+    made["metadata"]["labels"] = labels
+    return made
+
+
+class Listing:
+    """Lists what `answer` gives, and counts what was asked for."""
+
+    def __init__(self, answer: Callable[[Query], Response], *, size: int = 500, **bounded: Any) -> None:
+        self._answer = answer
+        self.queries: list[Query] = []
+        stats = ReflectorStats()
+        objects = Objects(PODS, stats, structlog.get_logger())
+        self.lister = Lister(PODS, objects, stats, self._get, page=size, **bounded)
+
+    def _get(self, query: Query) -> Response:
+        self.queries.append(query)
+        return self._answer(query)
+
+    def refused(self) -> Bound:
+        with pytest.raises(ListBoundError) as caught:
+            self.lister.read()
+        return caught.value.bound
+
+
+def too_large() -> Interrupted:
+    return Interrupted("the answer has more than so many bytes", bound=Bound.SIZE)
+
+
+def pages_for(most: int, number: int) -> Callable[[Query], Response]:
+    """A server of so many pods, whose pages of more than `most` are too large to be read."""
+
+    def answer(query: Query) -> Response:
+        limit, begin = int(query["limit"]), int(query.get("continue", 0))
+        if limit > most:
+            raise too_large()
+        end = min(number, begin + limit)
+        return page(*(f"p{index}" for index in range(begin, end)), token=str(end) if end < number else "")
+
+    return answer
+
+
+def test_pages_that_are_too_large_are_asked_for_again_with_fewer_objects_and_so_are_all_later_ones() -> None:
+    listing = Listing(pages_for(40, 100))
+    assert len(listing.lister.read().objects) == 100
+    assert [query["limit"] for query in listing.queries] == ["500", "125", "31", "31", "31", "31"]
+    listing.queries.clear()
+    listing.lister.read()
+    assert {query["limit"] for query in listing.queries} == {"31"}
+
+
+def test_one_object_that_is_too_large_for_a_page_is_an_error() -> None:
+    def never(_query: Query) -> Response:
+        raise too_large()
+
+    listing = Listing(never)
+    assert listing.refused() is Bound.SIZE
+    assert [query["limit"] for query in listing.queries] == ["500", "125", "31", "7", "1"]
+
+
+def test_other_failures_are_not_tried_with_smaller_pages() -> None:
+    def dropped(_query: Query) -> Response:
+        raise Interrupted("connection closed")
+
+    listing = Listing(dropped)
+    with pytest.raises(Interrupted):
+        listing.lister.read()
+    assert len(listing.queries) == 1
+
+
+@pytest.mark.parametrize("tokens", [["a"], ["a", "b", "c"]])
+def test_page_tokens_that_come_again_end_the_list(tokens: list[str]) -> None:
+    endless = itertools.cycle(tokens)
+    listing = Listing(lambda _query: page("p", token=next(endless)))
+    assert listing.refused() is Bound.LIST
+    assert len(listing.queries) == len(tokens) + 1
+
+
+def test_a_token_that_is_too_long_is_not_sent_back() -> None:
+    listing = Listing(lambda _query: page("p", token="x" * (bounds.PAGE_TOKEN + 1)))
+    assert listing.refused() is Bound.LIST
+    assert len(listing.queries) == 1
+
+
+def test_pages_without_end_that_have_nothing_in_them_end_the_list() -> None:
+    numbers = itertools.count(1)
+    listing = Listing(lambda _query: page(token=str(next(numbers))))
+    assert listing.refused() is Bound.LIST
+    assert len(listing.queries) == bounds.EMPTY_PAGES + 1
+
+
+def fresh_pages(count: int, labels: dict[str, str] | None = None) -> Iterator[Response]:
+    numbers = itertools.count(1)
+    while True:
+        number = next(numbers)
+        yield page(*(f"p{number}-{index}" for index in range(count)), token=str(number), labels=labels)
+
+
+def test_a_list_that_takes_too_long_is_given_up() -> None:
+    pages, clock = fresh_pages(1), itertools.count(0.0, 10.0)
+    listing = Listing(lambda _query: next(pages), seconds=100.0, clock=lambda: next(clock))
+    assert listing.refused() is Bound.LIST
+    assert len(listing.queries) == 11
+
+
+@pytest.mark.parametrize("labels", [{}, {f"label-{n}": "x" * 50 for n in range(100)}])
+def test_a_list_without_end_is_given_up_when_there_is_no_room_for_it(labels: dict[str, str]) -> None:
+    """Fewer objects if they are larger."""
+    pages, most = fresh_pages(50, labels=labels), 2 * bounds.MIB
+    listing = Listing(lambda _query: next(pages), most=lambda: most)
+    assert listing.refused() is Bound.CACHE
+    one = weigh(PODS.decode(json.dumps(labelled("p", labels)).encode()))
+    assert len(listing.queries) == pytest.approx(most / one / 50, abs=2)
+
+
+def test_the_same_object_again_and_again_takes_room_each_time() -> None:
+    numbers = itertools.count(1)
+    listing = Listing(lambda _query: page("p", token=str(next(numbers))), most=lambda: bounds.MIB)
+    assert listing.refused() is Bound.CACHE
+
+
+def test_objects_that_cannot_be_read_take_room_too() -> None:
+    numbers = itertools.count(1)
+    listing = Listing(lambda _query: page(*[""] * 100, token=str(next(numbers))), most=lambda: bounds.MIB)
+    assert listing.refused() is Bound.CACHE
+    assert len(listing.queries) < 20
