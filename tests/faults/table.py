@@ -56,8 +56,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("find label", "read", "LIST", r"/api/v1/namespaces/[^/]+/pods\?labelSelector=.*", "signpost"),
     Operation("ask who", "read", "POST", "/apis/authentication.k8s.io/v1/tokenreviews", "reviewer"),
     Operation("ask rights", "read", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "reviewer"),
-    Operation("compare nodes", "list", "LIST", r"/api/v1/nodes\?limit=500.*", "comparer"),
-    Operation("compare pods", "list", "LIST", r"/api/v1/pods\?limit=500.*", "comparer"),
+    Operation("compare nodes", "list", "LIST", r"/api/v1/nodes(\?limit=500.*|\?continue=.*)?", "comparer"),
+    Operation("compare pods", "list", "LIST", r"/api/v1/pods(\?limit=500.*|\?continue=.*)?", "comparer"),
     Operation("heal node", "read", "GET", "/api/v1/nodes/[^/?]+", "comparer"),
     Operation("heal pod", "read", "GET", f"/api/v1{POD}", "comparer"),
 )
