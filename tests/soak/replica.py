@@ -55,6 +55,7 @@ from extender.kube.fenced import Command, FencedApi
 from extender.kube.hints import Hints, _Waiting
 from extender.kube.lease import Elector, Standing
 from extender.kube.outcome import outcome_of, outcome_of_error
+from extender.kube.podreader import PodReader
 from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector
 from extender.kube.reviews import Reviewer, Verdict
 from extender.service import _UntilSynced
@@ -231,7 +232,7 @@ class Replica:
             self._hints._give(_Waiting(command, work.given))
             return
         outcome, response = self._written(command, work.given)
-        report = _report_of(command, *_pod_of(command, outcome, response))
+        report = _report_of(command, *_pod_of(command, outcome, response, PodReader()))
         if outcome.kind is OutcomeKind.UNKNOWN:
             work.report = report
             self.work.append(work)
@@ -301,6 +302,7 @@ class _Guarded:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
+        self.reader = PodReader()
 
     def beliefs(self) -> Beliefs:
         return beliefs_of(self._replica.heart)
