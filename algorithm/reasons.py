@@ -57,6 +57,7 @@ class Code(StrEnum):
     CELLS_NOT_OFFERED = "CellsNotOffered", "affinity group {group} would need nodes that are not offered: {detail}"
     BORROWING_LIMITED = "BorrowingLimited", "affinity group {group} may not borrow more: {detail}"
     POD_INVALID = "PodInvalid", "pod cannot be scheduled as declared: {detail}"
+    POD_TOO_LARGE = "PodTooLarge", "pod is larger than is accepted: {detail}"
     OTHER = "Other", "{detail}"
 
     # What the extender itself finds.

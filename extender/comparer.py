@@ -142,7 +142,7 @@ class Comparer:
         nodes = self._list(NODES, self._room.for_nodes)
         pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
         beliefs: Beliefs = self._runtime.beliefs()
-        ours = (p.uid for p in pods if self._policy.ours(p) and not (p.node_name or p.terminating or p.gated))
+        ours = (pod.uid for pod in pods if self._policy.wants_place(pod) and not pod.node_name)
         found = compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
         return _Look(found, {node.uid: node for node in nodes}, {pod.uid: pod for pod in pods})
 

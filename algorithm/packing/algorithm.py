@@ -39,7 +39,7 @@ from algorithm.packing.offer import Offer
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
-from algorithm.packing.refusals import Refusals, Told, some
+from algorithm.packing.refusals import Refusals, Told, few, few_of, some
 from algorithm.packing.settings import PackingSettings
 from algorithm.packing.state import State
 from algorithm.packing.summary import summary
@@ -220,7 +220,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         kinds = self._refusals.kinds(demand, offer.nodes, full)
         short = {name for kind in kinds for name in _resources(kind)}
         if short:
-            return f"insufficient {', '.join(sorted(short))}"
+            return f"insufficient {few(short)}"
         if any(kind.code is Code.HELD_FOR_OTHERS for kind in kinds):
             return "room is held for others"
         return "no offered node is large enough for each member"
@@ -320,7 +320,7 @@ def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
 def _resources(kind: Reason) -> list[str]:
     if kind.code is Code.TOO_MANY_PODS:
         return ["pods"]
-    return dict(kind.params)["resources"].split(", ") if kind.code is Code.INSUFFICIENT else []
+    return few_of(dict(kind.params)["resources"]) if kind.code is Code.INSUFFICIENT else []
 
 
 def _fullness(room: NodeRoom, demand: Demand) -> int | None:

@@ -40,22 +40,15 @@ def short_of(demand: Demand, free: Mapping[str, int]) -> dict[str, int]:
     return {name: amount - free.get(name, 0) for name, amount in demand if free.get(name, 0) < amount}
 
 
-def total(demands: Iterable[Demand]) -> dict[str, int]:
-    """The sum by resource name."""
-    summed: dict[str, int] = {}
-    for demand in demands:
-        for name, amount in demand:
-            summed[name] = summed.get(name, 0) + amount
-    return summed
-
-
 def least_of(demands: Iterable[Demand]) -> Demand:
     """What each of these takes at least: with equal ones, exactly that."""
     different = set(demands)
     if len(different) == 1:
         return different.pop()
-    least = [(name, min(dict(demand).get(name, 0) for demand in different)) for name in total(different)]
-    return tuple(sorted((name, amount) for name, amount in least if amount))
+    least = dict(different.pop())
+    for amounts in map(dict, different):
+        least = {name: min(amount, amounts[name]) for name, amount in least.items() if name in amounts}
+    return tuple(sorted(least.items()))
 
 
 def size(demand: Demand) -> tuple[int, ...]:

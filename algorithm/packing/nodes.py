@@ -8,6 +8,9 @@ what the victims leave is never anybody else's.
 
 Pods and holds may name a node that is not known (yet, or any more). They are kept under its name and count as soon as
 it appears. Only known nodes are in the index.
+
+Of what pods and holds take, only those resources count that the node has: no other can ever be free there. So what a
+node costs to look at does not depend on what strangers ask for.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
-from algorithm.model import Node, Pod
-from algorithm.packing.demand import Demand, demand_of, total
+from algorithm.model import PODS, Node, Pod
+from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import FreeIndex
 from algorithm.packing.offer import Allowed
 
@@ -42,7 +45,7 @@ class Hold:
 class NodeRoom:
     """One node name: the node, if it is known, and all that counts on it."""
 
-    __slots__ = ("allocatable", "free", "holds", "name", "node", "pods", "taken")
+    __slots__ = ("allocatable", "free", "held", "holds", "name", "node", "pods", "taken")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,8 +54,9 @@ class NodeRoom:
         self.free: dict[str, int] = {}
         self.pods: dict[str, Pod] = {}
         self.holds: dict[str, Hold] = {}
-        #: What the pods take, by their priority.
+        #: What the pods take, by their priority, and what is held.
         self.taken: dict[int, dict[str, int]] = {}
+        self.held: dict[str, int] = {}
 
     @property
     def lowest(self) -> int | None:
@@ -89,24 +93,50 @@ class NodeRoom:
     def _taken_below(self, name: str, below: int) -> int:
         return sum(taken.get(name, 0) for priority, taken in self.taken.items() if priority < below)
 
+    def counted(self, demand: Demand) -> Demand:
+        """What of the demand counts here. Every pod is one of `pods`, so that its priority is known."""
+        return tuple(part for part in demand if part[0] in self.allocatable or part[0] == PODS)
+
     def used(self) -> dict[str, int]:
-        return total(demand_of(pod.requests) for pod in self.pods.values())
+        return _sum(self.taken.values())
 
-    def held(self) -> dict[str, int]:
-        return total(hold.demand for hold in self.holds.values())
+    def derive(self) -> None:
+        """`taken`, `held` and `free`, computed from nothing but the records."""
+        self.taken, self.held, self.free = {}, {}, dict(self.allocatable)
+        for pod in self.pods.values():
+            self.take(pod, 1)
+        for hold in self.holds.values():
+            self.keep(hold, 1)
 
-    def derived_free(self) -> dict[str, int]:
-        """`free`, computed from nothing but the records."""
-        free = dict(self.allocatable)
-        for taken in (self.used(), self.held()):
-            for name, amount in taken.items():
-                free[name] = free.get(name, 0) - amount
-        return free
+    def take(self, pod: Pod, sign: int) -> Demand:
+        """The pod takes room (1) or does so no more (-1). Returns what counts of it."""
+        demand = self.counted(demand_of(pod.requests))
+        taken = self.taken.setdefault(pod.priority, {})
+        _add(taken, demand, sign)
+        if not taken:
+            del self.taken[pod.priority]
+        self.shift(demand, -sign)
+        return demand
+
+    def keep(self, hold: Hold, sign: int) -> Demand:
+        """The same for what is held."""
+        demand = self.counted(hold.demand)
+        _add(self.held, demand, sign)
+        self.shift(demand, -sign)
+        return demand
+
+    def shift(self, demand: Demand, sign: int) -> None:
+        """Only `free` changes."""
+        free = self.free
+        for name, amount in demand:
+            if name in free:
+                free[name] += sign * amount
 
     def copy(self) -> NodeRoom:
         twin = NodeRoom(self.name)
         twin.node = self.node
         twin.taken = {priority: taken.copy() for priority, taken in self.taken.items()}
+        twin.held = self.held.copy()
         twin.allocatable = self.allocatable
         twin.free = self.free.copy()
         twin.pods, twin.holds = self.pods.copy(), self.holds.copy()
@@ -138,7 +168,7 @@ class Cluster:
         self.generation = 0
         #: The names of the nodes that changed last, the newest change at the end.
         self._journal: list[str] = []
-        #: Sums: what the known nodes have, what all pods take, what is held.
+        #: Sums: what the known nodes have, what counts of what pods take there, and of what is held.
         self.allocatable: dict[str, int] = {}
         self.used: dict[str, int] = {}
         self.held: dict[str, int] = {}
@@ -167,12 +197,17 @@ class Cluster:
 
     def _set_node(self, room: NodeRoom, node: Node | None) -> None:
         self._out(room)
-        _add(self.allocatable, room.allocatable.items(), -1)
+        self._count(room, -1)
         room.node = node
         room.allocatable = {} if node is None else dict(node.allocatable)
-        _add(self.allocatable, room.allocatable.items(), 1)
-        room.free = room.derived_free()
+        room.derive()
+        self._count(room, 1)
         self._in(room)
+
+    def _count(self, room: NodeRoom, sign: int) -> None:
+        _add(self.allocatable, room.allocatable.items(), sign)
+        _add(self.used, room.used().items(), sign)
+        _add(self.held, room.held.items(), sign)
 
     def known(self, name: str) -> NodeRoom | None:
         room = self.rooms.get(name)
@@ -184,24 +219,16 @@ class Cluster:
         """The pod takes room on its node."""
         room = self._room(pod.node_name)
         self._out(room)
-        demand = demand_of(pod.requests)
         room.pods[pod.uid] = pod
-        _add(room.taken.setdefault(pod.priority, {}), demand, 1)
-        _add(self.used, demand, 1)
-        _shift(room, demand, -1)
+        _add(self.used, room.take(pod, 1), 1)
         self._in(room)
 
     def displace(self, pod: Pod) -> None:
         """The pod, as it was placed, takes room no more."""
         room = self._room(pod.node_name)
         self._out(room)
-        demand = demand_of(pod.requests)
         del room.pods[pod.uid]
-        _add(room.taken[pod.priority], demand, -1)
-        if not room.taken[pod.priority]:
-            del room.taken[pod.priority]
-        _add(self.used, demand, -1)
-        _shift(room, demand, 1)
+        _add(self.used, room.take(pod, -1), -1)
         self._in(room)
 
     def replace(self, pod: Pod) -> None:
@@ -212,27 +239,23 @@ class Cluster:
         room = self._room(hold.node)
         self._out(room)
         room.holds[hold.uid] = hold
-        _add(self.held, hold.demand, 1)
-        _shift(room, hold.demand, -1)
+        _add(self.held, room.keep(hold, 1), 1)
         self._in(room)
 
     def unhold(self, hold: Hold) -> None:
         room = self._room(hold.node)
         self._out(room)
         del room.holds[hold.uid]
-        _add(self.held, hold.demand, -1)
-        _shift(room, hold.demand, 1)
+        _add(self.held, room.keep(hold, -1), -1)
         self._in(room)
 
     def shift(self, name: str, demand: Demand, sign: int) -> None:
         """Only `free` changes, and the index with it: for trials, which undo it."""
-        room = self._room(name)
-        if room.node is None:
-            _shift(room, demand, sign)
-            self._forget_if_empty(room)
+        room = self.known(name)
+        if room is None:
             return
         self.index.remove(name, room.free)
-        _shift(room, demand, sign)
+        room.shift(demand, sign)
         self.index.add(name, room.free)
 
     # -- looking ----------------------------------------------------------------------------------------------
@@ -299,8 +322,9 @@ class Cluster:
         known = {name: room for name, room in self.rooms.items() if room.node is not None}
         for name, room in self.rooms.items():
             assert not room.empty, f"{name}: an empty room was kept"
-            assert room.free == {k: v for k, v in room.derived_free().items() if v or k in room.allocatable}, name
-            assert room.taken == _by_priority(room.pods.values()), name
+            fresh = room.copy()
+            fresh.derive()
+            assert (room.free, room.taken, room.held) == (fresh.free, fresh.taken, fresh.held), name
             assert all(pod.node_name == name for pod in room.pods.values()), name
             assert all(hold.node == name for hold in room.holds.values()), name
         expected = {name: self.index.expected(name, room.free) for name, room in known.items()}
@@ -309,19 +333,12 @@ class Cluster:
         assert self.by_priority == order, "order by priority differs from the nodes"
         assert self.allocatable == _sum(dict(room.allocatable) for room in known.values()), "sum of what nodes have"
         assert self.used == _sum(room.used() for room in self.rooms.values()), "sum of what pods take"
-        assert self.held == _sum(room.held() for room in self.rooms.values()), "sum of what is held"
+        assert self.held == _sum(room.held for room in self.rooms.values()), "sum of what is held"
 
 
 def _counts(node: Node) -> tuple[object, ...]:
     """All of a node that decisions depend on."""
     return node.allocatable, node.ready, node.unschedulable
-
-
-def _by_priority(pods: Iterable[Pod]) -> dict[int, dict[str, int]]:
-    taken: dict[int, dict[str, int]] = {}
-    for pod in pods:
-        _add(taken.setdefault(pod.priority, {}), demand_of(pod.requests), 1)
-    return taken
 
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -337,13 +354,3 @@ def _add(total: dict[str, int], amounts: Iterable[tuple[str, int]], sign: int) -
         total[name] = total.get(name, 0) + sign * amount
         if not total[name]:
             del total[name]
-
-
-def _shift(room: NodeRoom, demand: Demand, sign: int) -> None:
-    free = room.free
-    for name, amount in demand:
-        left = free.get(name, 0) + sign * amount
-        if left or name in room.allocatable:
-            free[name] = left
-        else:
-            del free[name]

@@ -7,12 +7,15 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from algorithm.model import PODS
-from algorithm.packing.demand import Demand, short_of
+from algorithm.packing.demand import Demand
 from algorithm.packing.nodes import Cluster, NodeRoom
 from algorithm.packing.perdemand import PerDemand
 from algorithm.reasons import Code, Reason, reason
 
 _SHOWN = 3
+#: Of the resources that are short, so many are named.
+_NAMED = 5
+_MORE = " and others"
 
 UNKNOWN = reason(Code.NODE_UNKNOWN)
 _TOO_MANY = reason(Code.TOO_MANY_PODS)
@@ -20,23 +23,35 @@ _TOO_MANY = reason(Code.TOO_MANY_PODS)
 
 def some(names: Iterable[str]) -> str:
     """A few of the names, sorted, for a text that must not grow without end."""
+    return _listed(names, _SHOWN)
+
+
+def few(resources: Iterable[str]) -> str:
+    """The first of these resources by name, for the text of one node."""
+    return _listed(resources, _NAMED)
+
+
+def few_of(text: str) -> list[str]:
+    """The names that `few` has put into a text."""
+    return text.removesuffix(_MORE).split(", ")
+
+
+def _listed(names: Iterable[str], most: int) -> str:
     ordered = sorted(set(names))
-    return ", ".join(ordered[:_SHOWN]) + (" and others" if len(ordered) > _SHOWN else "")
+    return ", ".join(ordered[:most]) + (_MORE if len(ordered) > most else "")
 
 
 def refusal(room: NodeRoom, demand: Demand, free: Mapping[str, int]) -> Reason | None:
     """Why this known node has no room for `demand` with so much free, None if it has."""
-    short = [name for name, amount in demand if free.get(name, 0) < amount]
+    short = [(name, amount) for name, amount in demand if free.get(name, 0) < amount]
     if not short:
         return None
-    never = [name for name in short if room.allocatable.get(name, 0) < dict(demand)[name]]
+    never = [name for name, amount in short if room.allocatable.get(name, 0) < amount]
     if never:
-        return _lacks(tuple(never))
-    if room.holds:
-        held = room.held()
-        if all(held.get(name, 0) >= missing for name, missing in short_of(demand, free).items()):
-            return reason(Code.HELD_FOR_OTHERS, holder=some(hold.holder for hold in room.holds.values()))
-    return _insufficient(tuple(short))
+        return _lacks(tuple(never[: _NAMED + 1]))
+    if room.holds and all(room.held.get(name, 0) >= amount - free.get(name, 0) for name, amount in short):
+        return reason(Code.HELD_FOR_OTHERS, holder=some(hold.holder for hold in room.holds.values()))
+    return _insufficient(tuple(name for name, _ in short[: _NAMED + 1]))
 
 
 # Made once for all nodes: making a reason costs ten times as much as finding it.
@@ -44,12 +59,12 @@ def refusal(room: NodeRoom, demand: Demand, free: Mapping[str, int]) -> Reason |
 
 @lru_cache(maxsize=1024)
 def _lacks(resources: tuple[str, ...]) -> Reason:
-    return reason(Code.NODE_LACKS_RESOURCE, resources=resources)
+    return reason(Code.NODE_LACKS_RESOURCE, resources=few(resources))
 
 
 @lru_cache(maxsize=1024)
 def _insufficient(resources: tuple[str, ...]) -> Reason:
-    return _TOO_MANY if resources == (PODS,) else reason(Code.INSUFFICIENT, resources=resources)
+    return _TOO_MANY if resources == (PODS,) else reason(Code.INSUFFICIENT, resources=few(resources))
 
 
 def _look(room: NodeRoom, demand: Demand) -> Reason | None:

@@ -28,6 +28,8 @@ class Callers:
         """Whether the pod is beyond scheduling, as the caller says or as we know better."""
         if pod.finished:
             return reason(Code.POD_FINISHED)
+        if pod.oversized:
+            return reason(Code.POD_TOO_LARGE, detail=pod.oversized)
         entry = self.t.roster.get(pod.uid)
         ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.t.cache.removed(pod.uid)
         return reason(Code.POD_TERMINATING) if ending else None

@@ -154,7 +154,7 @@ class Lifecycle:
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Scores 0..10; the place that a pod already has is the best."""
-        if self.missing() or not self.policy.ours(pod):
+        if self.missing() or pod.oversized or not self.policy.ours(pod):
             return {}
         entry = self.transitions.roster.get(pod.uid)
         if entry is not None and entry.node:

@@ -62,8 +62,8 @@ class Policy:
         return not self.resource or _names_resource(pod, self.resource)
 
     def wants_place(self, pod: Pod) -> bool:
-        """Whether this unbound pod waits for a place of ours."""
-        return self.ours(pod) and not pod.terminating and not pod.gated
+        """Whether this unbound pod waits for a place of ours. An oversized one never has any."""
+        return self.ours(pod) and not pod.terminating and not pod.gated and not pod.oversized
 
 
 def _names_resource(pod: Pod, resource: str) -> bool:

@@ -54,6 +54,10 @@ class BindRequest(NamedTuple):
 # -- the exact forms, named as k8s.io/kube-scheduler/extender/v1 names them -------------------------------------
 
 
+class _Envelope(msgspec.Struct, gc=False, rename="pascal"):
+    pod: msgspec.Raw = msgspec.Raw()
+
+
 class _NodeList(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
@@ -108,6 +112,10 @@ _T = TypeVar("_T")
 _KEEPS_ALL = PodReader()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+#: Bytes of a pod that are read. The API server takes no longer object from anybody.
+_MOST_POD_BYTES = 3 << 20
+
+_envelope = msgspec.json.Decoder(_Envelope)
 _extender_args = msgspec.json.Decoder(_ExtenderArgs)
 _preemption_args = msgspec.json.Decoder(_PreemptionArgs)
 _binding_args = msgspec.json.Decoder(_BindingArgs)
@@ -116,6 +124,7 @@ _named = msgspec.json.Decoder(_Named | None)
 
 def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
     """The body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
+    _bound_pod(body)
     args = _exactly(_extender_args, body)
     if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
         fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
@@ -132,6 +141,7 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
 
 def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
     """The body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
+    _bound_pod(body)
     args = _exactly(_preemption_args, body)
     if (
         args is None
@@ -165,6 +175,24 @@ def decode_bind(body: bytes) -> BindRequest:
 
 
 # -- the parts ------------------------------------------------------------------------------------------------
+
+
+def _bound_pod(body: bytes) -> None:
+    """Raises BadRequest for a pod of more bytes than there are of any: half a million fields are work to read."""
+    if len(body) <= _MOST_POD_BYTES:
+        return
+    envelope = _exactly(_envelope, body)
+    longest = max(map(len, _pods_of(body)) if envelope is None or not envelope.pod else [len(envelope.pod)], default=0)
+    if longest > _MOST_POD_BYTES:
+        raise BadRequest(f"Pod: {longest} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
+
+
+def _pods_of(body: bytes) -> list[msgspec.Raw]:
+    """The pod under any spelling of its name, as the lenient way would take it."""
+    try:
+        return [part for name, part in _object.decode(body).items() if name.lower() == "pod"]
+    except _UNREADABLE:
+        return []
 
 
 def _exactly(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T | None:

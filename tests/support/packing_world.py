@@ -56,7 +56,7 @@ def _shown_node(room: NodeRoom) -> dict[str, Any]:
         "schedulable": room.schedulable,
         "allocatable": dict(room.allocatable),
         "used": room.used(),
-        "held": room.held(),
+        "held": dict(room.held),
         "free": dict(room.free),
         "pods": set(room.pods),
         "heldFor": sorted({hold.holder for hold in room.holds.values()}),

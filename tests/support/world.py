@@ -258,7 +258,7 @@ class World:
         with self.waggle.runtime._lock:
             beliefs = beliefs_of(heart)
             infos = heart.transitions.cache.snapshot().nodes
-        ours = [p.uid for p in pods if heart.policy.ours(p) and not (p.node_name or p.terminating or p.gated)]
+        ours = [pod.uid for pod in pods if heart.policy.wants_place(pod) and not pod.node_name]
         found: list[Any] = [*compare_nodes(beliefs, nodes), *compare_pods(beliefs, pods, ours)]
         for node in nodes:
             live = requested(pod for pod in pods if pod.node_name == node.name and not pod.finished)

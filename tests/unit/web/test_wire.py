@@ -264,3 +264,22 @@ def test_what_a_refusal_quotes_is_cut_and_controls_no_terminal(size: int):
     assert (refused.field or "").startswith(r"NodeNameToVictims[\x1b[2J\x1b[2J")
     assert refused.text.isprintable()
     assert len(refused.text) + len(refused.field or "") < 3000
+
+
+# -- how large a pod may be -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Pod", "pod"])
+@pytest.mark.parametrize(
+    ("decode", "rest"), [(decode_offer, {"NodeNames": ["a"]}), (decode_preempt, {"NodeNameToMetaVictims": {}})]
+)
+def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, name: str) -> None:
+    spec = {"containers": [{"resources": {"requests": {f"example.com/r{index}": "1" for index in range(200_000)}}}]}
+    error = refusal(decode, body(**{name: POD | {"spec": spec}}, **rest))
+    assert error.field == "Pod"
+    assert error.text.endswith("bytes; expected at most 3145728")
+
+
+def test_many_nodes_may_take_as_many_bytes_as_they_like() -> None:
+    names = [f"node-{index}-{'x' * 200}" for index in range(20_000)]
+    assert decode_offer(body(Pod=POD, NodeNames=names)).names == names
