@@ -240,9 +240,9 @@ def decode_pod(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Pod:
     return pod_from_wire(_decode(_pod_decoder, raw), reads)
 
 
-def decode_node(raw: bytes | msgspec.Raw) -> Node:
-    """One Node from its JSON. Raises DecodeError."""
-    return node_from_wire(_decode(_node_decoder, raw))
+def decode_node(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Node:
+    """One Node from its JSON, with what is read of it. Raises DecodeError."""
+    return node_from_wire(_decode(_node_decoder, raw), reads)
 
 
 _T = TypeVar("_T")
@@ -342,8 +342,11 @@ def _grace_period(meta: _Meta, spec: _PodSpec) -> int:
     return 30
 
 
-def node_from_wire(wire: NodeWire) -> Node:
-    """The record of a decoded Node. Raises DecodeError where a value makes no sense, naming the field."""
+def node_from_wire(wire: NodeWire, reads: Reads = EVERYTHING) -> Node:
+    """The record of a decoded Node, with what is read of it.
+
+    Raises DecodeError where a value makes no sense, naming the field.
+    """
     meta = _named(wire.metadata)
     spec = wire.spec or _NO_NODE_SPEC
     status = wire.status or _NO_NODE_STATUS
@@ -354,7 +357,7 @@ def node_from_wire(wire: NodeWire) -> Node:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         labels=_pairs(meta.labels),
-        annotations=_pairs(meta.annotations),
+        annotations=_pairs(reads.annotations_of_node(meta.annotations)) if meta.annotations else (),
         allocatable=_sorted(_amounts(allocatable, "status.allocatable")),
         taints=tuple(Taint(t.key or "", t.effect or "", t.value or "") for t in spec.taints or () if t),
         unschedulable=bool(spec.unschedulable),

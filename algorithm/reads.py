@@ -43,13 +43,15 @@ class Reads(msgspec.Struct, frozen=True):
     """What is read of pods.
 
     `wishes`, `decisions` and `looked_for` are names of annotations; `wishes` None: every annotation is read, in full.
-    `resources` are those that count of an oversized pod; None: all.
+    `resources` are those that count of an oversized pod; None: all. `of_nodes` are names of annotations that are read
+    on nodes; None: every one.
     """
 
     wishes: frozenset[str] | None = None
     decisions: frozenset[str] = frozenset()
     looked_for: frozenset[str] = frozenset()
     resources: frozenset[str] | None = None
+    of_nodes: frozenset[str] | None = None
 
     def and_of(self, resources: Iterable[str]) -> Reads:
         """The same where nodes have these resources too; beyond MOST_KNOWN names nothing is added."""
@@ -71,6 +73,10 @@ class Reads(msgspec.Struct, frozen=True):
             if name in given:
                 kept.setdefault(name, "")
         return kept
+
+    def annotations_of_node(self, given: dict[str, str | None]) -> dict[str, str | None]:
+        """What is kept of these."""
+        return given if self.of_nodes is None else {name: given[name] for name in self.of_nodes if name in given}
 
 
 def _cut(text: str | None) -> str:

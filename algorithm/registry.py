@@ -52,6 +52,8 @@ class Plugin(Generic[S]):
     #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
     #: and are empty on others if anybody wrote them there.
     decisions: Collection[str] = ()
+    #: Names of the annotations that the algorithm reads on nodes, whatever its settings. None: all are kept.
+    node_annotations: Collection[str] | None = None
     api_version: int = API_VERSION
 
 
@@ -80,10 +82,11 @@ def parser(name: str) -> Callable[[str], Any] | None:
 
 
 def reads(name: str) -> Reads:
-    """What this algorithm reads of pods. Raises AlgorithmError."""
+    """What this algorithm reads of pods and nodes. Raises AlgorithmError."""
     plugin = _load(name)
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
-    return Reads(wishes, frozenset(plugin.decisions))
+    of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
+    return Reads(wishes, frozenset(plugin.decisions), of_nodes=of_nodes)
 
 
 def _load(name: str) -> Plugin[Any]:

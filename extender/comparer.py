@@ -37,12 +37,12 @@ from extender.kube.api import ApiError, ApiServer, Response
 from extender.kube.listing import Lister
 from extender.kube.objects import Objects
 from extender.kube.reflection import (
-    NODES,
     ListBoundError,
     ReflectorStats,
     RefusedError,
     RelistError,
     Resource,
+    nodes_read_by,
     pods_read_by,
 )
 from extender.kube.room import Room
@@ -139,7 +139,7 @@ class Comparer:
         return [difference for difference in self._seen.differences if difference in first]
 
     def _look(self) -> _Look:
-        nodes = self._list(NODES, self._room.for_nodes)
+        nodes = self._list(nodes_read_by(self._runtime.reader), self._room.for_nodes)
         pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
         beliefs: Beliefs = self._runtime.beliefs()
         ours = (pod.uid for pod in pods if self._policy.wants_place(pod) and not pod.node_name)

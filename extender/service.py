@@ -33,8 +33,8 @@ from extender.kube.committer import Committer
 from extender.kube.connection import connect
 from extender.kube.lease import eternal
 from extender.kube.podreader import PodReader, reads_for
-from extender.kube.reflection import pods_read_by
-from extender.kube.reflector import NODES, Change, ChangeKind, Reflector, Timing
+from extender.kube.reflection import nodes_read_by, pods_read_by
+from extender.kube.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.room import Room
 from extender.leadership import Leadership, own_namespace
 from extender.reconfiguration import Reconfiguration
@@ -109,7 +109,10 @@ class Service:
         self._signpost = self._make_signpost(settings.leader_election)
         room = Room(settings.cluster.cache_mib, lambda: len(self._nodes))
         self._nodes = Reflector(
-            *(self.api, NODES, self._nodes_changed), timing=timing, went_back=self._went_back, most=room.for_nodes
+            *(self.api, nodes_read_by(self._reader), self._nodes_changed),
+            timing=timing,
+            went_back=self._went_back,
+            most=room.for_nodes,
         )
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(

@@ -1,4 +1,4 @@
-"""Makes the records of pods, from wherever they come: each keeps what is read of it (`algorithm.reads`), and no more.
+"""Makes the records of pods and nodes: each keeps what is read of it (`algorithm.reads`), and no more.
 
 One reader serves informers, verbs, comparisons and reads of single pods: so two records of a pod that say the same are
 equal. It learns from nodes which resources there are: those count of a bound pod that asks for too many to keep all.
@@ -11,7 +11,18 @@ from collections.abc import Iterable
 
 import msgspec
 
-from algorithm.model import Decoded, Node, Pod, PodWire, decode_pod, decode_pods, pod_from_wire
+from algorithm.model import (
+    Decoded,
+    Node,
+    NodeWire,
+    Pod,
+    PodWire,
+    decode_node,
+    decode_pod,
+    decode_pods,
+    node_from_wire,
+    pod_from_wire,
+)
 from algorithm.reads import EVERYTHING, NATIVE, Reads
 from extender.core.policy import Policy
 from extender.core.preemption import ANNOTATION
@@ -25,7 +36,7 @@ def reads_for(algorithm: Reads, policy: Policy) -> Reads:
     wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
     looked_for = {policy.annotation} if policy.annotation else frozenset[str]()
     resources = NATIVE | ({policy.resource} if policy.resource else frozenset[str]())
-    return Reads(wishes, algorithm.decisions, frozenset(looked_for), resources)
+    return Reads(wishes, algorithm.decisions, frozenset(looked_for), resources, algorithm.of_nodes)
 
 
 class PodReader:
@@ -45,6 +56,14 @@ class PodReader:
     def pods(self, items: Iterable[msgspec.Raw]) -> Decoded[Pod]:
         """One that cannot be read costs only itself."""
         return decode_pods(items, self.reads)
+
+    def node(self, raw: bytes | msgspec.Raw) -> Node:
+        """Raises DecodeError."""
+        return decode_node(raw, self.reads)
+
+    def node_from_wire(self, wire: NodeWire) -> Node:
+        """Raises DecodeError."""
+        return node_from_wire(wire, self.reads)
 
     def from_wire(self, wire: PodWire) -> Pod:
         """Raises DecodeError."""

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import Node, Pod, decode_node, same_but_version
+from algorithm.model import Node, Pod, same_but_version
 from extender.kube import bounds
 from extender.kube.api import Response
 from extender.kube.backoff import BackoffSettings
@@ -55,10 +55,20 @@ def pods_read_by(reader: PodReader) -> Resource[Pod]:
     )
 
 
+def nodes_read_by(reader: PodReader) -> Resource[Node]:
+    """All nodes, as records that this reader makes."""
+    return Resource(
+        "nodes",
+        "/api/v1/nodes",
+        reader.node,
+        lambda node: node.name,
+        decode_event=lambda line: decode_node_event(line, reader.node_from_wire),
+        same=same_but_version,
+    )
+
+
 PODS = pods_read_by(PodReader())
-NODES: Resource[Node] = Resource(
-    "nodes", "/api/v1/nodes", decode_node, lambda node: node.name, decode_event=decode_node_event, same=same_but_version
-)
+NODES = nodes_read_by(PodReader())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

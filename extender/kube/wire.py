@@ -127,10 +127,10 @@ def decode_pod_event(line: bytes, make: Callable[[PodWire], Pod] = pod_from_wire
     return event.type, make(event.object)
 
 
-def decode_node_event(line: bytes) -> tuple[str, Node]:
+def decode_node_event(line: bytes, make: Callable[[NodeWire], Node] = node_from_wire) -> tuple[str, Node]:
     """Like decode_pod_event."""
     event = _typed(_node_events, line)
-    return event.type, node_from_wire(event.object)
+    return event.type, make(event.object)
 
 
 def _typed(decoder: msgspec.json.Decoder[_TypedEvent[_W]], line: bytes) -> _TypedEvent[_W]:

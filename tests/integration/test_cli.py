@@ -186,6 +186,7 @@ def test_a_recording_has_no_annotation_that_nobody_reads_and_is_nobody_elses(tmp
     log = tmp_path / "events.log"
     planted = {"example.com/password": "hunter2", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
     cluster.create(pod("listed", annotations=planted))
+    cluster.patch("nodes", "n0", {"metadata": {"annotations": planted}})
     before = os.umask(0)
     try:
         with serving(tmp_path, cluster.url, "--record", str(log)) as waggle:

@@ -13,6 +13,7 @@ from algorithm.registry import reads
 from extender.core.policy import Policy
 from extender.core.preemption import ANNOTATION
 from extender.kube.podreader import PodReader, reads_for
+from extender.kube.reflection import nodes_read_by
 
 GPU = "nvidia.com/gpu"
 
@@ -62,6 +63,20 @@ def test_of_the_annotation_that_makes_a_pod_ours_only_its_presence_is_kept() -> 
     policy = Policy(annotation="team.example.com/mine")
     pod = read(reader(policy=policy), {"team.example.com/mine": "x" * 100_000})
     assert (dict(pod.annotations), policy.ours(pod)) == ({"team.example.com/mine": ""}, True)
+
+
+@pytest.mark.parametrize(("algorithm", "kept"), [("packing", ()), ("hived", (("anything", "text"),))])
+def test_annotations_of_nodes_are_kept_if_the_algorithm_reads_any(algorithm: str, kept: Any) -> None:
+    known = reader(algorithm)
+    raw = json.dumps({"metadata": {"name": "n", "annotations": {"anything": "text"}}}).encode()
+    assert known.node(raw).annotations == kept
+    assert nodes_read_by(known).decode_event(b'{"type": "ADDED", "object": %s}' % raw)[1].annotations == kept
+
+
+def test_named_annotations_of_nodes_are_kept() -> None:
+    known = PodReader(reads_for(Reads(of_nodes=frozenset({"a"})), Policy()))
+    raw = json.dumps({"metadata": {"name": "n", "annotations": {"a": None, "b": "text"}}}).encode()
+    assert known.node(raw).annotations == (("a", ""),)
 
 
 def test_for_an_algorithm_that_says_nothing_everything_is_kept() -> None:
