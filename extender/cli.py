@@ -110,6 +110,8 @@ def serve(
         service = Service(settings, config=config, record=record)
     except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
         raise refuse(error) from error
+    for each in settings.server.remarks():
+        structlog.get_logger(__name__).warning(each)
     service.start()
     signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
     if config is not None:
@@ -159,6 +161,8 @@ def check(config: ConfigOption = None) -> None:
             title="warning",
             style="yellow",
         )
+    for each in settings.server.remarks():
+        remark(each, title="warning", style="yellow")
     say(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
 
 

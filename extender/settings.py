@@ -41,8 +41,21 @@ class TlsSettings(_Section):
     cert_file: Path
     key_file: Path
     client_ca_file: Path | None = None
+    #: Names of clients that may call the verbs, and of those that may see the pages: the common name of a certificate,
+    #: or an alternative one (DNS, URI, email, IP address), exactly. Empty: every client of `client_ca_file`.
+    verb_clients: tuple[str, ...] = ()
+    page_clients: tuple[str, ...] = ()
     #: Seconds between two looks at these files; changed ones are taken into use if they are usable.
     reload_seconds: float = Field(10, gt=0, le=3600)
+
+    @field_validator("verb_clients", "page_clients")
+    @classmethod
+    def _names_are_in_certificates(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if value and info.data.get("client_ca_file") is None:
+            raise ValueError("needs client_ca_file: without it no client shows a certificate")
+        if any(not name.strip() or "*" in name for name in value):
+            raise ValueError("expected whole names, without wildcards")
+        return value
 
 
 class ServerSettings(_Section):
@@ -55,12 +68,28 @@ class ServerSettings(_Section):
     #: Seconds an idle connection is kept. kube-scheduler's client keeps its own for 90 s and does not retry a POST that
     #: meets a closed one, so this must be more.
     keep_alive_seconds: int = Field(120, ge=91)
+    #: Connections at once. Where there are more, those that are of no use end first; see `web/connections.py`.
+    max_connections: int = Field(1000, ge=16, le=50_000)
     #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
     max_body_mib: int = Field(32, ge=1, le=1024)
     tls: TlsSettings | None = None
+    #: Further names under which browsers may ask for pages; `*.example.com` is every name below, `*` any name at all.
+    #: The names of the certificate, `host`, IP addresses, single words and `*.svc` may always be used.
+    allowed_hosts: tuple[str, ...] = ()
     #: Who may look at /v1/inspect/*, /v1/explain/* and /ui. none: whoever reaches the port. kubernetes: who shows a
     #: token that the API server knows, and may `get` the page as a non-resource URL.
     inspect_authorization: Literal["none", "kubernetes"] = "none"
+
+    def remarks(self) -> list[str]:
+        """What an operator may not have meant."""
+        if self.tls is None or self.tls.client_ca_file is None:
+            return []
+        lists = {"verb_clients": "may call the verbs", "page_clients": "may see the pages"}
+        return [
+            f"server.tls.{field} is empty: every client of {self.tls.client_ca_file} {what} (docs/security.md)"
+            for field, what in lists.items()
+            if not getattr(self.tls, field)
+        ]
 
     @field_validator("health_port")
     @classmethod

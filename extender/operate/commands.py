@@ -220,7 +220,8 @@ def _next_steps(folder: Path, client: str, namespace: str, days: int, *, renewed
         )
     return f"""
 What to do with them:
-  1. Waggle: server.tls with cert_file {folder}/server/tls.crt, key_file .../tls.key, client_ca_file .../ca.crt.
+  1. Waggle: server.tls with cert_file {folder}/server/tls.crt, key_file .../tls.key, client_ca_file .../ca.crt,
+     and verb_clients [{client}].
   2. kube-scheduler: tlsConfig with certFile {folder}/{client}/tls.crt, keyFile .../tls.key, caFile .../ca.crt,
      where it runs; `waggle kube-scheduler-config --help`.
   In a cluster both are Secrets: --secrets FILE, then kubectl apply -f FILE (namespace {namespace}).

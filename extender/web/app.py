@@ -16,6 +16,7 @@ from extender.settings import Settings
 from extender.web.authorization import guard
 from extender.web.certificates import Certificates
 from extender.web.diff import diff_routes
+from extender.web.doors import Doors, Hosts, Refusals
 from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
 from extender.web.inspect import inspect_routes, own_page_routes
@@ -51,9 +52,10 @@ def create_app(
     may look; without one nobody may, if the settings want it asked.
     """
     told = certificates or Certificates(None)
-    metrics = Metrics(runtime, told)
+    refusals = Refusals()
+    metrics = Metrics(runtime, told.metrics, refusals.metrics)
     verbs = Verbs(runtime, metrics, max_body=settings.server.max_body_mib << 20)
-    app = _App(verbs.endpoints)
+    app = _App(verbs.endpoints, metrics)
     app.include_router(verbs.routes())
     app.include_router(health_routes(runtime, told.remark))
     app.include_router(metrics.routes())
@@ -65,19 +67,24 @@ def create_app(
     app.include_router(own_page_routes(runtime), dependencies=guards)
     _add_index(app, settings.algorithm.name)
     add_error_handlers(app, verbs.endpoints)
+    app.add_middleware(Doors, verbs=verbs.endpoints, hosts=Hosts(settings.server, told.names), refusals=refusals)
     app.add_middleware(_TidyPath)
     return app
 
 
 class _App(FastAPI):
-    """FastAPI; `verbs` are kube-scheduler's, by path, for the short cut that protocol.py makes for them."""
+    """FastAPI; `verbs` are kube-scheduler's, by path, for the short cut that protocol.py makes for them.
 
-    def __init__(self, verbs: Mapping[str, Endpoint]) -> None:
+    `metrics` takes those of its server.
+    """
+
+    def __init__(self, verbs: Mapping[str, Endpoint], metrics: Metrics) -> None:
         # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
         self.verbs = verbs
+        self.metrics = metrics
 
 
 def _add_index(app: FastAPI, algorithm: str) -> None:

@@ -21,16 +21,16 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from extender.settings import SettingsError, TlsSettings
 from extender.views import Metric
+from extender.web.authorities import authorities, dns_names, not_signed_by
 
 log = structlog.get_logger(__name__)
 
@@ -39,44 +39,16 @@ _NEAR = timedelta(days=7)
 #: Where nothing is to be reloaded, for the end of the client certificate towards the API server.
 _USUAL_LOOK_SECONDS = 60.0
 
-#: Between two log lines about callers that were refused.
+#: Between two log lines about the same refusal of the same address.
 _REFUSAL_PAUSE_SECONDS = 60.0
+#: Of so many it is known that they were told; the log as a whole has limits of its own.
+_MOST_REFUSALS_TOLD = 256
 
 _Contents = dict[str, bytes]
 
 
 class Unusable(Exception):  # noqa: N818  a finding, not a fault of ours
     """Certificate files that must not be put into use; the message names the setting and says why."""
-
-
-class _Handshake(ssl.SSLObject):
-    """Tells its context of a handshake that failed: uvicorn drops such a connection without a word to either side."""
-
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            assert isinstance(self.context, _Context)
-            self.context.refused(error)
-            raise
-
-
-class _Context(ssl.SSLContext):
-    """The context of one set of files."""
-
-    sslobject_class = _Handshake
-    refused: Callable[[ssl.SSLError], None]
-
-
-class _CurrentContext(ssl.SSLContext):
-    """What the listening socket is given once and for all: hands each connection to the context of the moment."""
-
-    current: ssl.SSLContext
-
-    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        return self.current.wrap_bio(*args, **kwargs)
 
 
 class Certificates:
@@ -93,15 +65,17 @@ class Certificates:
         self._api_client = api_client
         self._now = now
         self._lock = threading.Lock()
-        self._context: _CurrentContext | None = None
+        self._context: ssl.SSLContext | None = None
         self._served: _Contents = {}
+        self._names: frozenset[str] = frozenset()
+        self._authority_removed = False
         self._suspicion = self._failure = ""
         self._reloads = {"done": 0, "failed": 0}
         self._renewed: list[Callable[[], None]] = []
         self._ends: dict[str, datetime] = {}
         self._told = ""
         self._refusals: Counter[str] = Counter()
-        self._refusal_told = float("-inf")
+        self._refusals_told: dict[tuple[str, str], float] = {}
         self._stopped = threading.Event()
 
     # -- TLS ------------------------------------------------------------------------------------------------------
@@ -117,11 +91,31 @@ class Certificates:
         with self._lock:
             if self._context is None:
                 contents = _read(self._tls)
-                made = _CurrentContext(ssl.PROTOCOL_TLS_SERVER)
-                made.current = _make(self._tls, self._refused)
+                made = _make(self._tls)
                 self._ends |= _ends_of(contents)
                 self._context, self._served = made, contents
+                self._names = dns_names(contents["cert_file"])
             return self._context
+
+    @property
+    def current(self) -> ssl.SSLContext:
+        """What the next connection is wrapped by, after `context`. In the event loop: takes no lock."""
+        assert self._context is not None
+        return self._context
+
+    @property
+    def settings(self) -> TlsSettings | None:
+        return self._tls
+
+    def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]:
+        """Of clients' certificates (DER) those that the authorities of now have not signed. Not for the event loop."""
+        with self._lock:
+            trusted, any_removed = self._served.get("client_ca_file", b""), self._authority_removed
+        return not_signed_by(trusted, certificates) if any_removed else set()
+
+    def names(self) -> frozenset[str]:
+        """The DNS names in the certificate that is served, in lower case. In the event loop: takes no lock."""
+        return self._names
 
     def check(self) -> None:
         """Raises SettingsError if the files cannot be used now, or no longer."""
@@ -168,27 +162,30 @@ class Certificates:
         with self._lock:
             renewed = False
             if self._tls is not None and self._context is not None:
-                renewed = self._look_at_server(self._tls, self._context)
+                renewed = self._look_at_server(self._tls)
             self._look_at_client()
         self._tell()
         for tell in self._renewed if renewed else ():
             tell()
 
-    def _look_at_server(self, tls: TlsSettings, context: _CurrentContext) -> bool:
+    def _look_at_server(self, tls: TlsSettings) -> bool:
         """Whether others are served from now on."""
         try:
             contents = _read(tls)
             if contents == self._served:
                 self._suspicion = self._failure = ""
                 return False
-            made = _make(tls, self._refused)
+            made = _make(tls)
             _check_dates(_ends_and_beginnings(contents), self._now())
             if _read(tls) != contents:
                 return False  # they are being written; next time
         except (SettingsError, Unusable) as error:
             self._fail(str(error))
             return False
-        context.current, self._served = made, contents
+        was, now = self._served.get("client_ca_file", b""), contents.get("client_ca_file", b"")
+        self._authority_removed = bool(authorities(was) - authorities(now))
+        self._context, self._served = made, contents
+        self._names = dns_names(contents["cert_file"])
         self._suspicion = self._failure = ""
         self._ends |= _ends_of(contents)
         self._reloads["done"] += 1
@@ -212,13 +209,15 @@ class Certificates:
         except (OSError, Unusable) as error:
             log.debug("the certificate towards the API server cannot be read", error=str(error))
 
-    def _refused(self, error: ssl.SSLError) -> None:
-        """In the event loop: no lock that is held while files are read."""
-        reason = (error.reason or "other").lower()
+    def refused(self, reason: str, why: str, address: str) -> None:
+        """A handshake failed. `reason` is OpenSSL's, or `timeout`. In the event loop: takes no lock."""
         self._refusals[reason] += 1
-        if time.monotonic() - self._refusal_told >= _REFUSAL_PAUSE_SECONDS:
-            self._refusal_told = time.monotonic()
-            log.warning("a caller was refused in the TLS handshake", why=getattr(error, "verify_message", "") or reason)
+        now, told = time.monotonic(), self._refusals_told.get((address, why), float("-inf"))
+        if now - told >= _REFUSAL_PAUSE_SECONDS:
+            if len(self._refusals_told) >= _MOST_REFUSALS_TOLD:
+                del self._refusals_told[next(iter(self._refusals_told))]
+            self._refusals_told[address, why] = now
+            log.warning("a caller was refused in the TLS handshake", why=why, address=address)
 
     # -- what is told ---------------------------------------------------------------------------------------------
 
@@ -300,11 +299,13 @@ def _read(tls: TlsSettings) -> _Contents:
     return contents
 
 
-def _make(tls: TlsSettings, refused: Callable[[ssl.SSLError], None]) -> _Context:
+def _make(tls: TlsSettings) -> ssl.SSLContext:
     """A context of the files as they are now. Raises SettingsError."""
-    context = _Context(ssl.PROTOCOL_TLS_SERVER)
-    context.refused = refused
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # Go's clients resume no session, and two tickets with the peer's certificate are a third of a handshake's cost.
+    context.num_tickets = 0
     context.set_alpn_protocols(["h2", "http/1.1"])
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)

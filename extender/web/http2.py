@@ -43,6 +43,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
+from extender.web.peers import Peer
 from extender.web.verbs import Endpoint, Reply
 
 _log = structlog.get_logger(__name__)
@@ -103,11 +104,12 @@ class _Frames(H2Connection):
 class Http2(asyncio.Protocol):
     """One connection, from when TLS has agreed on it. uvicorn keeps it among its own, and asks it to shut down."""
 
-    def __init__(self, config: Config, state: ServerState, verbs: Mapping[bytes, Endpoint]) -> None:
+    def __init__(self, config: Config, state: ServerState, peer: Peer) -> None:
         self._app = config.loaded_app
         self._idle_seconds = config.timeout_keep_alive
         self._state = state
-        self._verbs = verbs
+        self._peer = peer
+        self._verbs = peer.verbs
         self._loop = asyncio.get_running_loop()
         # What comes is checked; what goes is our own, in lower case already.
         self._h2 = _Frames(
@@ -154,6 +156,7 @@ class Http2(asyncio.Protocol):
         self._state.connections.discard(self)
         self._idle.cancel()
         self._abandon()
+        self._peer.ended()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -259,7 +262,7 @@ class Http2(asyncio.Protocol):
             self._h2.reset_stream(number, ErrorCodes.REFUSED_STREAM)  # its sender may try elsewhere
             return
         method, target = named.get(b":method", b""), named.get(b":path", b"")
-        endpoint = self._verbs.get(target) if method == b"POST" else None
+        endpoint = self._verbs.get(target) if method == b"POST" and b"origin" not in named else None
         if endpoint is not None and not endpoint.takes(named.get(b"content-length", b"")):
             endpoint = None
         self._last = number
@@ -389,7 +392,7 @@ class Http2(asyncio.Protocol):
             "raw_path": path,
             "query_string": query,
             "headers": host + named,
-            "state": {},
+            "state": {"peer": self._peer},
             **self._addresses,
         }
 

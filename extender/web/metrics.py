@@ -18,7 +18,6 @@ from starlette.responses import PlainTextResponse, Response
 from extender.logs import suppressed_lines
 from extender.runtime import Runtime
 from extender.views import Metric
-from extender.web.certificates import Certificates
 
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -26,16 +25,23 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _DURATIONS = "waggle_extender_duration_seconds"
 
 
-class _Collector(Collector):
-    """Shows what runtime and certificates say at the moment of the scrape."""
+Source = Callable[[], list[Metric]]
 
-    def __init__(self, runtime: Runtime, certificates: Certificates) -> None:
+
+class _Collector(Collector):
+    """Shows what the runtime and other sources say at the moment of the scrape."""
+
+    def __init__(self, runtime: Runtime, sources: list[Source]) -> None:
         self._runtime = runtime
-        self._certificates = certificates
+        self._sources = sources
 
     def collect(self) -> Iterable[Family]:
         shown = {_DURATIONS}
-        for metric in (*self._certificates.metrics(), _suppressed_lines(), *self._runtime.stats()):
+        for metric in (
+            *(each for source in self._sources for each in source()),
+            _suppressed_lines(),
+            *self._runtime.stats(),
+        ):
             if metric.name in shown:
                 continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape
             shown.add(metric.name)
@@ -69,11 +75,13 @@ def _suppressed_lines() -> Metric:
 
 
 class Metrics:
-    """The registry of one app."""
+    """The registry of one app. `sources` are asked at each scrape, in the thread pool."""
 
-    def __init__(self, runtime: Runtime, certificates: Certificates) -> None:
+    def __init__(self, runtime: Runtime, *sources: Source) -> None:
+        #: What serves the app adds its own.
+        self.sources = list(sources)
         self.registry = CollectorRegistry()
-        self.registry.register(_Collector(runtime, certificates))
+        self.registry.register(_Collector(runtime, self.sources))
         ProcessCollector(registry=self.registry)
         self._durations = Histogram(
             _DURATIONS,

@@ -10,25 +10,30 @@ over a connection where nothing else is under way. All else (pages, misspelt pat
 requests, clients that do not read) goes uvicorn's way, and is answered the same. Connections are uvicorn's: keep-alive,
 shutting down and counting are not done twice.
 
-A connection whose request line, headers or trailers do not end is closed: uvicorn would keep them all. One for which
-TLS has agreed on HTTP/2 is handed to http2.py.
+A connection whose request line, headers or trailers do not end is closed: uvicorn would keep them all. Those
+for which TLS has agreed on HTTP/2 are http2.py's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from extender.web.http2 import Http2
+from extender.web.peers import Peer
 from extender.web.verbs import Endpoint, Reply
 
 #: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
 _LONGEST_HEAD: Final = 64 * 1024
+
+
+#: Browsers send an Origin: doors.py refuses such a request.
+_LOOKED_FOR: Final = (b"content-length", b"origin")
 
 
 class _Call:
@@ -55,10 +60,10 @@ _NOBODY_WAITS = asyncio.Event()
 class WaggleProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        verbs: Mapping[str, Endpoint] = getattr(self.app, "verbs", {})
-        self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
+    def __init__(self, config: Config, state: ServerState, peer: Peer) -> None:
+        super().__init__(config, state, {"peer": peer})
+        self._peer = peer
+        self._verbs = peer.verbs
         #: Headers or trailers are being received: their bytes without those of the piece in which they began, which
         #: may have held the end of another request.
         self._in_head = self._head_begins = True
@@ -73,20 +78,16 @@ class WaggleProtocol(HttpToolsProtocol):
     @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete and self._call is None
+        receives = self._call is not None or getattr(self.cycle, "more_body", False)
+        return self.cycle is not None and not self.cycle.response_complete and not receives
 
     def abort(self) -> None:
         """Ends the connection at once, whatever is under way."""
         self.transport.abort()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        tls = transport.get_extra_info("ssl_object")
-        if tls is None or tls.selected_alpn_protocol() != "h2":
-            super().connection_made(transport)
-            return
-        connection = Http2(self.config, self.server_state, self._verbs)
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._peer.ended()
 
     def renew(self) -> None:
         """The peer is to connect anew, after its next answer: Go does not repeat a POST that meets an end."""
@@ -127,8 +128,8 @@ class WaggleProtocol(HttpToolsProtocol):
             return False
         if self.cycle is not None and not self.cycle.response_complete:
             return False
-        length = [value for name, value in self.headers if name == b"content-length"]
-        return len(length) == 1 and endpoint.takes(length[0])
+        found = [each for each in self.headers if each[0] in _LOOKED_FOR]
+        return len(found) == 1 and found[0][0] == b"content-length" and endpoint.takes(found[0][1])
 
     def on_body(self, body: bytes) -> None:
         self._in_head = False

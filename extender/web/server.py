@@ -1,4 +1,4 @@
-"""Runs the app: sockets, TLS, signals. In the main thread for `waggle serve`, beside it for tests and `waggle demo`.
+"""Runs the app: listeners, signals. In the main thread for `waggle serve`, beside it for tests and `waggle demo`.
 
 Idle connections are kept for longer than kube-scheduler keeps them (90 s): its client does not repeat a POST that meets
 a closed connection, and the pod would fail with "EOF".
@@ -10,9 +10,8 @@ import asyncio
 import os
 import signal
 import socket
-import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Event, Thread
@@ -24,10 +23,16 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from extender.settings import ServerSettings, Settings, SettingsError
+from extender.views import Metric
 from extender.web.certificates import Certificates
+from extender.web.connections import Connections, connection_metrics, raise_descriptor_limit, shares
 from extender.web.health import ProbesOnly
 from extender.web.http2 import Http2
+from extender.web.listener import Caller, Listener
+from extender.web.metrics import Metrics
+from extender.web.peers import ClientNames, Peer, names_of
 from extender.web.protocol import WaggleProtocol
+from extender.web.verbs import Endpoint
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
@@ -38,7 +43,7 @@ _BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it serves, and that returns after a signal instead of raising it again.
+    """uvicorn with listeners of our own. It says when it serves, and after a signal it returns.
 
     `health` is what it serves on the last of its sockets, beside what `config` says on the others: in the same event
     loop, so that one that hangs fails its probes.
@@ -49,34 +54,56 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         health: uvicorn.Config | None,
         certificates: Certificates,
+        limits: tuple[int, int],
         on_started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._certificates = certificates
+        self._clients = ClientNames(certificates.settings)
+        verbs: Mapping[str, Endpoint] = getattr(config.app, "verbs", {})
+        self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
         self._health = health
+        self._connections = Connections("server", limits[0])
+        self._health_connections = Connections("health", limits[1])
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._health is None:
-            await super().startup(sockets)
-        else:
-            assert sockets is not None
-            await super().startup(sockets[:-1])
-            protocol = partial(WaggleProtocol, self._health, self.server_state, {})
-            loop = asyncio.get_running_loop()
-            self.servers.append(await loop.create_server(protocol, sock=sockets[-1], backlog=_BACKLOG))
-        self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), self._renew))
+        assert sockets
+        await self.lifespan.startup()
+        tls = None if self._certificates.context() is None else self._certificates
+        listener = Listener(sockets[0], self._connections, partial(self._protocol, self.config), tls)
+        listeners = [listener]
+        if self._health is not None:
+            self._health.load()
+            listeners.append(
+                Listener(sockets[1], self._health_connections, partial(self._protocol, self._health), None)
+            )
+        for each in listeners:
+            each.start()
+        self.servers = listeners  # type: ignore[assignment]  # of a server uvicorn wants no more than Listener has
+        self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
+        self.started = True
         self._on_started()
+
+    def _protocol(self, config: uvicorn.Config, caller: Caller, ended: Callable[[], None]) -> WaggleProtocol | Http2:
+        names = names_of(caller.certificate)
+        verbs = self._clients.may_call_verbs(names)
+        peer = Peer(
+            address=caller.address,
+            verbs=self._verbs if verbs and config is self.config else {},
+            ended=ended,
+            may_call_verbs=verbs,
+            may_see_pages=self._clients.may_see_pages(names),
+            names=names,
+        )
+        return (Http2 if caller.http2 else WaggleProtocol)(config, self.server_state, peer)
 
     def _from_a_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # it has ended
             loop.call_soon_threadsafe(call)
 
-    def _renew(self) -> None:
-        """Whoever is connected is to shake hands again, with the certificates of now."""
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, WaggleProtocol | Http2):
-                connection.renew()
+    def metrics(self) -> list[Metric]:
+        return connection_metrics([self._connections, self._health_connections])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -158,13 +185,17 @@ def serve_in_thread(app: FastAPI, settings: Settings, *, certificates: Certifica
 def _make(
     app: FastAPI, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
 ) -> _Server:
-    context = certificates.context()
+    certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
     probes = _config(ProbesOnly(app), settings) if _two(settings) else None
-    return _Server(_config(app, settings, context), probes, certificates, on_started)
+    limits = shares(raise_descriptor_limit(), settings.max_connections)
+    server = _Server(_config(app, settings), probes, certificates, limits, on_started)
+    if isinstance(metrics := getattr(app, "metrics", None), Metrics):
+        metrics.sources.append(server.metrics)
+    return server
 
 
-def _config(app: ASGIApp, settings: ServerSettings, context: ssl.SSLContext | None = None) -> uvicorn.Config:
+def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="auto",  # uvloop, except where it cannot be installed
@@ -178,7 +209,6 @@ def _config(app: ASGIApp, settings: ServerSettings, context: ssl.SSLContext | No
         backlog=_BACKLOG,
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        ssl_context_factory=None if context is None else lambda _config, _usual: context,
     )
 
 

@@ -25,7 +25,6 @@ from extender.service import Service
 from extender.settings import Settings
 from extender.web.answers import encode_filter
 from extender.web.app import create_app
-from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 from extender.web.server import serve
 from extender.web.verbs import Endpoint, Verb
@@ -46,7 +45,7 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
         offer = decode_offer(body)
         return encode_filter(refusal, offer)
 
-    metrics = Metrics(service.runtime, Certificates(None))
+    metrics = Metrics(service.runtime)
     for verb in (Verb("placed", placed, None), Verb("refused", refused, None)):
         app.verbs[f"/floor/{verb.name}"] = Endpoint(verb, service.runtime, metrics, max_body)
 

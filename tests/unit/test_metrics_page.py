@@ -10,9 +10,9 @@ from extender.core.lifecycle import Lifecycle
 from extender.runtime import Runtime
 from extender.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
-from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.web_metrics import SOURCES
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
@@ -24,7 +24,7 @@ def served_by(algorithm: str) -> dict[str, str]:
     chosen = AlgorithmSettings(name=algorithm)
     service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
     try:
-        metrics = Metrics(service.runtime, Certificates(None))
+        metrics = Metrics(service.runtime, *SOURCES)
         return {
             family.name + ("_total" if family.type == "counter" else ""): family.type
             for family in metrics.registry.collect()
@@ -49,6 +49,6 @@ def test_an_algorithms_metric_that_is_named_as_one_of_ours_does_not_spoil_the_sc
     algorithm = PlainAlgorithm()
     algorithm.metrics = lambda: (Gauge("size", "Mine.", (Sample(7),)), Gauge("slots", "Mine.", (Sample(1),)))
     runtime = Runtime(Lifecycle(algorithm), lambda _: None, algorithm="cache")
-    families = [family.name for family in Metrics(runtime, Certificates(None)).registry.collect()]
+    families = [family.name for family in Metrics(runtime).registry.collect()]
     assert families.count("waggle_cache_size") == 1
     assert "waggle_cache_slots" in families

@@ -16,9 +16,9 @@ from prometheus_client import Metric
 
 from extender.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
-from extender.web.certificates import Certificates
 from extender.web.metrics import Metrics
 from tests.support.manifests import MANIFESTS, ROOT, documents
+from tests.support.web_metrics import SOURCES
 
 HERE = MANIFESTS / "components" / "prometheus"
 (RULES,) = documents(HERE / "alerts.yaml")
@@ -47,7 +47,7 @@ def shown_by(algorithm: str) -> list[Metric]:
     chosen = AlgorithmSettings(name=algorithm)
     service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
     try:
-        return list(Metrics(service.runtime, Certificates(None)).registry.collect())
+        return list(Metrics(service.runtime, *SOURCES).registry.collect())
     finally:
         service.stop()
 

@@ -1,0 +1,284 @@
+"""The connections of one listener, and which of them ends when there is no room for another.
+
+    accepted --TLS?--> unfinished handshake --> open, no request completed --> open, completed one --> closed
+                          |10 s                     |                             |
+                          +-------------------------+-----------------------------+--> evicted, to make room
+
+Promises: there are never more connections than `most`, of which no more than `most_unfinished` have not finished their
+TLS handshake. A newcomer gets in as long as anything can be evicted. A connection that answers is never evicted. What
+is evicted belongs to the peer address that has the most connections of the least use, so a client that floods a port
+loses its own connections before anybody else loses one: unfinished handshakes first, then connections that never
+completed a request (oldest first), then by when they last completed one.
+
+Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import resource
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from extender.views import Metric
+
+_log = structlog.get_logger(__name__)
+
+#: TLS handshakes of one listener that are not finished. One takes some 50 KB once it has begun.
+MOST_UNFINISHED: Final = 256
+#: Connections of the health port: kubelet, and some Prometheus servers.
+MOST_OF_HEALTH: Final = 200
+#: File descriptors that no listener gets: API server, configuration and certificate files, recordings, log.
+RESERVED_DESCRIPTORS: Final = 200
+#: More than this many file descriptors are not asked for: some systems offer a billion.
+_MOST_DESCRIPTORS: Final = 65_536
+#: A search for a victim looks at all connections, so it finds this share of `most` at once among useless ones.
+_BATCH: Final = 1 / 32
+#: Above this share of `most`, useless connections are the reason for the lack of room, and whose they are is looked at.
+_USELESS: Final = 1 / 16
+
+
+#: What an evicted connection had been used for: it was in its handshake, or completed no request, or some.
+USES: Final = ("handshake", "no_request", "idle")
+
+
+class Served(Protocol):
+    """What a connection of HTTP says about itself: protocol.py and http2.py."""
+
+    @property
+    def last_completed(self) -> float:
+        """When it last completed an answer, in the event loop's time; before it has, minus infinity."""
+
+    @property
+    def busy(self) -> bool:
+        """A whole request was received and its answer is not complete."""
+
+    def renew(self) -> None:
+        """The peer is to connect anew, for its next request."""
+
+    def abort(self) -> None:
+        """End at once, whatever is under way."""
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One connection, from when it was accepted."""
+
+    address: str
+    #: When it was accepted, in the event loop's time.
+    since: float
+    #: Ends it as long as nobody serves it; where there is nothing yet that could be ended, `given_up` has to do.
+    give_up: Callable[[], object] | None = None
+    given_up: bool = False
+    #: Something has come on it.
+    heard: bool = False
+    served: Served | None = None
+    #: The peer's certificate in DER, where it was asked for one.
+    certificate: bytes = b""
+
+    def abort(self) -> None:
+        if self.served is not None:
+            self.served.abort()
+            return
+        self.given_up = True
+        if self.give_up is not None:
+            self.give_up()
+
+
+class Connections:
+    """The connections of one listener; `most` and `most_unfinished` are numbers of connections."""
+
+    def __init__(self, name: str, most: int, most_unfinished: int = MOST_UNFINISHED) -> None:
+        self.name = name
+        self.most = most
+        self.most_unfinished = min(most_unfinished, most)
+        #: By what they had been used for, one of USES.
+        self.evicted: Counter[str] = Counter()
+        #: Both in the order of arrival.
+        self._unfinished: dict[Entry, None] = {}
+        self._open: dict[Entry, None] = {}
+        self._unfinished_by_address: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._unfinished) + len(self._open)
+
+    @property
+    def unfinished(self) -> int:
+        """How many have not finished their TLS handshake."""
+        return len(self._unfinished)
+
+    def open(self) -> list[Entry]:
+        """Those that are served."""
+        return list(self._open)
+
+    # -- coming and going ---------------------------------------------------------------------------------------------
+
+    def make_room(self) -> bool:
+        """Whether there is room for another connection; evicts others if there must be."""
+        if len(self) < self.most:
+            return True
+        self._evict(self._victims())
+        return len(self) < self.most
+
+    def end_slow_handshake(self, entry: Entry) -> None:
+        """Another waits for its turn."""
+        self._evict([entry])
+
+    def evict_some(self) -> None:
+        """There is a lack of something else than room here: of file descriptors, or memory."""
+        self._evict(self._victims())
+
+    def add(self, entry: Entry, *, finished: bool) -> None:
+        """A connection that was accepted. `finished`: it has no TLS handshake before it."""
+        if finished:
+            self._open[entry] = None
+            return
+        self._unfinished[entry] = None
+        self._unfinished_by_address[entry.address] += 1
+        if len(self._unfinished) > self.most_unfinished:
+            self._evict([self._oldest_unfinished()])
+
+    def finish(self, entry: Entry) -> None:
+        """Its handshake is done."""
+        self._drop_unfinished(entry)
+        self._open[entry] = None
+
+    def remove(self, entry: Entry) -> None:
+        """It has ended. May be called again."""
+        self._drop_unfinished(entry)
+        self._open.pop(entry, None)
+
+    def overdue(self, before: float) -> list[Entry]:
+        """Unfinished handshakes of connections that were accepted earlier than `before`."""
+        found = []
+        for entry in self._unfinished:
+            if entry.since >= before:
+                break
+            found.append(entry)
+        return found
+
+    def abort_all(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            self.remove(entry)
+            entry.abort()
+
+    def abort_unfinished(self) -> None:
+        """The listener closes."""
+        self.abort_all(self._unfinished)
+
+    def _drop_unfinished(self, entry: Entry) -> None:
+        if entry in self._unfinished:
+            del self._unfinished[entry]
+            self._unfinished_by_address[entry.address] -= 1
+            if not self._unfinished_by_address[entry.address]:
+                del self._unfinished_by_address[entry.address]
+
+    # -- who has to go ------------------------------------------------------------------------------------------------
+
+    def _evict(self, victims: list[Entry]) -> None:
+        for entry in victims:
+            self.evicted[_use(entry)] += 1
+        self.abort_all(victims)
+
+    def _oldest_unfinished(self) -> Entry:
+        """Of those that sent nothing, if there are some: who means it begins at once."""
+        [(heaviest, _)] = self._unfinished_by_address.most_common(1)
+        theirs = [entry for entry in self._unfinished if entry.address == heaviest]
+        return next((entry for entry in theirs if not entry.heard), theirs[0])
+
+    def _victims(self) -> list[Entry]:
+        """Some of the least use; empty if every connection answers a request."""
+        idle = [entry for entry in self._open if not (entry.served and entry.served.busy)]
+        useless = [*self._unfinished, *(entry for entry in idle if _completed(entry) == -math.inf)]
+        at_fault = useless if len(useless) > self.most * _USELESS else [*self._unfinished, *idle]
+        if not at_fault:
+            return []
+        [(heaviest, _)] = Counter(entry.address for entry in at_fault).most_common(1)
+        candidates = sorted((entry for entry in at_fault if entry.address == heaviest), key=_usefulness)
+        of_no_use = [entry for entry in candidates if _completed(entry) == -math.inf]
+        return of_no_use[: max(1, int(self.most * _BATCH))] or candidates[:1]
+
+
+def _completed(entry: Entry) -> float:
+    return entry.served.last_completed if entry.served else -math.inf
+
+
+def _usefulness(entry: Entry) -> tuple[bool, float, bool, float]:
+    """Sorts what is of the least use to the front."""
+    return entry.served is not None, _completed(entry), entry.heard, entry.since
+
+
+def _use(entry: Entry) -> str:
+    if entry.served is None:
+        return "handshake"
+    return "no_request" if _completed(entry) == -math.inf else "idle"
+
+
+def address_of(name: tuple[object, ...]) -> str:
+    """By what a peer's socket name is counted: its IP address, of IPv6 the first 64 bits."""
+    text = str(name[0]).partition("%")[0]
+    if ":" not in text:
+        return text
+    address = ipaddress.IPv6Address(text)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+def connection_metrics(ports: Iterable[Connections]) -> list[Metric]:
+    """Of the connections of these ports. From any thread."""
+    now, evicted = [], []
+    for port in ports:
+        unfinished = port.unfinished
+        now.append(({"port": port.name, "state": "handshake"}, float(unfinished)))
+        now.append(({"port": port.name, "state": "open"}, float(len(port) - unfinished)))
+        evicted += [({"port": port.name, "use": use}, float(port.evicted[use])) for use in USES]
+    return [
+        Metric("waggle_connections", "gauge", "Connections, by whether their TLS handshake is finished.", now),
+        Metric(
+            "waggle_connections_evicted_total",
+            "counter",
+            "Connections that were closed to make room for others, by what they had been used for.",
+            evicted,
+        ),
+    ]
+
+
+# -- file descriptors -------------------------------------------------------------------------------------------------
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard one (at most 65,536); returns what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        _log.warning("the limit of open files cannot be raised", limit=soft, error=str(error))
+        return soft
+    return wanted
+
+
+def shares(descriptors: int, wanted: int) -> tuple[int, int]:
+    """Connections that port and health port may have, where a process may have so many file descriptors.
+
+    `wanted` is server.max_connections. The health port's share is taken from nobody else's.
+    """
+    usable = max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2)
+    health = min(MOST_OF_HEALTH, usable // 4)
+    most = min(wanted, usable - health)
+    if most < wanted:
+        _log.warning(
+            "fewer connections than server.max_connections: too few open files are allowed",
+            open_files=descriptors,
+            connections=most,
+            wanted=wanted,
+        )
+    return most, health

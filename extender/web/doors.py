@@ -1,0 +1,176 @@
+"""Who is let in to what: refuses browsers where they do not belong, and clients whose names are not on the lists.
+
+    a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
+    a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
+    a probe, /metrics: never refused here
+
+A browser sends a POST with a text for any page that it shows, without asking: it always sends an Origin with it, and
+kube-scheduler never does. The answer to a GET may be read by a page whose own name now leads here (DNS rebinding): Host
+is that name then. The short cuts of protocol.py and http2.py leave what has an Origin to this module.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from extender.settings import ServerSettings
+from extender.views import Metric
+from extender.web.errors import error_response
+from extender.web.health import ProbesOnly
+from extender.web.peers import Peer
+
+_log = structlog.get_logger(__name__)
+
+#: Between two log lines about the same refusal.
+_LOG_SECONDS: Final = 600.0
+#: Of so many it is known that they were told; the log as a whole has limits of its own.
+_MOST_TOLD: Final = 256
+_REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
+_PORT: Final = re.compile(r":\d*$")
+
+
+class _Refusal(NamedTuple):
+    status: int
+    text: str
+    field: str | None
+    #: As the metric has it.
+    reason: str
+    #: Whom it is about, for the log.
+    who: str
+
+
+class Hosts:
+    """Names under which browsers may ask this server for pages. `certificate` says the names of the one in use."""
+
+    def __init__(self, settings: ServerSettings, certificate: Callable[[], Iterable[str]] = tuple) -> None:
+        own = (settings.host, socket.gethostname(), *settings.allowed_hosts)
+        self._own = frozenset(name.lower() for name in own)
+        self._certificate = certificate
+
+    def has(self, header: str) -> bool:
+        """Whether this is, apart from a port, one of the names.
+
+        An IP address is: no other site can have it as its name. A single word and *.svc are names that only a
+        cluster's or a network's own DNS can give.
+        """
+        name = _PORT.sub("", header.strip()).lower().removesuffix(".")
+        if name.startswith("["):
+            return name.endswith("]") and _is_address(name[1:-1])
+        if "." not in name or name.endswith((".localhost", ".svc", ".svc.cluster.local")) or _is_address(name):
+            return True
+        wildcards = {f"*.{parent}" for parent in _parents(name)}
+        if not self._own.isdisjoint({"*", name} | wildcards):
+            return True
+        certified = frozenset(self._certificate())
+        return name in certified or f"*.{name.partition('.')[2]}" in certified
+
+
+class Doors:
+    """A middleware; `verbs` are the paths of kube-scheduler's."""
+
+    def __init__(self, app: ASGIApp, *, verbs: Iterable[str], hosts: Hosts, refusals: Refusals) -> None:
+        self._app = app
+        self._verbs = frozenset(verbs)
+        self._hosts = hosts
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        self._refusals.add(refusal.reason, refusal.who, _address(scope))
+        await error_response(refusal.status, refusal.text, refusal.field)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> _Refusal | None:
+        path = scope["path"]
+        if path in ProbesOnly.PATHS:
+            return None
+        peer: Peer | None = scope.get("state", {}).get("peer")
+        if path in self._verbs:
+            return _origin(scope) or _client(peer, path, "verb_clients")
+        return self._host(scope) or _other_site(scope) or _client(peer, path, "page_clients")
+
+    def _host(self, scope: Scope) -> _Refusal | None:
+        """Nobody whom it matters to sends none: HTTP/1.0 has no Host."""
+        for host in _values(scope, b"host"):
+            if not self._hosts.has(host):
+                text = f"Host: {host[:100]!r} is no name of this server; server.allowed_hosts adds names"
+                return _Refusal(421, text, "Host", "host", host[:100])
+        return None
+
+
+class Refusals:
+    """Counts refused requests, and logs each kind of each client once in a while."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter(dict.fromkeys(_REASONS, 0))
+        self._told: dict[tuple[str, str], float] = {}
+
+    def add(self, reason: str, who: str, address: str) -> None:
+        self._counts[reason] += 1
+        now, told = time.monotonic(), self._told.get((reason, who), float("-inf"))
+        if now - told >= _LOG_SECONDS:
+            if len(self._told) >= _MOST_TOLD:
+                del self._told[next(iter(self._told))]
+            self._told[reason, who] = now
+            _log.warning("a request was refused", reason=reason, who=who, address=address)
+
+    def metrics(self) -> list[Metric]:
+        samples = [({"reason": reason}, float(count)) for reason, count in sorted(self._counts.items())]
+        what = "Requests that were refused because of who sent them, by what was wrong."
+        return [Metric("waggle_requests_refused_total", "counter", what, samples)]
+
+
+def _origin(scope: Scope) -> _Refusal | None:
+    for origin in _values(scope, b"origin"):
+        text = f"verbs are not for browsers, and this request has an Origin: {origin[:100]!r}"
+        return _Refusal(403, text, "Origin", "origin", origin[:100])
+    return None
+
+
+def _other_site(scope: Scope) -> _Refusal | None:
+    """A page of another site loads one of ours as an image, say: it cannot read it, but it can have it made."""
+    if "cross-site" in _values(scope, b"sec-fetch-site") and "navigate" not in _values(scope, b"sec-fetch-mode"):
+        return _Refusal(403, "this page is not for pages of other sites", "Sec-Fetch-Site", "site", "")
+    return None
+
+
+def _client(peer: Peer | None, path: str, setting: str) -> _Refusal | None:
+    if peer is None or (peer.may_call_verbs if setting == "verb_clients" else peer.may_see_pages):
+        return None
+    who = ", ".join(peer.names)[:200] or "(a certificate without a name)"
+    text = f"{path}: the certificate's names ({who}) are not in server.tls.{setting}"
+    return _Refusal(403, text, None, setting, who)
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for found, value in scope["headers"] if found == name]
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parents(name: str) -> Iterable[str]:
+    while "." in name:
+        _, _, name = name.partition(".")
+        yield name

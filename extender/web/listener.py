@@ -1,0 +1,367 @@
+"""Accepts connections: so many at a turn, so many at all, and TLS for those that begin to speak.
+
+    socket --accept--> room? (connections.py) --plain HTTP--------------------------------> protocol.py
+                                   |TLS                                                       ^     http2.py
+                                   v                                                          |        ^
+                   waits for its first byte --> queue --> handshake --> names --> ALPN -------+--------+
+
+The event loop's own `create_server` makes a TLS object for each connection at once, keeps it for as long as the peer
+likes, accepts everything that waits in one turn, and closes the listening socket when descriptors have run out.
+Promises: a connection on which nothing was sent has no TLS object; a handshake ends within `HANDSHAKE_SECONDS` of the
+accept; a turn of the event loop starts so few handshakes that calls under way hardly notice; a lack of descriptors or
+of room is waited for, and never ends the listener. Addresses take turns in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+import structlog
+
+from extender.web.connections import Connections, Entry, Served, address_of
+
+_log = structlog.get_logger(__name__)
+
+#: Seconds from the accept to the end of the handshake.
+HANDSHAKE_SECONDS: Final = 10.0
+#: Seconds after a change of certificates in which a client may end its calls if the new ones do not let it in.
+WITHDRAWN_SECONDS: Final = 10.0
+#: Seconds that a connection is accepted for at most, before others have their turn.
+_TURN_SECONDS: Final = 0.004
+#: Handshakes that are started in one turn: each takes about a millisecond now, and another when the peer has answered.
+_STARTS: Final = 4
+#: Handshakes under way, whose next steps may come at the same moment.
+_MOST_UNDER_WAY: Final = 48
+#: Seconds after which a handshake under way may be ended for another that waits.
+_PATIENCE: Final = 0.1
+#: Seconds until it is looked again for room, or for a file descriptor.
+_PAUSE: Final = 0.05
+#: Between two log lines about the same.
+_LOG_SECONDS: Final = 60.0
+_SWEEP_SECONDS: Final = 1.0
+#: `accept` fails with these for a while: there are no descriptors, or is no memory.
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Caller(NamedTuple):
+    """Whom a connection is with, as the socket and TLS know it."""
+
+    address: str
+    #: Whether HTTP/2 was agreed on.
+    http2: bool = False
+    #: The certificate that it showed, as `ssl.SSLSocket.getpeercert` gives it; empty without one.
+    certificate: Mapping[str, Any] = MappingProxyType({})
+
+
+class ServedProtocol(Served, Protocol):
+    """A connection of HTTP, for the event loop too."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None: ...
+
+
+class Tls(Protocol):
+    """Where contexts are from, and who is told of handshakes that failed: certificates.py."""
+
+    @property
+    def current(self) -> ssl.SSLContext: ...
+
+    def refused(self, reason: str, why: str, address: str) -> None: ...
+
+    def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]: ...
+
+
+#: Makes the protocol of a connection; calls the function when it is lost.
+Serve = Callable[[Caller, Callable[[], None]], ServedProtocol]
+
+
+class Listener:
+    """One listening socket. Takes the place of an `asyncio.Server`: `start`, `close`, `wait_closed`."""
+
+    def __init__(self, listening: socket.socket, connections: Connections, serve: Serve, tls: Tls | None) -> None:
+        self.connections = connections
+        self._socket = listening
+        self._serve = serve
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._queue: dict[Entry, socket.socket] = {}
+        self._under_way: dict[Entry, float] = {}
+        self._turn: asyncio.Handle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        #: The event loop keeps no reference to its tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: dict[str, float] = {}
+        self._told_evictions = 0
+
+    def start(self) -> None:
+        self._socket.setblocking(False)
+        # Accepted sockets inherit it. The event loop sets it only on those that it has made itself.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept nothing more. Connections that are served stay."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._socket.fileno())
+            self.connections.abort_unfinished()
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for: uvicorn waits for the connections itself."""
+
+    # -- accepting ----------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        until = time.monotonic() + _TURN_SECONDS
+        while time.monotonic() < until:
+            if not self.connections.make_room():
+                self._say("no room for another connection: all of them wait for their answers")
+                self._pause()
+                return
+            try:
+                accepted, name = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                self._cannot_accept(error)
+                return
+            self._admit(accepted, name)
+        self._tell_of_evictions()
+
+    def _cannot_accept(self, error: OSError) -> None:
+        if error.errno in _SHORTAGES:
+            self.connections.evict_some()
+        self._say("connections cannot be accepted", error=error.strerror or str(error))
+        self._pause()
+
+    def _pause(self) -> None:
+        """What waits stays where it is: in the kernel's queue."""
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.call_later(_PAUSE, self._resume)
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _admit(self, accepted: socket.socket, name: tuple[object, ...]) -> None:
+        accepted.setblocking(False)
+        entry = Entry(address_of(name), self._loop.time())
+        caller = Caller(str(name[0]))
+        if self._tls is None:
+            self.connections.add(entry, finished=True)
+            self._start_task(self._serve_plain(entry, accepted, caller))
+            return
+        entry.give_up = partial(self._give_up_waiting, entry, accepted)
+        self.connections.add(entry, finished=False)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted)
+
+    async def _serve_plain(self, entry: Entry, accepted: socket.socket, caller: Caller) -> None:
+        if entry.given_up:
+            accepted.close()
+            return
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: _Newcomer(partial(self._hand_over, entry, caller)), accepted
+            )
+        except OSError:
+            self.connections.remove(entry)
+
+    def _hand_over(self, entry: Entry, caller: Caller, transport: asyncio.Transport) -> None:
+        if entry.given_up:
+            transport.abort()
+            return
+        entry.served = served = self._serve(caller, partial(self.connections.remove, entry))
+        transport.set_protocol(served)  # type: ignore[arg-type]
+        served.connection_made(transport)
+
+    def _start(self, work: Coroutine[Any, Any, None], accepted: socket.socket) -> asyncio.Task[None]:
+        task = self._start_task(work)
+        # Where the event loop has taken it over, this waits for its end.
+        task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
+        return task
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("a connection failed", exc_info=error)
+
+    # -- TLS ----------------------------------------------------------------------------------------------------------
+
+    def _heard(self, entry: Entry, accepted: socket.socket) -> None:
+        """The first byte is there, or the end."""
+        self._loop.remove_reader(accepted.fileno())
+        try:
+            entry.heard = bool(accepted.recv(1, socket.MSG_PEEK))
+        except OSError:
+            entry.heard = False
+        if not entry.heard:
+            self.connections.remove(entry)
+            accepted.close()
+            return
+        self._queue[entry] = accepted
+        self._turn_soon()
+
+    def _give_up_waiting(self, entry: Entry, accepted: socket.socket) -> None:
+        if self._queue.pop(entry, None) is None:
+            self._loop.remove_reader(accepted.fileno())
+        accepted.close()
+
+    def _turn_soon(self) -> None:
+        if self._turn is None and self._queue:
+            self._turn = self._loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        self._turn = None
+        for _ in range(min(_STARTS, len(self._queue))):
+            if len(self._under_way) >= _MOST_UNDER_WAY and not self._end_a_slow_one():
+                self._turn = self._loop.call_later(_PATIENCE / 4, self._start_some)
+                return
+            self._start_one()
+        self._turn_soon()
+
+    def _end_a_slow_one(self) -> bool:
+        entry, since = next(iter(self._under_way.items()))
+        if self._loop.time() - since < _PATIENCE:
+            return False
+        self.connections.end_slow_handshake(entry)
+        self._under_way.pop(entry, None)
+        return True
+
+    def _start_one(self) -> None:
+        """The longest waiting of the address that has the fewest handshakes under way."""
+        assert self._tls is not None
+        theirs = Counter(entry.address for entry in self._under_way)
+        entry = min(self._queue, key=lambda each: theirs[each.address])
+        accepted = self._queue.pop(entry)
+        self._under_way[entry] = self._loop.time()
+        task = self._start(self._shake_hands(entry, accepted, self._tls, self._tls.current), accepted)
+        task.add_done_callback(lambda _task: self._handshake_over(entry))
+        entry.give_up = task.cancel
+
+    def _handshake_over(self, entry: Entry) -> None:
+        self._under_way.pop(entry, None)
+        if entry.served is None:
+            self.connections.remove(entry)
+        self._turn_soon()
+
+    async def _shake_hands(self, entry: Entry, accepted: socket.socket, tls: Tls, context: ssl.SSLContext) -> None:
+        left = max(entry.since + HANDSHAKE_SECONDS - self._loop.time(), 0.1)
+        newcomer = _Newcomer(partial(self._made, entry, context, accepted))
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: newcomer, accepted, ssl=context, ssl_handshake_timeout=left
+            )
+        except ssl.SSLError as error:
+            reason = (error.reason or "other").lower()
+            tls.refused(reason, getattr(error, "verify_message", "") or reason, entry.address)
+        except ConnectionAbortedError:
+            tls.refused("timeout", f"not finished within {HANDSHAKE_SECONDS:g} s", entry.address)
+        except OSError:
+            pass  # the peer has gone
+        except ValueError as error:
+            tls.refused("unreadable_certificate", f"the client's certificate cannot be read: {error}", entry.address)
+
+    def _made(
+        self, entry: Entry, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
+    ) -> None:
+        """The handshake is done, and what follows it has not been read."""
+        if entry.given_up:
+            transport.abort()
+            return
+        _acknowledge(accepted)
+        secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        address = str((transport.get_extra_info("peername") or (entry.address,))[0])
+        certificate = transport.get_extra_info("peercert") or {}
+        caller = Caller(address, secured.selected_alpn_protocol() == "h2", certificate)
+        entry.certificate = secured.getpeercert(binary_form=True) or b""
+        self.connections.finish(entry)
+        self._hand_over(entry, caller, transport)
+        if self._tls is not None and context is not self._tls.current:
+            self._renew([entry])
+
+    def _sweep(self) -> None:
+        """Ends handshakes whose time is up; those under way end by themselves."""
+        self._sweeper = None
+        overdue = self.connections.overdue(self._loop.time() - HANDSHAKE_SECONDS)
+        waiting = [entry for entry in overdue if entry not in self._under_way]
+        for entry in waiting:
+            if self._tls is not None:
+                self._tls.refused("timeout", f"nothing was sent within {HANDSHAKE_SECONDS:g} s", entry.address)
+        self.connections.abort_all(waiting)
+        if self.connections.unfinished:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    # -- other certificates -------------------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Other certificates are served from now on: who is connected is to shake hands again."""
+        self._renew(self.connections.open())
+
+    def _renew(self, entries: list[Entry]) -> None:
+        """After the next answer; and soon, whatever is under way, if the new files do not let the client in."""
+        for entry in entries:
+            if entry.served is not None:
+                entry.served.renew()
+        self._start_task(self._end_withdrawn(entries))
+
+    async def _end_withdrawn(self, entries: list[Entry]) -> None:
+        assert self._tls is not None
+        until = self._loop.time() + WITHDRAWN_SECONDS
+        shown = {entry.certificate for entry in entries if entry.certificate}
+        withdrawn = await self._loop.run_in_executor(None, self._tls.withdrawn, shown) if shown else set()
+        out = [entry for entry in entries if entry.certificate in withdrawn]
+        if out:
+            addresses = sorted({entry.address for entry in out})[:10]
+            _log.warning("clients were let in by an authority that is not trusted any more", addresses=addresses)
+            await asyncio.sleep(until - self._loop.time())
+            self.connections.abort_all(out)
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _tell_of_evictions(self) -> None:
+        evicted = self.connections.evicted.total()
+        if evicted > self._told_evictions:
+            self._told_evictions = evicted
+            self._say("connections were closed to make room for others", **self.connections.evicted)
+
+    def _say(self, what: str, **more: object) -> None:
+        now = self._loop.time()
+        if now - self._told.get(what, float("-inf")) >= _LOG_SECONDS:
+            self._told[what] = now
+            _log.warning(what, port=self.connections.name, connections=len(self.connections), **more)
+
+
+def _acknowledge(accepted: socket.socket) -> None:
+    """The last message of a handshake has no answer, and some clients wait for its acknowledgement: for 40 ms."""
+    if sys.platform == "linux":
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+class _Newcomer(asyncio.Protocol):
+    """Stands in for the protocol that the handshake has yet to agree on."""
+
+    def __init__(self, made: Callable[[asyncio.Transport], None]) -> None:
+        self._made = made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        with suppress(ConnectionError):
+            self._made(transport)  # type: ignore[arg-type]

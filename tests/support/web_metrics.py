@@ -1,0 +1,9 @@
+"""What the web room adds to /metrics, for tests of the list of metrics."""
+
+from __future__ import annotations
+
+from extender.web.certificates import Certificates
+from extender.web.connections import connection_metrics
+from extender.web.doors import Refusals
+
+SOURCES = (Certificates(None).metrics, Refusals().metrics, lambda: connection_metrics([]))

@@ -1,0 +1,252 @@
+"""Who has to go when there is no room for another connection."""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from structlog.testing import capture_logs
+
+from extender.web.connections import (
+    Connections,
+    Entry,
+    address_of,
+    connection_metrics,
+    raise_descriptor_limit,
+    shares,
+)
+
+HEAVY, LIGHT = "10.0.0.1", "10.0.0.2"
+
+
+@dataclass
+class State:
+    """What a connection of HTTP says about itself."""
+
+    last_completed: float = -math.inf
+    busy: bool = False
+    aborted: bool = False
+
+    def renew(self) -> None:
+        raise AssertionError("nobody asked for it")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Port:
+    """A listener's connections, the tests' way to say what is there."""
+
+    def __init__(self, most: int, most_unfinished: int = 256) -> None:
+        self.connections = Connections("server", most, most_unfinished)
+        self.ended: list[Entry] = []
+        self._time = 0.0
+
+    def shaking(self, address: str, *, heard: bool = False) -> Entry:
+        self._time += 1
+        entry = Entry(address, self._time, lambda: self.ended.append(entry))
+        entry.heard = heard
+        self.connections.add(entry, finished=False)
+        return entry
+
+    def open(self, address: str, *, completed: float = -math.inf, busy: bool = False) -> Entry:
+        self._time += 1
+        entry = Entry(address, self._time, lambda: self.ended.append(entry), served=State(completed, busy))
+        self.connections.add(entry, finished=True)
+        return entry
+
+
+def is_out(entry: Entry) -> bool:
+    assert isinstance(entry.served, State)
+    return entry.served.aborted
+
+
+def test_there_is_room_until_there_are_as_many_as_may_be():
+    port = Port(most=2)
+    port.open(LIGHT)
+    assert port.connections.make_room()
+    assert len(port.connections) == 1
+
+
+def test_a_newcomer_gets_the_place_of_the_one_that_answered_longest_ago():
+    port = Port(most=3)
+    entries = [port.open(LIGHT, completed=when) for when in (5.0, 3.0, 4.0)]
+    assert port.connections.make_room()
+    assert [is_out(entry) for entry in entries] == [False, True, False]
+
+
+def test_one_that_never_completed_a_request_goes_before_one_that_has():
+    port = Port(most=3)
+    used, unused, other = port.open(LIGHT, completed=1.0), port.open(LIGHT), port.open(LIGHT, completed=2.0)
+    port.connections.make_room()
+    assert [is_out(entry) for entry in (used, unused, other)] == [False, True, False]
+
+
+def test_an_unfinished_handshake_goes_before_everything_else():
+    port = Port(most=3)
+    port.open(LIGHT)
+    shaking = port.shaking(LIGHT)
+    port.open(LIGHT)
+    port.connections.make_room()
+    assert port.ended == [shaking]
+
+
+def test_the_address_with_the_most_connections_pays():
+    port = Port(most=4)
+    oldest = port.open(LIGHT, completed=1.0)
+    heavy = [port.open(HEAVY, completed=when) for when in (9.0, 8.0, 7.0)]
+    port.connections.make_room()
+    assert not is_out(oldest)
+    assert [is_out(entry) for entry in heavy] == [False, False, True]
+
+
+def test_many_useless_connections_pay_before_more_useful_ones_of_another_address():
+    port = Port(most=100)
+    useful = [port.open(HEAVY, completed=1.0) for _ in range(80)]
+    useless = [port.open(LIGHT) for _ in range(20)]
+    port.connections.make_room()
+    assert not any(map(is_out, useful))
+    assert is_out(useless[0])
+
+
+def test_what_answers_is_never_ended_and_the_newcomer_has_to_wait():
+    port = Port(most=2)
+    entries = [port.open(LIGHT, busy=True), port.open(LIGHT, completed=1.0, busy=True)]
+    assert not port.connections.make_room()
+    assert not any(map(is_out, entries))
+
+
+def test_unfinished_handshakes_have_a_limit_of_their_own():
+    port = Port(most=100, most_unfinished=3)
+    oldest, *others = [port.shaking(LIGHT) for _ in range(4)]
+    assert port.ended == [oldest]
+    assert port.connections.unfinished == len(others)
+
+
+def test_of_unfinished_handshakes_the_address_with_the_most_pays():
+    port = Port(most=100, most_unfinished=3)
+    port.shaking(LIGHT)
+    first_heavy = port.shaking(HEAVY)
+    for _ in range(2):
+        port.shaking(HEAVY)
+    assert port.ended == [first_heavy]
+
+
+def test_of_unfinished_handshakes_one_on_which_nothing_was_sent_goes_first():
+    port = Port(most=100, most_unfinished=3)
+    port.shaking(LIGHT, heard=True)
+    silent = port.shaking(LIGHT)
+    for _ in range(2):
+        port.shaking(LIGHT)
+    assert port.ended == [silent]
+
+
+def test_a_finished_handshake_does_not_count_as_unfinished():
+    port = Port(most=100, most_unfinished=1)
+    first = port.shaking(LIGHT)
+    first.served = State()
+    port.connections.finish(first)
+    port.shaking(LIGHT)
+    assert not is_out(first)
+    assert (port.connections.unfinished, len(port.connections)) == (1, 2)
+
+
+def test_overdue_are_the_handshakes_that_began_before():
+    port = Port(most=100)
+    first, second, _third = [port.shaking(LIGHT) for _ in range(3)]
+    assert port.connections.overdue(3.0) == [first, second]
+
+
+def test_what_has_ended_may_end_again():
+    port = Port(most=100)
+    entry = port.shaking(LIGHT)
+    port.connections.remove(entry)
+    port.connections.remove(entry)
+    assert (len(port.connections), port.connections.unfinished) == (0, 0)
+
+
+class CountedLooks(State):
+    """Counts how often a search for a victim has looked at it."""
+
+    looks = 0
+
+    @property
+    def busy(self) -> bool:  # type: ignore[override]
+        CountedLooks.looks += 1
+        return False
+
+    @busy.setter
+    def busy(self, _value: bool) -> None:
+        pass
+
+
+@pytest.mark.parametrize("most", [200, 800])
+def test_a_flood_costs_the_same_per_connection_however_many_there_may_be(most: int):
+    port = Port(most=most)
+    CountedLooks.looks = 0
+    for _ in range(4 * most):
+        port.connections.make_room()
+        port.open(HEAVY).served = CountedLooks()
+    assert len(port.connections) <= most
+    assert CountedLooks.looks / (3 * most) < 40
+
+
+def test_metrics_tell_what_there_is_and_what_was_ended():
+    port = Port(most=2)
+    port.open(LIGHT, completed=1.0)
+    port.shaking(LIGHT)
+    port.connections.make_room()
+    now, evicted = connection_metrics([port.connections])
+    assert now.samples == [
+        ({"port": "server", "state": "handshake"}, 0.0),
+        ({"port": "server", "state": "open"}, 1.0),
+    ]
+    assert evicted.samples[0] == ({"port": "server", "use": "handshake"}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        (("10.1.2.3", 5), "10.1.2.3"),
+        (("::ffff:10.1.2.3", 5, 0, 0), "10.1.2.3"),
+        (("2001:db8:1:2:3:4:5:6", 5, 0, 0), "2001:db8:1:2::/64"),
+        (("fe80::1%eth0", 5, 0, 2), "fe80::/64"),
+    ],
+)
+def test_by_what_a_peer_is_counted(name: tuple[object, ...], address: str):
+    assert address_of(name) == address
+
+
+# -- file descriptors -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limits() -> Iterator[tuple[int, int]]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield before
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_soft_limit_of_open_files_is_raised_to_the_hard_one(limits: tuple[int, int]):
+    _, hard = limits
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    raised = raise_descriptor_limit()
+    assert raised == resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 512
+
+
+def test_with_many_descriptors_everybody_has_what_was_asked_for():
+    with capture_logs() as logs:
+        assert shares(20_000, 1000) == (1000, 200)
+    assert logs == []
+
+
+@pytest.mark.parametrize("descriptors", [64, 256, 1024])
+def test_with_few_descriptors_some_stay_for_the_rest_of_the_process_and_that_is_said(descriptors: int):
+    with capture_logs() as logs:
+        most, health = shares(descriptors, 1000)
+    assert most >= health > 0
+    assert most + health <= max(descriptors - 200, descriptors // 2)
+    assert [line["open_files"] for line in logs] == [descriptors]
