@@ -65,8 +65,11 @@ class Books:
 
     # -- preassigned cells ------------------------------------------------------------------------------------
 
-    def allocate(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> bool:
-        """The tenant's preassigned cell, already bound to `cell`, leaves the free hardware. False: safety is broken."""
+    def allocate(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False, shows: bool = True) -> bool:
+        """The tenant's preassigned cell, already bound to `cell`, leaves the free hardware. False: safety is broken.
+
+        Unless it `shows` at once what is bad in it, `show_bad` has to follow.
+        """
         level = cell.level
         self._owe(tenant, level, -1)
         self.total_left[level] -= 1
@@ -83,7 +86,9 @@ class Books:
         if cell.healthy:
             self._doom(level)
         else:
-            self._allocate_bad(cell)
+            self._unlist_bad(cell)
+            if shows:
+                self.show_bad(cell)
             if not doomed:
                 self._absolve(level)
         self._below(cell, -1, doomed=doomed)
@@ -172,14 +177,20 @@ class Books:
 
     # -- bad hardware -----------------------------------------------------------------------------------------
 
-    def _allocate_bad(self, cell: PhysicalCell) -> None:
-        """The tenant sees what is bad in its cell: bad parts are bound, each to some virtual part."""
+    def _unlist_bad(self, cell: PhysicalCell) -> None:
+        """It and its bad parts are bad, but free no more."""
         self.bad_free[cell.level].remove(cell)
+        for child in cell.children:
+            if not child.healthy:
+                self._unlist_bad(child)
+
+    def show_bad(self, cell: PhysicalCell) -> None:
+        """The tenant sees what is bad in its cell: bad parts are bound, each to some virtual part."""
         for child in cell.children:
             if not child.healthy:
                 if child.virtual is None:
                     self._show(child)
-                self._allocate_bad(child)
+                self.show_bad(child)
 
     def _release_bad(self, cell: PhysicalCell) -> None:
         self.bad_free[cell.level].append(cell)

@@ -20,6 +20,7 @@ from algorithm.hived.cells import (
     unbind_upwards,
 )
 from algorithm.hived.groups import Allocation, Group, GroupState, Held, Member, Virtual
+from algorithm.hived.handover import Known, Moves, can_be_held
 from algorithm.hived.layout import Chain, Layout, VirtualLevels
 from algorithm.hived.limits import Limits, OpportunisticLimits
 from algorithm.hived.nodelist import NodeList, schedulable_nodes
@@ -167,30 +168,36 @@ class Hive:
 
     def hold(self, held: Iterable[Held]) -> bool:
         """Free devices are held by a group. False: a promise to somebody else is broken by it."""
-        unbound: list[Held] = []
-        for each in held:
-            self.usage.taken(each.group.tenant, each.device.chain, promised=each.virtual is not None)
-            if each.virtual is None:
-                each.device.take(OPPORTUNISTIC)
-                each.device.tenant = each.group.tenant
-                _shown_anew_around(each.device)
-                continue
-            each.virtual.take(each.group.priority)
-            each.device.take(each.group.priority)
-            if each.device.virtual is None:
-                unbound.append(each)
-        # All are bound before bad parts of the same cells are shown somewhere.
-        roots: dict[PhysicalCell, str] = {}
-        for each in unbound:
-            assert each.virtual is not None
-            is_new = each.virtual.root.physical is None
-            bind_upwards(each.device, each.virtual)
-            if is_new and each.virtual.root.physical is not None:
-                roots[each.virtual.root.physical] = each.group.tenant
-        safe = True
-        for root, tenant in roots.items():
-            safe = self.books[root.chain].allocate(root, tenant) and safe
-        return safe
+        roots: list[PhysicalCell] = []
+        safe = [self._hold(each, roots) for each in held]
+        self._show_bad(roots)
+        return all(safe)
+
+    def _hold(self, held: Held, roots: list[PhysicalCell]) -> bool:
+        """The same for one device. What is wrong with the cell that it makes a tenant's, listed in `roots`, is not shown
+        yet: all devices are bound before bad parts of the same cells are bound somewhere."""
+        device, virtual, group = held
+        self.usage.taken(group.tenant, device.chain, promised=virtual is not None)
+        if virtual is None:
+            device.take(OPPORTUNISTIC)
+            device.tenant = group.tenant
+            _shown_anew_around(device)
+            return True
+        virtual.take(group.priority)
+        device.take(group.priority)
+        if device.virtual is not None:
+            return True
+        is_new = virtual.root.physical is None
+        bind_upwards(device, virtual)
+        root = virtual.root.physical
+        if not is_new or root is None:
+            return True
+        roots.append(root)
+        return self.books[root.chain].allocate(root, group.tenant, shows=False)
+
+    def _show_bad(self, roots: Iterable[PhysicalCell]) -> None:
+        for root in roots:
+            self.books[root.chain].show_bad(root)
 
     def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
         """The reverse. `virtual` is what it was held as."""
@@ -281,16 +288,13 @@ class Hive:
 
     def reserve(self, group: Group) -> None:
         """The group preempts: its devices are its own already, though others may still use them."""
-        known = _Known()
+        known = Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         self.orders[group] = self.books[group.chain].order()
-        with self.changing_hands():
-            for each in mine:
-                victim = each.device.group
-                if victim is not None:
-                    self.let_go(each.device, known.held_as(victim, each.device))
-                    victim.state = GroupState.BEING_PREEMPTED
-            self.hold(mine)
+        theirs = [known.held(each.device) for each in mine]
+        for victim in known.groups():
+            victim.state = GroupState.BEING_PREEMPTED
+        self._hand_over(list(zip(theirs, mine, strict=True)))
         for each in mine:
             each.device.reserver = group
             each.device.set_state(CellState.RESERVED if each.device.group is None else CellState.RESERVING)
@@ -298,22 +302,32 @@ class Hive:
 
     def cancel(self, group: Group) -> None:
         """A preempting group gives up; its victims have their devices back."""
-        known = _Known()
-        back: list[Held] = []
-        with self.changing_hands():
-            for device, virtual in list(group.leafs()):
-                self.let_go(device, virtual)
-                device.reserver = None
-                if device.group is not None:
-                    back.append(Held(device, known.held_as(device.group, device), device.group))
-            self.hold(back)
-        for device, _ in group.leafs():
+        known = Known()
+        mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        self._hand_over([(each, known.held(each.device)) for each in mine])
+        for device, _, _ in mine:
+            device.reserver = None
             device.set_state(CellState.FREE if device.group is None else CellState.USED)
         for victim in known.groups():
             if not any(device.reserver for device, _ in victim.leafs()):
                 victim.state = GroupState.ALLOCATED
         del self.groups[group.name]
         self.books[group.chain].restore(self.orders.pop(group))
+
+    def _hand_over(self, moves: Moves) -> None:
+        """Device by device, as the original does: it decides the order of lists. But a plan that makes other hardware of
+        a tenant's cells, which the original never does, has everything let go before."""
+        one_by_one = all(after is None or can_be_held(after) for _, after in moves)
+        roots: list[PhysicalCell] = []
+        with self.changing_hands():
+            for some in [[move] for move in moves] if one_by_one else [moves]:
+                for before, _ in some:
+                    if before is not None:
+                        self.let_go(before.device, before.virtual)
+                for _, after in some:
+                    if after is not None:
+                        self._hold(after, roots)
+            self._show_bad(roots)
 
     def end(self, group: Group) -> None:
         """The last pod of an allocated group is gone."""
@@ -424,21 +438,6 @@ def _shown_anew_around(device: PhysicalCell) -> None:
 
 def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
     return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
-
-
-class _Known:
-    """What the devices of groups are held as."""
-
-    def __init__(self) -> None:
-        self._known: dict[Group, dict[PhysicalCell, VirtualCell | None]] = {}
-
-    def held_as(self, group: Group, device: PhysicalCell) -> VirtualCell | None:
-        if group not in self._known:
-            self._known[group] = dict(group.leafs())
-        return self._known[group][device]
-
-    def groups(self) -> Iterable[Group]:
-        return self._known
 
 
 def _slot_of(group: Group, allocation: Allocation) -> int | None:

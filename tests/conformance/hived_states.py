@@ -19,6 +19,14 @@ from algorithm.hived.hive import Hive
 from algorithm.hived.status import preassigned
 from tests.conformance.hived_recordings import Recording, states
 
+#: What `differences` and `group_differences` may find.
+KINDS = frozenset(
+    {"state", "tenant", "names", "cells", "groups"}
+    | {
+        f"group {field}"
+        for field in ("vc", "priority", "state", "physical", "allocated", "preempting", "lazyPreemptedBy")
+    }
+)
 _BAD = {True: "H", False: "B"}
 
 

@@ -228,6 +228,37 @@ def test_a_preemption_ends_with_the_last_pod_that_waits_for_it(world):
     assert world.group("low").state is GroupState.ALLOCATED
 
 
+def test_a_cell_that_goes_from_victim_to_preemptor_is_never_free_in_between():
+    """The order of free cells decides between equals: the original takes a victim's devices one by one."""
+    world = World(racks(a="rack.host 1", b="rack.host 1"))
+    world.bind(one("low", leafs=4))
+    world.bind(one("b", tenant="b", leafs=4, ignoreK8sSuggestedNodes=False), offered=["m3"])
+    before = free_hosts(world)
+    assert [len(hosts) for hosts in before] == [0, 0, 2, 0]
+
+    world.preempt(one("high", leafs=4, priority=5))
+
+    assert free_hosts(world) == before
+
+
+def test_a_preemption_that_comes_to_nothing_leaves_the_order_of_before(world):
+    """Not so in the original: asked again, it may plan another of equal cells."""
+    world.bind(*gang("o", tenant="b", pods=4, leafs=4, priority=-1))
+    before = free_hosts(world)
+    high = one("high", leafs=4, priority=5)
+
+    gone = world.preempt(high)
+    assert free_hosts(world) != before
+    world.stop_preempting(high)
+
+    assert free_hosts(world) == before
+    assert world.preempt(high) == gone
+
+
+def free_hosts(world):
+    return [[cell.address for cell in cells] for _, cells in sorted(world.hive.books["rack"].free.items())]
+
+
 def test_the_victims_of_a_gang_are_whole_gangs(world):
     """One device is wanted, but half a gang is of no use."""
     world.bind(*gang("low", pods=2, leafs=4))
