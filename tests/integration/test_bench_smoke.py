@@ -26,6 +26,7 @@ def figures(*, filter_ms: float, decisions: float) -> tuple[list[Filter], list[D
     return filters, [Decisions(5000, [decisions])]
 
 
+@pytest.mark.slow
 def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,6 +44,7 @@ def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
     assert "decisions per second" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +55,7 @@ def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
     assert "binds per second" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_quick_bench_of_hived_measures_every_figure_and_ends_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

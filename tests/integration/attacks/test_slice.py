@@ -41,6 +41,7 @@ def fail(_arena: Arena) -> str:
     raise AssertionError("was bound twice")
 
 
+@pytest.mark.slow
 def test_what_is_missed_is_told(runner: Runner) -> None:
     kept = []
 
