@@ -1,4 +1,4 @@
-"""Devices that go from a victim to its preemptor, and back if that gives up: who holds them as what, and in which order.
+"""Devices that go from a victim to its preemptor, and back if that gives up: who holds them as what.
 
 The original takes them one by one, and a cell that both have stays the tenant's all the while. That decides how free
 cells are listed afterwards, and so which of equal ones is taken next.

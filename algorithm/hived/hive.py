@@ -174,8 +174,10 @@ class Hive:
         return all(safe)
 
     def _hold(self, held: Held, roots: list[PhysicalCell]) -> bool:
-        """The same for one device. What is wrong with the cell that it makes a tenant's, listed in `roots`, is not shown
-        yet: all devices are bound before bad parts of the same cells are bound somewhere."""
+        """The same for one device. `roots` gets the cell that it makes a tenant's, and `_show_bad` has to follow.
+
+        All devices are bound before bad parts of the same cells are bound somewhere.
+        """
         device, virtual, group = held
         self.usage.taken(group.tenant, device.chain, promised=virtual is not None)
         if virtual is None:
@@ -315,8 +317,11 @@ class Hive:
         self.books[group.chain].restore(self.orders.pop(group))
 
     def _hand_over(self, moves: Moves) -> None:
-        """Device by device, as the original does: it decides the order of lists. But a plan that makes other hardware of
-        a tenant's cells, which the original never does, has everything let go before."""
+        """Device by device, as the original does: it decides the order of lists.
+
+        But a plan that makes other hardware of a tenant's cells, which the original never does, has everything let go
+        before.
+        """
         one_by_one = all(after is None or can_be_held(after) for _, after in moves)
         roots: list[PhysicalCell] = []
         with self.changing_hands():

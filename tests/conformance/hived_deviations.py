@@ -18,12 +18,12 @@ LIST = HERE / "deviations.json"
 
 #: Of REASONS, those that these recordings have no step for; others of the original have.
 NOT_HERE = {
-    "groups": "BUG-10, BUG-12: a group ends while a pod of it runs, or goes on without any; and here a preempting group "
-    "ends with the last pod whose preemption was taken, in the original with the last one that asked",
-    "group physical": "tie-break: after a preemption that came to nothing the original plans another of equal cells, and "
-    "what a preemptor reserves is seen in its group before any answer names it",
-    "group lazyPreemptedBy": "BUG-10, BUG-21: whether a recovered group finds its quota taken follows here from all pods, "
-    "in the original from which is found first; and it preempts lazily for plans that nobody takes as well",
+    "groups": "BUG-10, BUG-12: a group ends while a pod of it runs, or goes on without any; a preempting group ends "
+    "here with the last pod whose preemption was taken, in the original with the last one that asked",
+    "group physical": "tie-break: after a preemption came to nothing, the original plans another of equal cells, "
+    "and what a preemptor reserves is seen in its group before any answer names it",
+    "group lazyPreemptedBy": "BUG-10, BUG-21: whether a recovered group finds its quota taken follows here from all "
+    "pods, there from which is found first; and the original preempts lazily for plans that nobody takes as well",
 }
 
 #: The ways in which a step may differ, and why it is meant to.
