@@ -65,6 +65,7 @@ def configure(settings: LogSettings, stream: IO[str] | None = None) -> None:
     )
     logging.basicConfig(level=logging.WARNING, handlers=[_FromLibraries()], force=True)
     threading.excepthook = _thread_failed
+    sys.unraisablehook = _ignored
 
 
 def suppressed_lines() -> dict[str, int]:
@@ -237,3 +238,9 @@ def _thread_failed(given: threading.ExceptHookArgs) -> None:
     if given.exc_type is not SystemExit:
         name = given.thread.name if given.thread else ""
         structlog.get_logger(__name__).error("thread failed", thread=name, exc_info=given.exc_value)
+
+
+def _ignored(given: sys.UnraisableHookArgs) -> None:
+    """An exception that nobody can be given, in a finalizer say: the same."""
+    what = given.err_msg or "exception ignored"
+    structlog.get_logger(__name__).error("exception ignored", what=what, exc_info=given.exc_value)

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import ssl
+import sys
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\u2028\r\n2026-01-01T00:00:00Z [info     
 
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., io.StringIO]]:
-    root, hook = logging.getLogger(), threading.excepthook
+    root, hook, ignored = logging.getLogger(), threading.excepthook, sys.unraisablehook
     handlers, level = root.handlers[:], root.level
     limiter = LineLimiter(now=lambda: 0.0, said_after=3600)
     monkeypatch.setattr(logs, "_limiter", limiter)
@@ -39,6 +40,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., io.Str
     root.handlers[:] = handlers
     root.setLevel(level)
     threading.excepthook = hook
+    sys.unraisablehook = ignored
 
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
@@ -237,6 +239,18 @@ def test_a_thread_that_fails_is_an_event(configured: Callable[..., io.StringIO])
     (line,) = lines(out)
     assert (line["event"], line["thread"]) == ("thread failed", "worker")
     assert "RuntimeError: boom" in line["exception"]
+
+
+def test_an_exception_that_nobody_can_be_given_is_an_event(configured: Callable[..., io.StringIO]) -> None:
+    class Fails:
+        def __del__(self) -> None:
+            fail(HOSTILE)
+
+    out = configured()
+    Fails()
+    (line,) = lines(out)
+    assert line["event"] == "exception ignored"
+    assert r"RuntimeError: \x1b]0;owned" in line["exception"]
 
 
 class FullDisk(io.StringIO):
