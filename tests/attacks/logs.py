@@ -105,6 +105,26 @@ def flood_of_junk(arena: Arena) -> str:
     return f"{sent} answered or closed, {len(log)} bytes of log"
 
 
+@attack(
+    "TLS handshakes that fail, for 3 s",
+    limit="30 lines of an event, then one a second; the peer's address",
+    scheme="https",
+)
+def flood_of_failed_handshakes(arena: Arena) -> str:
+    sent, give_up = 0, time.monotonic() + 3
+    while time.monotonic() < give_up:
+        with arena.tcp() as connection, suppress(ConnectionError):
+            connection.sendall((b"\x16\x03\x01\x00\x05hello", b"GET / HTTP/1.1\r\n\r\n", b"\0" * 50)[sent % 3])
+            connection.recv(1 << 16)
+            sent += 1
+    log = _seemly(arena)
+    assert len(log) < _FLOOD_BYTES, f"{len(log)} bytes of log"
+    refused = [line for line in log.splitlines() if b"refused in the TLS handshake" in line]
+    assert refused
+    assert all(b"127.0.0.1" in line for line in refused), "a line does not say whose handshake it was"
+    return f"{sent} refused, {len(log)} bytes of log, each line with the address"
+
+
 @attack("2 MB of escape sequences in a field", limit="1,024 characters of a value, escaped; 16,000 bytes of a line")
 def long_values(arena: Arena) -> str:
     meta = {"name": "n", "namespace": "default", "uid": "u"}
