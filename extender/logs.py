@@ -126,7 +126,15 @@ def _last_lines(text: str, size: int) -> str:
 
 
 def _in_short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {_text(error)}"
+
+
+def _text(value: object) -> str:
+    """`str` of what may be anybody's object."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"({type(value).__name__} has no text: {type(error).__name__})"
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
@@ -162,7 +170,7 @@ def _clean(value: object, limit: int) -> object:
         case int() if value.bit_length() <= 64:
             return value
         case Mapping():
-            shown = {printable(str(key), limit // 4): _element(each, limit) for key, each in _first(value.items())}
+            shown = {printable(_text(key), limit // 4): _element(each, limit) for key, each in _first(value.items())}
             return shown if len(value) <= ELEMENTS else shown | {"...": len(value)}
         case list() | tuple() | set() | frozenset():
             several = [_element(each, limit) for each in _first(value)]
@@ -178,10 +186,7 @@ def _element(value: object, limit: int) -> object:
     """Of a list or mapping; what holds others itself is shown as Python writes it."""
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= 64):
         return value
-    try:
-        return printable(str(value), limit // 4)
-    except Exception as error:
-        return f"({type(value).__name__} has no text: {type(error).__name__})"
+    return printable(_text(value), limit // 4)
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -220,10 +225,10 @@ class _FromLibraries(logging.Handler):
         try:
             what = record.getMessage()
         except Exception:  # its arguments do not fit
-            what = str(record.msg)
+            what = _text(record.msg)
         level = next((each for each in _LEVELS if record.levelno >= each), logging.DEBUG)
         # Each message of a library has a budget of its own; asyncio puts addresses of objects into its further lines.
-        message = str(record.msg).partition("\n")[0]
+        message = _text(record.msg).partition("\n")[0]
         fields: dict[str, Any] = {"what": what.strip(), BUDGET: f"{record.name}: {message}"}
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, _OF_PEERS) and record.name == "asyncio":

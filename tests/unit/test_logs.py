@@ -102,8 +102,22 @@ def test_a_value_that_has_no_text_is_named(configured: Callable[..., io.StringIO
             raise ValueError
 
     out = configured()
-    log().info("event", thing=Broken(), things=[Broken()])
-    assert lines(out)[0]["thing"] == "(Broken has no text: ValueError)"
+    log().info("event", thing=Broken(), things=[Broken()], named={Broken(): 1})
+    logging.getLogger("library").warning(Broken())
+    first, second = lines(out)
+    assert first["thing"] == second["what"] == "(Broken has no text: ValueError)"
+
+
+def test_an_exception_that_has_no_text_is_named(configured: Callable[..., io.StringIO]) -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    out = configured()
+    for _ in range(TRACEBACKS + 1):
+        log().error("fault", exc_info=Broken())
+    *_, last = lines(out)
+    assert last["error"] == "Broken: (Broken has no text: ValueError)"
 
 
 def test_numbers_and_truths_stay_what_they_are(configured: Callable[..., io.StringIO]) -> None:
