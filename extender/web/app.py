@@ -21,9 +21,12 @@ from extender.web.errors import add_error_handlers
 from extender.web.health import health_routes
 from extender.web.inspect import inspect_routes, own_page_routes
 from extender.web.metrics import Metrics
+from extender.web.pool import Pool
 from extender.web.ui.routes import ui_routes
 from extender.web.verbs import VERBS, Endpoint, Verbs
 
+#: Threads that compute pages: each takes its share of the interpreter from the event loop.
+_PAGE_THREADS = 2
 _SLASHES = re.compile(r"/{2,}")
 _ABOUT = "A Kubernetes scheduling server: kube-scheduler calls it as a scheduler extender."
 
@@ -56,15 +59,16 @@ def create_app(
     metrics = Metrics(runtime, told.metrics, refusals.metrics)
     verbs = Verbs(runtime, metrics, max_body=settings.server.max_body_mib << 20)
     app = _App(verbs.endpoints, metrics)
+    pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verbs.routes())
     app.include_router(health_routes(runtime, told.remark))
     app.include_router(metrics.routes())
     guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
-    app.include_router(inspect_routes(runtime), dependencies=guards)
+    app.include_router(inspect_routes(runtime, pages), dependencies=guards)
     if comparer is not None:
         app.include_router(diff_routes(comparer), dependencies=guards)
-    app.include_router(ui_routes(runtime, settings.algorithm.name), dependencies=guards)
-    app.include_router(own_page_routes(runtime), dependencies=guards)
+    app.include_router(ui_routes(runtime, settings.algorithm.name, pages), dependencies=guards)
+    app.include_router(own_page_routes(runtime, pages), dependencies=guards)
     _add_index(app, settings.algorithm.name)
     add_error_handlers(app, verbs.endpoints)
     app.add_middleware(Doors, verbs=verbs.endpoints, hosts=Hosts(settings.server, told.names), refusals=refusals)

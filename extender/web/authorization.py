@@ -7,24 +7,27 @@ certificate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from extender.kube.reviews import Decision, Reviewer, Verdict
+from extender.kube.reviews import MOST_AT_ONCE, Decision, Reviewer, Verdict
+from extender.web.pool import Pool
 
 _STATUS = {Verdict.UNAUTHENTICATED: 401, Verdict.FORBIDDEN: 403, Verdict.UNKNOWN: 503}
 _NOBODY = Decision(Verdict.UNKNOWN, "there is nobody to ask for your rights")
 _HOW = "docs/security.md says how to get access"
 
 
-def guard(reviewer: Reviewer | None) -> Callable[[Request], None]:
-    """A dependency of routes. It runs in the thread pool, as it may wait for the API server."""
+def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
+    """A dependency of routes. It has threads of its own, as it may wait for the API server."""
+    pool = Pool("rights", MOST_AT_ONCE)
 
-    def check(request: Request) -> None:
-        path = request.scope["path"]
-        decision = reviewer.may_get(_token(request), path) if reviewer else _NOBODY
+    async def check(request: Request) -> None:
+        path, token = request.scope["path"], _token(request)
+        decision = await pool.run((token, path), partial(reviewer.may_get, token, path)) if reviewer else _NOBODY
         if decision.verdict is not Verdict.ALLOWED:
             status = _STATUS[decision.verdict]
             challenge = {"WWW-Authenticate": 'Bearer realm="waggle"'} if status == 401 else None

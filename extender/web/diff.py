@@ -10,6 +10,7 @@ from starlette.responses import Response
 from extender.comparer import CompareError, Comparer
 from extender.core.comparison import Difference
 from extender.web.errors import JSON, ErrorBody
+from extender.web.pool import Pool
 
 
 class DifferenceBody(BaseModel):
@@ -29,12 +30,15 @@ class DiffBody(BaseModel):
 
 def diff_routes(comparer: Comparer) -> APIRouter:
     router = APIRouter(tags=["people"], responses={"5XX": {"model": ErrorBody}})
+    #: It waits for the API server, which may hang; one comparison at a time is all that there is to be had.
+    pool = Pool("comparisons", threads=1)
 
     @router.get(
         "/v1/inspect/cache/diff",
         summary="The cache held against a live list; heals what differs",
         response_model=DiffBody,
     )
+    @pool.page
     def diff() -> Response:
         try:
             found = comparer.run()

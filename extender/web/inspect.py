@@ -1,6 +1,6 @@
 """What people look at: pods with why they wait, nodes with their room, the cache, the algorithm's own state.
 
-Everything is a reading of one moment and changes nothing. These routes run in the thread pool and write their JSON
+Everything is a reading of one moment and changes nothing. These routes run in a pool of threads and write their JSON
 there: ten thousand pods must not hold up kube-scheduler, whose verbs are served by the event loop.
 """
 
@@ -24,6 +24,7 @@ from extender.core.selector import Selector
 from extender.runtime import Runtime
 from extender.views import Explanation, PodView
 from extender.web.errors import JSON, BadRequest, ErrorBody
+from extender.web.pool import Pool
 
 State = Literal["Waiting", "Preempting", "Binding", "Bound"]
 
@@ -128,15 +129,17 @@ class _CacheFilters(_Filters):
     label_selector: str = Field("", alias="labelSelector", description="Only pods with such labels, as kubectl -l")
 
 
-def inspect_routes(runtime: Runtime) -> APIRouter:
+def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
+    @pool.page
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
         found = [view for view in runtime.pods() if _matches(view, wanted)]
         return _json(PodListBody(items=[_pod(view) for view in found]))
 
     @router.get("/v1/inspect/nodes", summary="Nodes: allocatable, requested, pods", response_model=NodeListBody)
+    @pool.page
     def nodes(wanted: Annotated[_NodeFilters, Query()]) -> Response:
         selector = _selector(wanted.label_selector)
         items = [
@@ -147,6 +150,7 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
         return _json(NodeListBody(items=items))
 
     @router.get("/v1/inspect/cache", summary="Pods that take room, bound or proposed", response_model=CacheBody)
+    @pool.page
     def cache(wanted: Annotated[_CacheFilters, Query()]) -> Response:
         selector = _selector(wanted.label_selector)
         snapshot = runtime.cache_snapshot()
@@ -162,6 +166,7 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
         return _json(CacheBody(generation=snapshot.generation, counts=counts, items=items))
 
     @router.get("/v1/inspect/algorithm", summary="The algorithm's own state", response_model=AlgorithmBody)
+    @pool.page
     def algorithm(_none: Annotated[_Filters, Query()]) -> Response:
         body = msgspec.json.encode({"state": runtime.algorithm_state()}, enc_hook=str) + b"\n"
         return Response(body, media_type=JSON)
@@ -171,6 +176,7 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
         summary="Why a pod is where it is, or is nowhere",
         response_model=ExplanationBody,
     )
+    @pool.page
     def explain(namespace: str, pod: str) -> Response:
         found = runtime.explain(namespace, pod)
         if found is None:
@@ -181,11 +187,12 @@ def inspect_routes(runtime: Runtime) -> APIRouter:
     return router
 
 
-def own_page_routes(runtime: Runtime) -> APIRouter:
+def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     """The algorithm's own pages. To be included last: every path that is not somebody else's is theirs."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/{path:path}", summary="Pages of the algorithm's own")
+    @pool.page
     def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
         try:
             return Response(runtime.algorithm_page(path) + b"\n", media_type=JSON)

@@ -7,6 +7,7 @@ that several servers live in one process (tests, `waggle demo`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -18,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from extender.logs import suppressed_lines
 from extender.runtime import Runtime
 from extender.views import Metric
+from extender.web.pool import Pool
 
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -97,10 +99,12 @@ class Metrics:
 
     def routes(self) -> APIRouter:
         router = APIRouter(tags=["health"])
+        pool = Pool("scrapes", threads=1)
 
         @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
-        def metrics(request: Request) -> Response:
+        async def metrics(request: Request) -> Response:
             encode, content_type = _encoder(request.headers.get("accept", ""))
-            return Response(encode(self.registry), headers={"content-type": content_type})
+            body = await pool.run(content_type, partial(encode, self.registry))
+            return Response(body, headers={"content-type": content_type})
 
         return router

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from algorithm.interface import NoSuchPage
 from extender.runtime import Runtime
 from extender.web.errors import JSON, ErrorBody
+from extender.web.pool import Pool
 from extender.web.ui.increments import Increments
 from extender.web.ui.nodes import NodePieces
 from extender.web.ui.waiting import PENDING, waiting_pieces
@@ -69,26 +70,27 @@ class MapBody(BaseModel):
     pieces: dict[str, dict[str, object]] = Field(description="By number, those that are new since `since`")
 
 
-def ui_routes(runtime: Runtime, algorithm: str) -> APIRouter:
-    """`algorithm` is its name, as configured."""
+def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
+    """`algorithm` is its name, as configured. The map is drawn in `pool`."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
     increments = Increments(_Reader(runtime, algorithm).pieces)
 
     @router.get("/ui", summary="The cluster as a picture, for a browser", response_class=Response)
-    def page(request: Request) -> Response:
+    async def page(request: Request) -> Response:
         if request.scope.get("raw_path", b"").endswith(b"/"):
             return Response(status_code=307, headers={"Location": "../ui"})  # its links are relative
         return _answer(request, served["index.html"])
 
     @router.get("/ui/{file}", summary="What the page consists of", response_class=Response)
-    def part(request: Request, file: str) -> Response:
+    async def part(request: Request, file: str) -> Response:
         found = served.get(file)
         if found is None:
             raise HTTPException(404, f"/ui has no part {file!r}; it has {', '.join(sorted(served))}")
         return _answer(request, found)
 
     @router.get("/v1/inspect/map", summary="What /ui draws: what changed since a version", response_model=MapBody)
+    @pool.page
     def changes(request: Request, wanted: Annotated[_Since, Query()]) -> Response:
         body, headers = increments.since(wanted.since), {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
         if len(body) > _SMALL and _takes_gzip(request):
