@@ -241,6 +241,30 @@ def test_a_cell_that_goes_from_victim_to_preemptor_is_never_free_in_between():
     assert free_hosts(world) == before
 
 
+def test_bad_parts_of_a_cell_that_is_reserved_are_shown_where_the_plan_has_nothing():
+    """Of the rack m1 is bad, and the gang is planned for the first two machines that its tenant sees."""
+    world = World(THREE_A_RACK)
+    world.bind(*gang("o", tenant="b", pods=6, leafs=2, priority=-1))
+    world.turn("m1", healthy=False)
+
+    world.preempt(gang("g", pods=2, leafs=2, ignoreK8sSuggestedNodes=False)[0], offered=["m2", "m3"])
+
+    [root] = world.hive.layout.tenants["a"].preassigned["rack"][3]
+    assert [host.physical.nodes for host in root.children] == [("m2",), ("m3",), ("m1",)]
+
+
+THREE_A_RACK = """
+physicalCluster:
+  cellTypes:
+    host: {childCellType: gpu, childCellNumber: 2, isNodeLevel: true}
+    rack: {childCellType: host, childCellNumber: 3}
+  physicalCells:
+  - {cellType: rack, cellChildren: [{cellAddress: m1}, {cellAddress: m2}, {cellAddress: m3}]}
+  - {cellType: rack, cellChildren: [{cellAddress: m4}, {cellAddress: m5}, {cellAddress: m6}]}
+virtualClusters: {a: {virtualCells: [{cellType: rack, cellNumber: 1}]}, b: {}}
+"""
+
+
 def test_a_preemption_that_comes_to_nothing_leaves_the_order_of_before(world):
     """Not so in the original: asked again, it may plan another of equal cells."""
     world.bind(*gang("o", tenant="b", pods=4, leafs=4, priority=-1))
