@@ -270,6 +270,18 @@ class SchedulerAlgorithm(ABC):
         Only for what you show to people. Decide nothing by it: a replay says no time, and has to decide the same.
         """
 
+    def reserved_pods(self) -> frozenset[str]:
+        """UIDs of the pods that wait and for which you keep room, other than by a preemption (seats of a gang, say).
+
+        Asked after every event: give the same object as long as it is the same. If kube-scheduler does not come for
+        such a pod in time, `set_lapsed_pods` names it.
+        """
+        return frozenset()
+
+    def set_lapsed_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
+        """Nobody came in time for the room that you keep for these pods (`reserved_pods`): keep none for them, as long
+        as they wait. Always the whole set, which replaces the one before."""
+
     def in_gang(self, pod: Pod) -> bool:  # noqa: ARG002
         """Whether the pod is now of use only together with others that wait: kube-scheduler, which evicts one pod's
         victims at a time, is then not let do it in mode `auto`."""

@@ -43,6 +43,7 @@ class Reads(msgspec.Struct, frozen=True):
     """What is read of pods.
 
     `wishes`, `decisions` and `looked_for` are names of annotations; `wishes` None: every annotation is read, in full.
+    `claims` are those decisions that keep room for other pods than the one that they stand on.
     `resources` are those that count of an oversized pod; None: all. `of_nodes` are names of annotations that are read
     on nodes; None: every one.
     """
@@ -50,6 +51,7 @@ class Reads(msgspec.Struct, frozen=True):
     wishes: frozenset[str] | None = None
     decisions: frozenset[str] = frozenset()
     looked_for: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
     resources: frozenset[str] | None = None
     of_nodes: frozenset[str] | None = None
 

@@ -52,6 +52,9 @@ class Plugin(Generic[S]):
     #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
     #: and are empty on others if anybody wrote them there.
     decisions: Collection[str] = ()
+    #: Those of `decisions` that keep room for other pods. Their text is believed of pods that this server has bound, or
+    #: that were bound before it began to decide; on others it is empty, and who changes it later changes nothing.
+    claims: Collection[str] = ()
     #: Names of the annotations that the algorithm reads on nodes, whatever its settings. None: all are kept.
     node_annotations: Collection[str] | None = None
     api_version: int = API_VERSION
@@ -86,7 +89,7 @@ def reads(name: str) -> Reads:
     plugin = _load(name)
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
     of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
-    return Reads(wishes, frozenset(plugin.decisions), of_nodes=of_nodes)
+    return Reads(wishes, frozenset(plugin.decisions), claims=frozenset(plugin.claims), of_nodes=of_nodes)
 
 
 def _load(name: str) -> Plugin[Any]:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def policy_of(settings: Settings) -> Policy:
         annotation=settings.pods.annotation,
         lease=settings.holds.lease_seconds,
         verify=settings.holds.verify_seconds,
+        seat=settings.holds.seat_seconds,
         write_validity=2.0 * settings.cluster.request_timeout_seconds,
         write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
         force_bind_after=settings.force_bind.after_filters,
@@ -82,10 +84,11 @@ class Service:
         record: Path | None = None,
         timing: Timing | None = None,
     ) -> None:
-        policy = policy_of(settings)
+        read = reads(settings.algorithm.name)
+        policy = replace(policy_of(settings), claims=read.claims)
         used = algorithm_settings(settings.algorithm)
         algorithm = create(settings.algorithm.name, used)
-        self._reader = PodReader(reads_for(reads(settings.algorithm.name), policy))
+        self._reader = PodReader(reads_for(read, policy))
         self.api = api or connect(settings.cluster)
         self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None

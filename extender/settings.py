@@ -158,6 +158,8 @@ class HoldSettings(_Section):
     lease_seconds: float = Field(60, gt=0)
     #: Seconds until a failed or undecided verification is tried again.
     verify_seconds: float = Field(5, gt=0)
+    #: How long a gang's seats are kept for members that kube-scheduler does not come for.
+    seat_seconds: float = Field(300, gt=0)
 
 
 class ForceBindSettings(_Section):

@@ -35,8 +35,8 @@ _COUNTERS = {
     "holds": (
         "waggle_holds_expired_total",
         "kind",
-        "Proposals that no bind followed, and preemptions given up.",
-        ("expired", "preemption_expired"),
+        "Proposals that no bind followed, preemptions given up, and seats of gangs that nobody came for.",
+        ("expired", "preemption_expired", "seat_lapsed"),
     ),
     "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself.", ()),
     "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted.", ()),

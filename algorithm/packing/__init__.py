@@ -17,6 +17,7 @@ PLUGIN = Plugin(
     create=PackingAlgorithm,
     annotations=(GANG, GANG_MIN),
     decisions=(GANG_PLAN,),
+    claims=(GANG_PLAN,),
     node_annotations=(),
 )
 

@@ -32,7 +32,7 @@ from algorithm.model import Node, Pairs, Pod
 from algorithm.packing.clearing import Clearing
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
-from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none
+from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none, too_large
 from algorithm.packing.memo import Memo, Question
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.offer import Offer
@@ -95,6 +95,12 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._state.protect(uids)
 
+    def reserved_pods(self) -> frozenset[str]:
+        return self._state.reserved()
+
+    def set_lapsed_pods(self, uids: frozenset[str]) -> None:
+        self._state.lapse(uids)
+
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         self._state.preempt(pod, victims, node)
 
@@ -108,7 +114,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if not suggested_nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
-        faces = None if gang is None else gang.faces()
+        if gang is not None and gang.oversized:
+            raise too_large(gang.key)
+        faces = gang.faces() if gang is not None and gang.whole else None
         question = self._question(pod, gang, phase)
         known = self._memo.recall(self._state.generation, question, faces, suggested_nodes)
         if known is not None:
@@ -129,10 +137,11 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _gang(self, pod: Pod, key: GangKey, minimum: int) -> Gang:
         """The gang as it is with this record of the pod, which may be newer than the one that was told."""
         known = self._state.gangs.gangs.get(key)
-        if known is not None and known.faces().get(pod.uid) == face_of(pod, minimum):
+        told = known.waiting.get(pod.uid) if known is not None else None
+        if known is not None and told is not None and face_of(told, known.minimums[pod.uid]) == face_of(pod, minimum):
             return known
         gang = known.copy() if known is not None else Gang(key)
-        gang.waiting.pop(pod.uid, None)
+        gang.leave(pod.uid)
         gang.add(msgspec.structs.replace(pod, node_name=""), minimum)
         return gang
 
@@ -141,7 +150,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _schedule_one(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
         node = self._place(pod, gang, offer)
         if node is not None:
-            return Bind(node, _annotations(gang, {pod.uid: node}))
+            return Bind(node, self._annotations(gang, {pod.uid: node}))
         hold = self._state.holds.get(pod.uid)
         if hold is not None and gang is not None and not offer(hold.node) and self._holds_good(pod, hold.node):
             return Wait(reason(Code.GANG_ELSEWHERE, gang=str(gang.key), node=hold.node))
@@ -188,7 +197,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         members = [self._member(member) for member in gang.waiting.values()]
         found = self._seat_all(pod, gang, members, offer)
         if isinstance(found, Seating):
-            return Bind(found.seats[pod.uid], _annotations(gang, found.seats))
+            return Bind(found.seats[pod.uid], self._annotations(gang, found.seats))
         mates = [member for member in members if member.uid != pod.uid]
         room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
         return room or self._refuse_gang(pod, gang, offer, phase, mates, found)
@@ -265,6 +274,12 @@ class PackingAlgorithm(SchedulerAlgorithm):
         pending = [] if preemption is None else self._state.pending_victims(preemption)
         return reason(Code.WAITING_FOR_VICTIMS, victims=some(str(p.key) for p in pending)) if pending else None
 
+    def _annotations(self, gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
+        """The plan that is written with the binding: of the seats so far, those of members that are still there."""
+        if gang is None or not gang.whole:
+            return ()
+        return gang.plan.with_seats(seats, gang.minimums.keys() - self._state.lapsed).annotations()
+
     def _release_lower(self, trial: Trial, pod: Pod, gang: Gang | None) -> bool:
         return release_lower(trial, self._state, pod.priority, self._state.mates(pod, gang))
 
@@ -308,13 +323,6 @@ class PackingAlgorithm(SchedulerAlgorithm):
 def _wait(dominant: Reason, told: Told) -> Wait:
     """Nodes need no word of their own if the dominant reason is that of all of them."""
     return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node())
-
-
-def _annotations(gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
-    """The plan that is written with the binding; a gang of minimum 1 has none."""
-    if gang is None or gang.minimum == 1:
-        return ()
-    return gang.plan.with_seats(seats).annotations()
 
 
 def _resources(kind: Reason) -> list[str]:

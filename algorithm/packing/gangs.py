@@ -19,13 +19,20 @@ The plan of a placed gang stands in the annotation `waggle.dev/gang-plan` of eve
 What is held is a function of the records alone: of the newest plan among the allocated members (highest generation,
 then UID), the seats of those members that are known and wait. So a restart in any order, a lease that expires, and a
 member that is replaced all come to the same holds without a line of code for any of them.
+
+A pod's author chooses how large a gang is and what stands in its annotations. So a gang that is placed as a whole has
+at most MOST_MEMBERS pods, a member that comes or goes costs the same however many others there are, and of the plans
+that members carry only the last few are kept in the form in which they are used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from algorithm.interface import PodRefused
@@ -36,10 +43,13 @@ GANG = "waggle.dev/gang"
 GANG_MIN = "waggle.dev/gang-min"
 GANG_PLAN = "waggle.dev/gang-plan"
 
+#: Pods of a gang that is placed as a whole; a plan for so many takes 200 kB on each of them.
+MOST_MEMBERS = 3000
 #: As for any name in Kubernetes.
 _LONGEST_NAME = 253
 _SHOWN = 40
 _MOST_GENERATIONS = 2**31
+_GENERATION = re.compile(r'\s*\{\s*"generation"\s*:\s*([0-9]{1,10})\s*,', re.ASCII)
 
 
 class GangKey(NamedTuple):
@@ -63,14 +73,19 @@ class Plan:
 
     generation: int = 0
     seats: Mapping[str, str] = field(default_factory=dict)
+    #: As it was read; a plan that does not change is passed on as it is.
+    text: str = field(default="", compare=False)
 
-    def with_seats(self, seats: Mapping[str, str]) -> Plan:
-        """This plan, changed to these seats; itself if they are in it."""
+    def with_seats(self, seats: Mapping[str, str], members: Container[str]) -> Plan:
+        """This plan, changed to these seats, and only those of `members` of the others; itself if they are in it."""
         if all(self.seats.get(uid) == node for uid, node in seats.items()):
             return self
-        return Plan(self.generation + 1, {**self.seats, **seats})
+        kept = {uid: node for uid, node in self.seats.items() if uid in members}
+        return Plan(self.generation + 1, {**kept, **seats})
 
     def annotations(self) -> Pairs:
+        if self.text:
+            return ((GANG_PLAN, self.text),)
         content = {"generation": self.generation, "seats": dict(sorted(self.seats.items()))}
         return ((GANG_PLAN, json.dumps(content, separators=(",", ":"))),)
 
@@ -92,6 +107,8 @@ def membership(pod: Pod) -> Membership | None:
         raise _invalid(gang, f"annotation {GANG_MIN} is missing; it must be a positive integer")
     if not _positive(minimum):
         raise _invalid(gang, f"annotation {GANG_MIN} must be a positive integer, not {minimum[:40]!r}")
+    if int(minimum) > MOST_MEMBERS:
+        raise _invalid(gang, f"annotation {GANG_MIN} must be at most {MOST_MEMBERS}, not {minimum}")
     return Membership(gang, int(minimum))
 
 
@@ -111,11 +128,20 @@ def _invalid(gang: GangKey, detail: str) -> PodRefused:
     return PodRefused(reason(Code.GANG_INVALID, gang=str(gang), detail=detail))
 
 
-def read_plan(pod: Pod) -> Plan:
-    """The plan that an allocated pod carries; an empty one if it carries none or none that can be read."""
-    text = pod.annotation(GANG_PLAN)
-    if text is None:
-        return Plan()
+def too_large(gang: GangKey) -> PodRefused:
+    """A gang that is placed as a whole has more pods than can be."""
+    return _invalid(gang, f"it has more than {MOST_MEMBERS} pods")
+
+
+def _generation(pod: Pod) -> int | None:
+    """The generation of the plan that an allocated pod carries, which is not read for that; None if it has none."""
+    found = _GENERATION.match(pod.annotation(GANG_PLAN) or "")
+    return int(found[1]) if found and int(found[1]) < _MOST_GENERATIONS else None
+
+
+@lru_cache(maxsize=16)
+def read_plan(text: str) -> Plan:
+    """The plan that a member carries; an empty one if it cannot be read. Equal texts are read once."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,7 +151,7 @@ def read_plan(pod: Pod) -> Plan:
     generation, seats = content.get("generation"), content.get("seats")
     if type(generation) is not int or not 0 <= generation < _MOST_GENERATIONS or not isinstance(seats, dict):
         return Plan()
-    return Plan(generation, {uid: node for uid, node in seats.items() if _is_name(uid) and _is_name(node)})
+    return Plan(generation, {uid: node for uid, node in seats.items() if _is_name(uid) and _is_name(node)}, text)
 
 
 def _is_name(text: object) -> bool:
@@ -145,7 +171,7 @@ def face_of(pod: Pod, minimum: int) -> Face:
 class Gang:
     """One gang: its members by UID, waiting and allocated, and the plans that the latter carry."""
 
-    __slots__ = ("_faces", "_plans", "allocated", "key", "minimums", "waiting")
+    __slots__ = ("_carriers", "_counts", "_faces", "allocated", "key", "minimum", "minimums", "plan_text", "waiting")
 
     def __init__(self, key: GangKey) -> None:
         self.key = key
@@ -153,12 +179,12 @@ class Gang:
         self.allocated: dict[str, Pod] = {}
         #: What each member declares; they should agree, the highest counts.
         self.minimums: dict[str, int] = {}
-        self._plans: dict[str, Plan] = {}
+        self.minimum = 1
+        self._counts: Counter[int] = Counter()
+        #: The generations of the plans of allocated members, by UID, and the text of the newest, "" if there is none.
+        self._carriers: dict[str, int] = {}
+        self.plan_text = ""
         self._faces: dict[str, Face] | None = None
-
-    @property
-    def minimum(self) -> int:
-        return max(self.minimums.values(), default=1)
 
     @property
     def intact(self) -> bool:
@@ -168,8 +194,21 @@ class Gang:
     @property
     def plan(self) -> Plan:
         """The newest plan among the allocated members; empty if there are none."""
-        newest = max(self._plans, key=lambda uid: (self._plans[uid].generation, uid), default=None)
-        return Plan() if newest is None else self._plans[newest]
+        return read_plan(self.plan_text) if self.plan_text else Plan()
+
+    @property
+    def whole(self) -> bool:
+        """It is placed as a whole, by a plan. A gang of minimum 1 is placed seat by seat."""
+        return self.minimum > 1
+
+    @property
+    def oversized(self) -> bool:
+        """It has more pods than can be planned for."""
+        return self.whole and len(self.minimums) > MOST_MEMBERS
+
+    def alone_asks_for_most(self, uid: str) -> bool:
+        """Whether without this member the gang's minimum would be lower."""
+        return self.minimums[uid] == self.minimum and self._counts[self.minimum] == 1
 
     def seats(self) -> dict[str, str]:
         """The nodes of those that wait and have a seat, by UID."""
@@ -185,24 +224,47 @@ class Gang:
     def add(self, pod: Pod, minimum: int) -> None:
         self._faces = None
         self.minimums[pod.uid] = minimum
+        self._counts[minimum] += 1
+        self.minimum = max(self.minimum, minimum)
         if not pod.node_name:
             self.waiting[pod.uid] = pod
             return
         self.allocated[pod.uid] = pod
-        plan = read_plan(pod)
-        if plan.seats:
-            self._plans[pod.uid] = plan
+        generation = _generation(pod)
+        if generation is not None:
+            self._carriers[pod.uid] = generation
+            self._find_plan()
 
     def remove(self, pod: Pod) -> None:
         self._faces = None
         (self.allocated if pod.node_name else self.waiting).pop(pod.uid)
-        self._plans.pop(pod.uid, None) if pod.node_name else None
-        del self.minimums[pod.uid]
+        self._forget_minimum(pod.uid)
+        if pod.node_name and self._carriers.pop(pod.uid, None) is not None:
+            self._find_plan()
+
+    def leave(self, uid: str) -> None:
+        """Takes out a waiting member, if it is one."""
+        if self.waiting.pop(uid, None) is not None:
+            self._faces = None
+            self._forget_minimum(uid)
+
+    def _forget_minimum(self, uid: str) -> None:
+        minimum = self.minimums.pop(uid)
+        self._counts[minimum] -= 1
+        if not self._counts[minimum]:
+            del self._counts[minimum]
+            if minimum == self.minimum:
+                self.minimum = max(self._counts, default=1)
+
+    def _find_plan(self) -> None:
+        newest = max(self._carriers.items(), key=lambda carrier: (carrier[1], carrier[0]), default=None)
+        self.plan_text = "" if newest is None else self.allocated[newest[0]].annotation(GANG_PLAN) or ""
 
     def copy(self) -> Gang:
         twin = Gang(self.key)
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
-        twin.minimums, twin._plans = self.minimums.copy(), self._plans.copy()
+        twin.minimums, twin.minimum, twin._counts = self.minimums.copy(), self.minimum, self._counts.copy()
+        twin._carriers, twin.plan_text = self._carriers.copy(), self.plan_text
         return twin
 
 
@@ -240,6 +302,11 @@ class GangBook:
         """The gang of a known pod."""
         key = self._of.get(uid)
         return None if key is None else self.gangs[key]
+
+    def named(self, pod: Pod) -> Gang | None:
+        """The gang that the pod declares, if it has any member yet."""
+        declared = membership_or_none(pod)
+        return None if declared is None else self.gangs.get(declared.gang)
 
     def copy(self) -> GangBook:
         twin = GangBook()

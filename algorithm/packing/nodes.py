@@ -40,6 +40,8 @@ class Hold:
     demand: Demand
     priority: int
     holder: str
+    #: A seat of a gang's plan, for which nobody has been evicted.
+    planned: bool = False
 
 
 class NodeRoom:

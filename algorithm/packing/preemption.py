@@ -16,6 +16,7 @@ are placed, and preempt, one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 
@@ -222,7 +223,7 @@ def _names(pods: Iterable[Pod]) -> str:
     return some(str(pod.key) for pod in pods)
 
 
-def release_lower(trial: Trial, state: State, below: int, mates: frozenset[str]) -> bool:
+def release_lower(trial: Trial, state: State, below: int, mates: AbstractSet[str]) -> bool:
     """Takes holds for pods of a priority below `below` for released, but no mates'. Says whether there were any."""
     lower = [hold for uid, hold in sorted(state.holds.items()) if hold.priority < below and uid not in mates]
     for hold in lower:

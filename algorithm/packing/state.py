@@ -3,14 +3,16 @@
 One rule decides what is held. For each pod that is not allocated there is at most one hold:
 
 1. where it preempts, if its preemption was accepted after its gang had got its places;
-2. else its seat in the plan of its gang, if a member of that is allocated;
+2. else its seat in the plan of its gang, if a member of that is allocated, unless it has lapsed: nobody came for it;
 3. else where it preempts.
 
-Holds are derived: `_settle` compares what has to be held with what is, after each event, for the pods it concerns.
+Holds are derived: `_settle` compares what has to be held with what is, after each event, for the pods it concerns:
+the pod itself, and all that wait of its gang if the gang's plan is another one now.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Self
 
@@ -46,6 +48,9 @@ class State:
         self.holds: dict[str, Hold] = {}
         #: Who cannot be evicted now.
         self.protected: frozenset[str] = frozenset()
+        #: Whose seat nobody came for.
+        self.lapsed: frozenset[str] = frozenset()
+        self._reserved: frozenset[str] | None = frozenset()
         self._changes = 0
 
     @property
@@ -63,7 +68,7 @@ class State:
         twin.gangs = self.gangs.copy()
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
-        twin.protected = self.protected
+        twin.protected, twin.lapsed, twin._reserved = self.protected, self.lapsed, self._reserved
         return twin
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -120,16 +125,24 @@ class State:
             evicts=bool(victims) or (before is not None and before.evicts),
             overrides_plan=gang is not None and bool(gang.allocated),
         )
-        self._settle(gang, pod.uid)
+        self._settle(gang, pod.uid, _plan_of(gang))
 
     def stop_preempting(self, uid: str) -> None:
         if self.preemptions.pop(uid, None) is not None:
             self._changes += 1
-            self._settle(self.gangs.of(uid), uid)
+            gang = self.gangs.of(uid)
+            self._settle(gang, uid, _plan_of(gang))
 
     def protect(self, uids: frozenset[str]) -> None:
         self._changes += uids != self.protected
         self.protected = uids
+
+    def lapse(self, uids: frozenset[str]) -> None:
+        """Nobody came for the seats of these in time: they have none."""
+        changed, self.lapsed = uids ^ self.lapsed, uids
+        for uid in sorted(changed):
+            gang = self.gangs.of(uid)
+            self._settle_one(uid, gang, gang.plan.seats.get(uid) if gang is not None else None)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -137,62 +150,81 @@ class State:
         """The victims that are still there."""
         return [self.allocated[victim.uid] for victim in preemption.victims if victim.uid in self.allocated]
 
-    def mates(self, pod: Pod, gang: Gang | None) -> frozenset[str]:
+    def reserved(self) -> frozenset[str]:
+        """Who has a seat that is held; the same object as long as that is so."""
+        if self._reserved is None:
+            self._reserved = frozenset(uid for uid, hold in self.holds.items() if hold.planned)
+        return self._reserved
+
+    def mates(self, pod: Pod, gang: Gang | None) -> AbstractSet[str]:
         """UIDs of all members of the pod's gang, and its own."""
-        return frozenset([pod.uid, *gang.minimums]) if gang is not None else frozenset([pod.uid])
+        if gang is None or pod.uid not in gang.minimums:
+            return frozenset([pod.uid, *(gang.minimums if gang is not None else ())])
+        return gang.minimums.keys()
 
     # -- gangs ------------------------------------------------------------------------------------------------
 
     def _join(self, pod: Pod) -> None:
+        before = _plan_of(self.gangs.named(pod))
         gang = self.gangs.add(pod)
         self._note_minimum(gang, pod.uid)
-        self._settle(gang, pod.uid)
+        self._settle(gang, pod.uid, before)
 
     def _leave(self, pod: Pod) -> None:
         gang = self.gangs.of(pod.uid)
+        before = _plan_of(gang)
         self._note_minimum(gang, pod.uid)
-        self._settle(self.gangs.remove(pod), pod.uid)
+        self._settle(self.gangs.remove(pod), pod.uid, before)
 
     def _note_minimum(self, gang: Gang | None, uid: str) -> None:
         """Whom to evict depends on the minimum of gangs that run, and that may be the word of a single member."""
         if gang is not None and gang.allocated:
-            others = max((minimum for mate, minimum in gang.minimums.items() if mate != uid), default=0)
-            self._changes += gang.minimums[uid] > others
+            self._changes += gang.alone_asks_for_most(uid)
 
     # -- holds ------------------------------------------------------------------------------------------------
 
-    def _settle(self, gang: Gang | None, uid: str) -> None:
-        """Makes the holds of this pod and of its gang's waiting members what they have to be."""
-        seats = gang.seats() if gang is not None else {}
-        for member in {uid: None, **(gang.waiting if gang is not None else {})}:
-            wanted = self._wanted(member, gang, seats.get(member))
-            present = self.holds.get(member)
-            if wanted == present:
-                continue
-            if present is not None:
-                self.cluster.unhold(self.holds.pop(member))
-            if wanted is not None:
-                self.holds[member] = wanted
-                self.cluster.hold(wanted)
+    def _settle(self, gang: Gang | None, uid: str, before: _PlanOf) -> None:
+        """Makes the holds of this pod what they have to be, and of its gang's waiting members if the plan is new."""
+        if gang is None:
+            self._settle_one(uid, None, None)
+            return
+        if _plan_of(gang) == before:
+            self._settle_one(uid, gang, gang.plan.seats.get(uid))
+            return
+        seats = gang.seats()
+        for member in {uid: None, **gang.waiting}:
+            self._settle_one(member, gang, seats.get(member))
+
+    def _settle_one(self, uid: str, gang: Gang | None, seat: str | None) -> None:
+        wanted, present = self._wanted(uid, gang, seat), self.holds.get(uid)
+        if wanted == present:
+            return
+        if present is not None:
+            self.cluster.unhold(self.holds.pop(uid))
+            self._reserved = None if present.planned else self._reserved
+        if wanted is not None:
+            self.holds[uid] = wanted
+            self.cluster.hold(wanted)
+            self._reserved = None if wanted.planned else self._reserved
 
     def _may_hold(self, uid: str, gang: Gang | None, seat: str) -> bool:
         """The plan stands on pods, where their owners can write too: no seat holds more than a pod could ever take."""
         room, pod = self.cluster.known(seat), self.waiting.get(uid)
-        if pod is None or gang is None or gang.minimum == 1:
+        if pod is None or gang is None or not gang.whole or gang.oversized or uid in self.lapsed:
             return False
         return room is None or all(amount <= room.allocatable.get(name, 0) for name, amount in demand_of(pod.requests))
 
     def _wanted(self, uid: str, gang: Gang | None, seat: str | None) -> Hold | None:
         preemption = self.preemptions.get(uid)
         if preemption is not None and preemption.node and (seat is None or preemption.overrides_plan):
-            pod, node = preemption.pod, preemption.node
+            pod, node, planned = preemption.pod, preemption.node, False
         elif seat is not None and self._may_hold(uid, gang, seat):
-            pod, node = self.waiting[uid], seat
+            pod, node, planned = self.waiting[uid], seat, True
         else:
             return None
         of_gang = gang is not None and uid in gang.minimums
         holder = f"gang {gang.key}" if gang is not None and of_gang else f"pod {pod.key}"
-        return Hold(uid, node, demand_of(pod.requests), pod.priority, holder)
+        return Hold(uid, node, demand_of(pod.requests), pod.priority, holder, planned)
 
     # -- checking ---------------------------------------------------------------------------------------------
 
@@ -207,6 +239,8 @@ class State:
         held = {uid: hold for room in self.cluster.rooms.values() for uid, hold in room.holds.items()}
         assert held == self.holds, "holds on nodes differ from the holds"
         assert self.holds == self._derived_holds(), "holds differ from what gangs and preemptions call for"
+        seated = {uid for uid, hold in self.holds.items() if hold.planned}
+        assert self.reserved() == seated, "who has a seat differs from the holds"
 
     def _derived_holds(self) -> dict[str, Hold]:
         derived = {}
@@ -216,6 +250,14 @@ class State:
             if hold is not None:
                 derived[uid] = hold
         return derived
+
+
+#: What the seats of a gang depend on, other than its waiting members.
+_PlanOf = tuple[str, bool, bool] | None
+
+
+def _plan_of(gang: Gang | None) -> _PlanOf:
+    return None if gang is None else (gang.plan_text, gang.whole, gang.oversized)
 
 
 def _counts(pod: Pod) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.binding import Binding
 from extender.core.callers import Callers
+from extender.core.claims import written
 from extender.core.entry import Entry, State
 from extender.core.events import FilterAnswer, FilterRequested, Instruction
 from extender.core.preempting import Preempting
@@ -112,9 +113,10 @@ class Filtering:
             raise self.teller.misbehaved(f"it chose node {bind.node}, which does not exist")
         if entry.state is State.PREEMPTING and entry.preemption is None:
             self.counts["preemptions", "kube-scheduler placed"] += 1
-        placed = entry.pod.placed(bind.node, bind.annotations)
+        annotations = written(entry.pod, bind.annotations, self.policy.claims)
+        placed = entry.pod.placed(bind.node, annotations)
         self.t.move(entry, State.BINDING, now, Facts("placed by the algorithm", placed=placed))
-        entry.annotations = bind.annotations
+        entry.annotations = annotations
         return self._answer_placed(entry, offered, now)
 
     def _answer_placed(self, entry: Entry, offered: bool, now: float) -> list[Instruction]:

@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.core.claims import believed
 from extender.core.entry import Entry, State
 from extender.core.events import (
     BindAnswer,
@@ -105,7 +106,7 @@ class Informed:
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost)
         freed = entry.state is State.BINDING and lost is not None
-        self.t.move(entry, State.BOUND, now, Facts("shown bound", placed=pod))
+        self.t.move(entry, State.BOUND, now, Facts("shown bound", placed=believed(self.t, entry, pod)))
         entry.pod = pod
         return out + (self.waking.room_freed(now) if freed else [])
 

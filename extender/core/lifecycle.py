@@ -54,6 +54,7 @@ from extender.core.informed import Informed
 from extender.core.policy import Policy
 from extender.core.preempting import Preempting
 from extender.core.reconfiguring import Reconfiguring
+from extender.core.reservations import Reservations
 from extender.core.resumption import Resumption
 from extender.core.teller import Teller
 from extender.core.terms import Known, Terms
@@ -76,17 +77,24 @@ class Lifecycle:
         self.teller = Teller(algorithm)
         self.teller.epoch = epoch
         self.transitions = Transitions(self.teller, self.policy)
-        self.synced = False
         self._waking = Waking(self.transitions, self.counts)
         self._informed = Informed(self.transitions, self._waking, self.counts)
         self._binding = Binding(self.transitions, self.counts)
         self.evictions = Evictions(self.transitions, self._waking, self.counts)
+        self._reservations = Reservations(self.transitions, self._waking, self.counts)
         self._resumption = Resumption(self.evictions)
         self._preempting = Preempting(self.transitions, self._waking, self.evictions, self.counts)
         self._filtering = Filtering(self.transitions, self._waking, self._binding, self._preempting, self.counts)
         self._commits = Commits(self.transitions, self._informed, self.counts)
         self._terms = Terms(self.transitions, self._informed, self._binding, self._waking)
-        self._reconfiguring = Reconfiguring(self.transitions, self._informed, self.evictions, self._waking)
+        self._reconfiguring = Reconfiguring(
+            self.transitions, self._informed, self.evictions, self._waking, self._reservations
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether the informers have delivered their first lists."""
+        return self.transitions.synced
 
     @property
     def term(self) -> int | None:
@@ -95,7 +103,7 @@ class Lifecycle:
 
     def missing(self) -> str:
         """Why no verb can be served now, "" if they are."""
-        return self._terms.missing() if self.synced else "nodes and pods are not synced yet"
+        return self._terms.missing() if self.transitions.synced else "nodes and pods are not synced yet"
 
     def known(self) -> Known | None:
         """What the next leader has to know, once the term is over; None while that can still change."""
@@ -106,6 +114,7 @@ class Lifecycle:
         self.teller.now = now
         out = self._handle(event, now)
         out += self.evictions.after(event, now)
+        out += self._reservations.after(event, now)
         return self._terms.stamp(out)
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
@@ -137,7 +146,7 @@ class Lifecycle:
                 self._terms.reported()
                 return self.evictions.recorded(event, now)
             case Synced():
-                self.synced = True
+                self.transitions.synced = True
                 return self._resumption.resume(now) if self.term is not None else []
             case TermBegan():
                 began = self.term
@@ -165,7 +174,8 @@ class Lifecycle:
         """When Ticked has something to do next, seconds; None if nothing waits for time."""
         due = self._commits.next_due()
         nudge = self._waking.next_due()
-        return min((at for at in (due, nudge, self.evictions.next_due()) if at is not None), default=None)
+        others = self.evictions.next_due(), self._reservations.next_due()
+        return min((at for at in (due, nudge, *others) if at is not None), default=None)
 
     # -- for people -----------------------------------------------------------------------------------------------
 

@@ -52,6 +52,10 @@ class Policy:
     elected: bool = False
     #: How many waiting pods are nudged at once, and how often the same one.
     nudge_batch: int = 50
+    #: Annotations that keep room for other pods; whose word is believed, `claims.py` says.
+    claims: frozenset[str] = frozenset()
+    #: How long an algorithm may keep room for a pod that waits, and that nobody preempts for.
+    seat: float = 300.0
     nudge_again: float = 10.0
 
     def ours(self, pod: Pod) -> bool:

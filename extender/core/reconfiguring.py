@@ -34,6 +34,7 @@ from extender.core.events import (
 from extender.core.evictions import Evictions
 from extender.core.informed import Informed
 from extender.core.learning import Truth, learn
+from extender.core.reservations import Reservations
 from extender.core.teller import AlgorithmFault, Teller
 from extender.core.transitions import Facts, Transitions
 from extender.core.waking import Waking
@@ -42,11 +43,19 @@ from extender.core.waking import Waking
 class Reconfiguring:
     """Hands the stage over. Keeps nothing between two events."""
 
-    def __init__(self, transitions: Transitions, informed: Informed, evictions: Evictions, waking: Waking) -> None:
+    def __init__(
+        self,
+        transitions: Transitions,
+        informed: Informed,
+        evictions: Evictions,
+        waking: Waking,
+        reservations: Reservations,
+    ) -> None:
         self.t = transitions
         self._informed = informed
         self._evictions = evictions
         self._waking = waking
+        self._reservations = reservations
 
     def requested(self, event: ReconfigureRequested) -> list[Instruction]:
         return [PrepareAlgorithm(event.number, event.algorithm, event.settings, self._truth())]
@@ -63,6 +72,7 @@ class Reconfiguring:
         proposed = list(self._proposed())
         old.become(new)
         old.protects(self._evictions.protection.uids)
+        self._reservations.tell_again()
         for entry in proposed:
             self._informed.let_go(entry, reason(Code.RECONFIGURED), now)
         for pod, victims, node in claims:

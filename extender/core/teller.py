@@ -134,6 +134,18 @@ class Teller:
         """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
         self._told(self.algorithm.set_protected_pods, uids)
 
+    def reserved(self) -> frozenset[str]:
+        """For whom the algorithm keeps room beside preemptions; one that fails keeps it for nobody."""
+        try:
+            return self.algorithm.reserved_pods()
+        except Exception as error:
+            self._failed(error)
+            return frozenset()
+
+    def lapses(self, uids: frozenset[str]) -> None:
+        """Nobody came in time for the room of these pods. An algorithm that does not hear it is told with the next."""
+        self._told(self.algorithm.set_lapsed_pods, uids)
+
     def gives_up(self, pod: Pod) -> None:
         """The pod preempts no more, and waits."""
         self._owe(self._owed_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod))

@@ -86,10 +86,17 @@ class Transitions:
         self.roster = Roster()
         #: The present term, None outside of any; 0 where nobody is elected. `terms.py` changes it.
         self.term: int | None = None if policy.elected else 0
+        #: The informers have delivered their first lists.
+        self.synced = False
         #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
         self.unresolved: dict[str, float] = {}
         #: Preemptions of ours that a preemptor has left just now: `evictions.py` looks after them.
         self.disturbed: list[Preemption] = []
+
+    @property
+    def deciding(self) -> bool:
+        """Whether all that is bound from now on is bound by us."""
+        return self.synced and self.term is not None
 
     def move(self, entry: Entry, to: State, now: float, facts: Facts) -> None:
         start = entry.state

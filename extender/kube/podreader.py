@@ -36,7 +36,7 @@ def reads_for(algorithm: Reads, policy: Policy) -> Reads:
     wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
     looked_for = {policy.annotation} if policy.annotation else frozenset[str]()
     resources = NATIVE | ({policy.resource} if policy.resource else frozenset[str]())
-    return Reads(wishes, algorithm.decisions, frozenset(looked_for), resources, algorithm.of_nodes)
+    return Reads(wishes, algorithm.decisions, frozenset(looked_for), algorithm.claims, resources, algorithm.of_nodes)
 
 
 class PodReader:

@@ -1,0 +1,42 @@
+"""What stands on pods and keeps room for others: whose word it is.
+
+    bound by us                                         what our binding wrote
+    found bound, before we decide (a restart, standby)  what stands there
+    found bound, while we decide                        nothing: nobody else binds with such a word
+    changed afterwards                                  what it was
+
+A gang's plan is written on its members, and keeps seats for those that still wait. It has to be believed after a
+restart, and anybody who may change a pod can write one. While this server decides it knows better: it has bound the
+gang itself. What it takes over at its beginning is bounded by time (`reservations.py`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from algorithm.model import Pairs, Pod, lookup
+from extender.core.entry import Entry, State
+from extender.core.transitions import Transitions
+
+
+def believed(t: Transitions, entry: Entry, pod: Pod) -> Pod:
+    """The record of a pod that is shown bound, with the claims that are to be believed of it."""
+    claims = t.policy.claims
+    if not claims:
+        return pod
+    if entry.placed is not None and entry.node == pod.node_name and entry.state in (State.BINDING, State.BOUND):
+        return _with(pod, tuple(pair for pair in entry.placed.annotations if pair[0] in claims), claims)
+    return _with(pod, (), claims) if t.deciding else pod
+
+
+def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:
+    others = [pair for pair in pod.annotations if pair[0] not in claims]
+    annotations = tuple(sorted([*others, *said])) if said else tuple(others)
+    return pod if annotations == pod.annotations else msgspec.structs.replace(pod, annotations=annotations)
+
+
+def written(pod: Pod, annotations: Pairs, claims: frozenset[str]) -> Pairs:
+    """What the binding of this pod writes: a claim that stands on it already is its author's, and is emptied."""
+    decided = {name for name, _ in annotations}
+    emptied = ((name, "") for name in sorted(claims - decided) if lookup(pod.annotations, name) is not None)
+    return (*annotations, *emptied)

@@ -1,0 +1,99 @@
+"""Room that an algorithm keeps for pods that wait: given back when nobody has come for it in time.
+
+    reserved --- kube-scheduler comes, the pod is placed or gone ---> (forgotten)
+        |
+        +------- `policy.seat` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
+
+A gang's plan keeps seats for members that kube-scheduler has not asked about yet. It comes within seconds, unless its
+own plug-ins accept no node for the pod: such a seat would be kept for as long as the pod waits, whoever made it. An
+algorithm has no clock, so time is kept here: the algorithm says whose room it keeps, and is told whose has lapsed. That
+costs a pod its seat, not its place: it is placed like any other when kube-scheduler comes.
+
+The time of all begins anew with a term: while nobody decided, nobody could come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from extender.core.entry import State
+from extender.core.events import Event as AnyEvent
+from extender.core.events import Instruction, Synced, TermBegan, Ticked
+from extender.core.transitions import Transitions
+from extender.core.waking import Waking
+
+
+class Reservations:
+    """Looks after every event; costs nothing as long as the algorithm keeps the same."""
+
+    def __init__(self, transitions: Transitions, waking: Waking, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.waking = waking
+        self.counts = counts
+        #: When each became known, seconds, the oldest first.
+        self._since: dict[str, float] = {}
+        self._lapsed: frozenset[str] = frozenset()
+        self._seen: frozenset[str] = frozenset()
+
+    @property
+    def lapsed(self) -> frozenset[str]:
+        """Whose room was given back, and who still waits."""
+        return self._lapsed
+
+    def after(self, event: AnyEvent, now: float) -> list[Instruction]:
+        """What follows from this event, which has been handled."""
+        if isinstance(event, Synced | TermBegan):
+            self._since = dict.fromkeys(self._since, now)
+        reserved = self.t.teller.reserved()
+        if reserved is not self._seen:
+            self._follow(reserved, now)
+        if self._lapsed:
+            self._forget()
+        return self._expire(now) if isinstance(event, Ticked) else []
+
+    def tell_again(self) -> None:
+        """Another algorithm has taken over."""
+        self.t.teller.lapses(self._lapsed)
+
+    def next_due(self) -> float | None:
+        """When the next one lapses, seconds; None if nothing is reserved."""
+        first = next(iter(self._since.values()), None)
+        return None if first is None else first + self.t.policy.seat
+
+    def _follow(self, reserved: frozenset[str], now: float) -> None:
+        for uid in [uid for uid in self._since if uid not in reserved]:
+            del self._since[uid]
+        for uid in sorted(reserved - self._since.keys()):
+            self._since[uid] = now
+        self._seen = reserved
+
+    def _forget(self) -> None:
+        gone = frozenset(uid for uid in self._lapsed if not self._waits(uid))
+        if gone:
+            self._lapse(self._lapsed - gone)
+
+    def _waits(self, uid: str) -> bool:
+        entry = self.t.roster.get(uid)
+        return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
+
+    def _expire(self, now: float) -> list[Instruction]:
+        due = []
+        for uid, since in self._since.items():
+            if since + self.t.policy.seat > now:
+                break
+            due.append(uid)
+        if not due:
+            return []
+        for uid in due:
+            del self._since[uid]
+            self.counts["holds", "seat_lapsed"] += 1
+            entry = self.t.roster.get(uid)
+            if entry is not None:
+                entry.tell(now, f"room kept for it was given back: nobody came in {self.t.policy.seat:g} s")
+        self._lapse(self._lapsed.union(due))
+        return self.waking.room_freed(now)
+
+    def _lapse(self, uids: frozenset[str]) -> None:
+        self._lapsed = uids
+        self.t.teller.lapses(uids)
+        self._seen = self.t.teller.reserved()
