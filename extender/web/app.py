@@ -14,6 +14,7 @@ from extender.kube.reviews import Reviewer
 from extender.runtime import Runtime
 from extender.settings import Settings
 from extender.web.authorization import guard
+from extender.web.budget import Budgets
 from extender.web.certificates import Certificates
 from extender.web.diff import diff_routes
 from extender.web.doors import Doors, Hosts, Refusals
@@ -57,8 +58,10 @@ def create_app(
     told = certificates or Certificates(None)
     refusals = Refusals()
     metrics = Metrics(runtime, told.metrics, refusals.metrics)
-    verbs = Verbs(runtime, metrics, max_body=settings.server.max_body_mib << 20)
-    app = _App(verbs.endpoints, metrics)
+    max_body = settings.server.max_body_mib << 20
+    budgets = Budgets.for_bodies_of(max_body)
+    verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
+    app = _App(verbs.endpoints, metrics, budgets)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verbs.routes())
     app.include_router(health_routes(runtime, told.remark))
@@ -79,16 +82,17 @@ def create_app(
 class _App(FastAPI):
     """FastAPI; `verbs` are kube-scheduler's, by path, for the short cut that protocol.py makes for them.
 
-    `metrics` takes those of its server.
+    `metrics` takes those of its server. `budgets` bound what all its connections hold in memory.
     """
 
-    def __init__(self, verbs: Mapping[str, Endpoint], metrics: Metrics) -> None:
+    def __init__(self, verbs: Mapping[str, Endpoint], metrics: Metrics, budgets: Budgets) -> None:
         # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
         self.verbs = verbs
         self.metrics = metrics
+        self.budgets = budgets
 
 
 def _add_index(app: FastAPI, algorithm: str) -> None:

@@ -8,24 +8,53 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from extender.web.budget import Budget
 from extender.web.errors import BadRequest
 
 _MIB = 1 << 20
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. Raises BadRequest (413) if it has more than `limit` bytes, ClientDisconnect if it breaks off."""
+class _Body:
+    """What was received, counted in the budget of all bodies."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.held = 0
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+        self.received = bytearray()
+
+
+async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
+    """The whole body.
+
+    Raises BadRequest if it has more than `limit` bytes (413), or if bodies that are not complete have no more room in
+    the budget `bodies` (503). Raises ClientDisconnect if it breaks off.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise too_large(limit)
-    chunks = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise too_large(limit)
-        chunks.append(chunk)
-    return b"".join(chunks)
+    body = _Body()
+    try:
+        async for chunk in request.stream():
+            if body.is_given_up:
+                raise crowded()
+            body.received += chunk
+            if len(body.received) > limit:
+                raise too_large(limit)
+            bodies.hold(body, len(body.received))
+        if body.is_given_up:
+            raise crowded()
+        return bytes(body.received)
+    finally:
+        bodies.hold(body, 0)
+
+
+def crowded() -> BadRequest:
+    """The refusal of a body that has no room beside all others that are being received."""
+    return BadRequest("body: too many requests are being received at the same time; try again", "body", status=503)
 
 
 def too_large(limit: int) -> BadRequest:

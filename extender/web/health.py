@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.runtime import Runtime
 from extender.views import Readiness
+from extender.web.budget import budgets_of
 from extender.web.errors import ErrorBody
 
 
@@ -54,6 +55,7 @@ class ProbesOnly:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self.budgets = budgets_of(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in self.PATHS and scope["method"] in ("GET", "HEAD"):

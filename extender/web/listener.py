@@ -183,9 +183,14 @@ class Listener:
         if entry.given_up:
             transport.abort()
             return
-        entry.served = served = self._serve(caller, partial(self.connections.remove, entry))
+        entry.served = served = self._serve(caller, partial(self._lost, entry))
         transport.set_protocol(served)  # type: ignore[arg-type]
         served.connection_made(transport)
+
+    def _lost(self, entry: Entry) -> None:
+        """It was served, and has ended. Both must not hold each other: only the garbage collector would find them."""
+        self.connections.remove(entry)
+        entry.served = entry.give_up = None
 
     def _start(self, work: Coroutine[Any, Any, None], accepted: socket.socket) -> asyncio.Task[None]:
         task = self._start_task(work)

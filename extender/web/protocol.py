@@ -1,35 +1,62 @@
-"""HTTP as the server speaks it: uvicorn's, with a short cut for kube-scheduler's verbs.
+"""HTTP as the server speaks it: uvicorn's, with a short cut for kube-scheduler's verbs, and bounds for everybody.
 
     headers --> a verb, posted as kube-scheduler does? --no--> uvicorn: a task, ASGI, FastAPI's routing
-                  |yes
-                body --> Endpoint.answer --> one write        (bind: when the outcome is known)
+                  |yes                                            |
+                body --> Endpoint.answer                          |
+                              +---- Outlet: one write ------------+
 
 kube-scheduler stands still while `/filter` is answered, and a task with Starlette's request and response around it
-takes longer than the answer. The short cut is for `POST` of a verb's very path with a Content-Length within the limit,
-over a connection where nothing else is under way. All else (pages, misspelt paths, bodies of unknown length, pipelined
-requests, clients that do not read) goes uvicorn's way, and is answered the same. Connections are uvicorn's: keep-alive,
-shutting down and counting are not done twice.
+takes longer than the answer. The short cut is for `POST` of a verb's very path with a Content-Length within the limit.
+All else (pages, misspelt paths, bodies of unknown length) goes uvicorn's way, and is answered the same.
 
-A connection whose request line, headers or trailers do not end is closed: uvicorn would keep them all. Those
-for which TLS has agreed on HTTP/2 are http2.py's.
+What comes is fed to the parser some kilobytes at a time, and one request of a connection is answered in a turn
+(turns.py). Nothing more is read, parsed or begun while requests of the connection wait or the peer does not take its
+answers. Unfinished bodies and answers are counted (budget.py). A head has 10 seconds, its body 30, and so has each part
+of an answer; a connection that is not used ends. What a parser must not keep for ever (heads, trailers) is limited.
+
+A request that wants another protocol (Upgrade) is served as one that does not, as RFC 9110 allows; one that also has a
+body is refused, because the parser does not read it. Connections for which TLS has agreed on HTTP/2 are http2.py's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+import httptools
+import structlog
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from extender.web.body import crowded
+from extender.web.budget import Budget, budgets_of
+from extender.web.errors import BadRequest
+from extender.web.outlet import GONE, Outlet
 from extender.web.peers import Peer
+from extender.web.turns import Turns
 from extender.web.verbs import Endpoint, Reply
+
+_log = structlog.get_logger(__name__)
 
 #: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
 _LONGEST_HEAD: Final = 64 * 1024
+#: Header fields and trailers of a request.
+_MOST_FIELDS: Final = 256
+#: Bytes that are parsed at once: some hundred of the smallest requests. Most that are real are smaller than this.
+_PIECE: Final = 8 * 1024
+#: Bytes of a body that is answered where it is received; a larger one waits for its turn.
+LARGE_BODY: Final = 64 * 1024
+#: Seconds for a request's head, for its body, and until a peer takes some more of an answer.
+HEAD_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 30.0
+
+_SLOW: Final = f"body: not complete after {BODY_SECONDS:g} seconds"
 
 
 #: Browsers send an Origin: doors.py refuses such a request.
@@ -42,19 +69,71 @@ class _Call:
     It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
     """
 
-    __slots__ = ("body", "disconnected", "endpoint", "keep_alive", "message_event", "response_complete")
-
-    def __init__(self, endpoint: Endpoint, *, keep_alive: bool) -> None:
+    def __init__(self, endpoint: Endpoint, refuse: Callable[[_Call, BadRequest], None], *, keep_alive: bool) -> None:
         self.endpoint = endpoint
         self.keep_alive = keep_alive
-        self.body: list[bytes] = []
+        self.body: bytes | bytearray = b""
+        self.more_body = True
+        #: What is answered whatever the body is.
+        self.refusal: Reply | None = None
         self.disconnected = False
         self.response_complete = False
         self.message_event = _NOBODY_WAITS
+        #: Of the budget for bodies.
+        self.held = 0
+        self._refuse = refuse
+
+    def receive(self, piece: bytes) -> None:
+        if not self.body:
+            self.body = piece
+        else:
+            if isinstance(self.body, bytes):
+                self.body = bytearray(self.body)
+            self.body += piece
+
+    def take(self) -> bytes:
+        body, self.body = self.body, b""
+        return bytes(body)
+
+    def give_up(self) -> None:
+        self._refuse(self, crowded())
 
 
-#: uvicorn wakes whoever waits for the next part of a body.
+#: uvicorn wakes what waits for the next part of a body.
 _NOBODY_WAITS = asyncio.Event()
+_Cycle = RequestResponseCycle | _Call
+
+
+class _Flow(FlowControl):
+    """uvicorn's, with a further reason not to read: what was received is not parsed yet."""
+
+    def __init__(self, transport: asyncio.Transport, on_room: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._on_room = on_room
+        #: uvicorn does not want more of a body.
+        self.stopped = False
+        self._backlog = False
+
+    def pause_reading(self) -> None:
+        self.stopped = True
+        self._apply()
+
+    def resume_reading(self) -> None:
+        if self.stopped:
+            self.stopped = False
+            self._apply()
+            self._on_room()
+
+    def set_backlog(self, *, backlog: bool) -> None:
+        if backlog is not self._backlog:
+            self._backlog = backlog
+            self._apply()
+
+    def _apply(self) -> None:
+        if self.stopped or self._backlog:
+            super().pause_reading()
+        else:
+            super().resume_reading()
 
 
 class WaggleProtocol(HttpToolsProtocol):
@@ -64,29 +143,71 @@ class WaggleProtocol(HttpToolsProtocol):
         super().__init__(config, state, {"peer": peer})
         self._peer = peer
         self._verbs = peer.verbs
+        self._bodies: Budget
+        self._bodies, self._answers = budgets_of(self.app)
+        #: Received, and not parsed yet.
+        self._unparsed = memoryview(b"")
         #: Headers or trailers are being received: their bytes without those of the piece in which they began, which
         #: may have held the end of another request.
         self._in_head = self._head_begins = True
         self._head_bytes = 0
         #: It ends with the next answer.
         self._ends = False
-        #: What is being received by the short cut.
-        self._call: _Call | None = None
+        #: What is wrong with what comes next: it is told once all before is answered. Nothing more is read.
+        self._wrong = ""
+        #: What the parser receives the body of, and what is being answered; the pipeline is between them.
+        self._receiving: _Cycle | None = None
+        self._answering: _Cycle | None = None
+        #: What is to be begun in the next turn.
+        self._due: tuple[_Cycle, Any] | None = None
+        #: The first request of what was received together is answered at once.
+        self._at_once = False
+        #: Bytes of the body of a verb that are yet to come.
+        self._body_left = 0
+        #: The loop's time at which the head or body that is being received must be complete.
+        self._deadline: float | None = None
+        self._idle_since = 0.0
         #: Loop time of the last complete answer.
         self.last_completed = -math.inf
+
+    # -- the connection ---------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
-        receives = self._call is not None or getattr(self.cycle, "more_body", False)
-        return self.cycle is not None and not self.cycle.response_complete and not receives
+        cycle = self._answering
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     def abort(self) -> None:
         """Ends the connection at once, whatever is under way."""
         self.transport.abort()
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._outlet = Outlet(transport, self._answers, self._on_outlet)
+        super().connection_made(self._outlet)
+        self._flow = self.flow = _Flow(self._outlet, self._go_on)
+        self._idle_since = self.loop.time()
+        self._turns = Turns.of_running_loop()
+        self._turns.watch(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._turns.unwatch(self)
+        self._unparsed = memoryview(b"")
+        for cycle in (self._answering, self._receiving, *(cycle for cycle, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+            if isinstance(cycle, _Call):
+                self._bodies.hold(cycle, 0)
         super().connection_lost(exc)
+        self._outlet.lost()
+        # None of what is left may hold another in a circle: it would be kept until the garbage collector looks.
+        self.pipeline.clear()
+        self.cycle = None  # type: ignore[assignment]
+        self._answering = self._receiving = self._due = None
+        self._flow.resume_writing()
+        self.transport = GONE
+        self.flow = self._flow = None  # type: ignore[assignment]
         self._peer.ended()
 
     def renew(self) -> None:
@@ -96,10 +217,131 @@ class WaggleProtocol(HttpToolsProtocol):
             if self.cycle is not None:
                 self.cycle.keep_alive = False
 
+    def pause_writing(self) -> None:
+        self._outlet.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._outlet.resume_writing()
+
+    def _on_outlet(self) -> None:
+        if self._outlet.is_full:
+            self._flow.pause_writing()
+            self._flow.set_backlog(backlog=True)
+        else:
+            self._flow.resume_writing()
+            self._go_on()
+
+    def check(self, now: float) -> None:
+        """The deadlines. Called once a second."""
+        stalled = self._outlet.stalled_since()
+        if stalled is not None:
+            if now - stalled > ANSWER_SECONDS:
+                _log.warning("connection_stalled", client=self.client, seconds=ANSWER_SECONDS)
+                self.abort()
+        elif self._deadline is not None:
+            if self._unparsed or self.pipeline:
+                self._deadline = now + BODY_SECONDS  # that it does not come further is our doing
+            elif now > self._deadline:
+                self._end_slow_request()
+        elif self._answering is None and now - self._idle_since > self.timeout_keep_alive:
+            self.transport.close()
+
+    def _end_slow_request(self) -> None:
+        self._deadline = None
+        if isinstance(self._receiving, _Call):
+            self._refuse(self._receiving, BadRequest(_SLOW, "body", status=408))
+        else:
+            self.transport.close()
+
+    # -- turns ------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._wrong or self.transport.is_closing():
+            return
+        if self._unparsed or self._is_held_up():
+            self._unparsed = memoryview(bytes(self._unparsed) + data)
+        else:
+            self._at_once = True
+            self._unparsed = memoryview(data)
+            self._parse_piece()
+            self._at_once = False
+        if self._unparsed or self._due is not None:
+            self._flow.set_backlog(backlog=True)
+            self._turns.add(self)
+
+    def turn(self) -> bool:
+        if self.transport.is_closing():
+            self._unparsed = memoryview(b"")
+            return False
+        if self._due is not None and not self._outlet.is_full:
+            (cycle, app), self._due = self._due, None
+            self._start(cycle, app)
+        elif self._unparsed and not self._is_held_up():
+            self._parse_piece()
+        if self.flow is None or self._outlet.is_full:
+            return False
+        if self._due is None and not self._unparsed:
+            self._flow.set_backlog(backlog=bool(self._wrong))
+            return False
+        return self._due is not None or not self._is_held_up()
+
+    def _is_held_up(self) -> bool:
+        """Whether nothing more may be parsed now. Each of these ends with `_go_on`."""
+        return bool(self.pipeline) or self._due is not None or self._flow.stopped or self._outlet.is_full
+
+    def _go_on(self) -> None:
+        if self._unparsed or self._due is not None:
+            self._turns.add(self)
+        elif self.flow is not None and not self._outlet.is_full and not self._wrong:
+            self._flow.set_backlog(backlog=False)
+
+    def _parse_piece(self) -> None:
+        """A piece, and what follows of the body of a verb that began in it."""
+        self._parse(_PIECE)
+        while self._body_left and self._unparsed:
+            self._parse(self._body_left)
+        call = self._receiving
+        if isinstance(call, _Call) and call.refusal is None:
+            self._bodies.hold(call, len(call.body) or 1)
+
+    def _parse(self, size: int) -> None:
+        piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
+        self._head_begins = False
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            # What was asked for is not done: what follows is HTTP, if it was not refused.
+            rest = piece[upgrade.args[0] :]
+            self._unparsed = memoryview(bytes(rest) + bytes(self._unparsed))
+        except httptools.HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self._reject("Invalid HTTP request received.")
+        if self._wrong:
+            self._unparsed = memoryview(b"")
+        if self._in_head and not self._head_begins:
+            self._head_bytes += len(piece)
+            if self._head_bytes > _LONGEST_HEAD:
+                self.transport.close()
+
+    def _reject(self, why: str) -> None:
+        """Answer what came before; then say that the rest is wrong, and end."""
+        self._wrong = why
+        self._body_left = 0
+        received, self._receiving = self._receiving, None
+        if self.pipeline and self.pipeline[0][0] is received:
+            self.pipeline.popleft()
+        if received is not None and received is self._answering:
+            self._answering = self._due = None
+        if isinstance(received, _Call):
+            self._bodies.hold(received, 0)
+        if self._answering is None and not self.pipeline:
+            self.send_400_response(why)
+
     # -- what the parser found --------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._deadline = self.loop.time() + HEAD_SECONDS
         self._begin_head()
 
     def on_chunk_header(self) -> None:
@@ -110,55 +352,118 @@ class WaggleProtocol(HttpToolsProtocol):
         self._in_head = self._head_begins = True
         self._head_bytes = 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= _MOST_FIELDS:
+            raise ValueError("too many header fields")  # becomes a 400
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._deadline = self.loop.time() + BODY_SECONDS
+        if self.parser.should_upgrade() and self._has_body():
+            self._reject("An upgrade, or CONNECT, with a body is not supported.")
+        if self._wrong:
+            return
         endpoint = self._verbs.get(self.url)
         if endpoint is None or not self._is_plain(endpoint):
             super().on_headers_complete()
             self.cycle.keep_alive = self.cycle.keep_alive and not self._ends
+            self._receiving = self.cycle
             return
-        self._call = _Call(endpoint, keep_alive=self.parser.should_keep_alive() and not self._ends)
-        self.cycle = self._call  # type: ignore[assignment]  # see _Call
+        call = _Call(endpoint, self._refuse, keep_alive=self.parser.should_keep_alive() and not self._ends)
+        self.cycle = call  # type: ignore[assignment]  # see _Call
+        self._receiving = call
+        if self._answering is None:
+            self._answering = call
+        else:
+            self._flow.pause_reading()
+            self.pipeline.appendleft((call, None))  # type: ignore[arg-type]
+
+    def _has_body(self) -> bool:
+        """The parser takes it for the other protocol."""
+        return self.parser.get_method() == b"CONNECT" or any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+            for name, value in self.headers
+        )
 
     def _is_plain(self, endpoint: Endpoint) -> bool:
         """Whether the request that began is one for the short cut."""
         if self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
             return False
-        if self.expect_100_continue or self.parser.should_upgrade() or self.flow.write_paused:
-            return False
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.expect_100_continue or self.parser.should_upgrade():
             return False
         found = [each for each in self.headers if each[0] in _LOOKED_FOR]
-        return len(found) == 1 and found[0][0] == b"content-length" and endpoint.takes(found[0][1])
+        if len(found) != 1 or found[0][0] != b"content-length" or not endpoint.takes(found[0][1]):
+            return False
+        self._body_left = int(found[0][1])
+        return True
 
     def on_body(self, body: bytes) -> None:
         self._in_head = False
-        if self._call is None:
+        call = self._receiving
+        if isinstance(call, _Call):
+            self._body_left -= len(body)
+            if call.refusal is None:
+                call.receive(body)
+        elif not self._wrong:
             super().on_body(body)
-        else:
-            self._call.body.append(body)
 
     def on_message_complete(self) -> None:
         self._in_head = False
-        call, self._call = self._call, None
-        if call is None:
-            super().on_message_complete()
+        self._deadline = None
+        cycle, self._receiving = self._receiving, None
+        if not isinstance(cycle, _Call):
+            if not self._wrong:
+                super().on_message_complete()
+            return
+        self._body_left = 0
+        cycle.more_body = False
+        if cycle.held:
+            self._bodies.hold(cycle, 0)
+        if cycle is not self._answering or cycle.response_complete:
+            return
+        if self._at_once and len(cycle.body) <= LARGE_BODY and not self._outlet.is_full:
+            self._at_once = False
+            self._answer(cycle)
         else:
-            call.endpoint.answer(b"".join(call.body), partial(self._answered, call), self.loop.call_soon_threadsafe)
-
-    def data_received(self, data: bytes) -> None:
-        self._head_begins = False
-        super().data_received(data)
-        if self._in_head and not self._head_begins:
-            self._head_bytes += len(data)
-            if self._head_bytes > _LONGEST_HEAD:
-                self.transport.close()
-
-    def on_response_complete(self) -> None:
-        self.last_completed = self.loop.time()
-        super().on_response_complete()
+            self._due = (cycle, None)
 
     # -- the answer -------------------------------------------------------------------------------------------------
+
+    def _start_asgi_task(self, cycle: _Cycle, app: Any) -> None:
+        """uvicorn begins a request: the first one, or the next of the pipeline."""
+        self._answering = cycle
+        if isinstance(cycle, _Call):
+            if cycle.more_body:
+                return  # it is begun once it is complete
+        elif self._at_once and not self._outlet.is_full:
+            self._at_once = False
+            self._start(cycle, app)
+            return
+        self._due = (cycle, app)
+        self._turns.add(self)
+
+    def _start(self, cycle: _Cycle, app: Any) -> None:
+        if isinstance(cycle, _Call):
+            self._answer(cycle)
+        else:
+            super()._start_asgi_task(cycle, app)
+            self._turns.end_slice()
+
+    def _answer(self, call: _Call) -> None:
+        if call.refusal is not None:
+            self._answered(call, call.refusal)
+        else:
+            call.endpoint.answer(call.take(), partial(self._answered, call), self.loop.call_soon_threadsafe)
+
+    def _refuse(self, call: _Call, error: BadRequest) -> None:
+        """It is answered now; what still comes of its body is not kept."""
+        call.body = b""
+        call.more_body = False
+        call.refusal = call.endpoint.refuse(error)
+        self._bodies.hold(call, 0)
+        if call is self._answering and not call.response_complete:
+            self._answered(call, call.refusal)
 
     def _answered(self, call: _Call, reply: Reply) -> None:
         call.response_complete = True
@@ -174,3 +479,17 @@ class WaggleProtocol(HttpToolsProtocol):
         if closes:
             self.transport.close()
         self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer for each request: `check` ends what is idle."""
+        self.server_state.total_requests += 1
+        self.last_completed = self._idle_since = self.loop.time()
+        self._answering = None
+        if self.transport.is_closing():
+            return
+        self._flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._wrong:
+            self.send_400_response(self._wrong)
+        self._go_on()

@@ -38,6 +38,7 @@ from extender.web.answers import (
     encode_prioritize,
 )
 from extender.web.body import read_body
+from extender.web.budget import Budget
 from extender.web.errors import JSON, BadRequest, error_body
 from extender.web.metrics import Metrics
 from extender.web.schemas import documented
@@ -102,8 +103,9 @@ VERBS = (
 class Endpoint:
     """One verb as `runtime` serves it. It raises nothing, and always answers; a body may have `max_body` bytes."""
 
-    def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int) -> None:
+    def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int, bodies: Budget) -> None:
         self.max_body = max_body
+        self._bodies = bodies
         self._verb = verb
         self._runtime = runtime
         self._observe = metrics.observe
@@ -136,11 +138,16 @@ class Endpoint:
         with suppress(RuntimeError):  # the event loop has ended, and its connections with it
             later(done, reply)
 
+    def refuse(self, error: BadRequest) -> Reply:
+        """The answer to a request whose body is not waited for any longer. The connection ends if it was too slow."""
+        reply = self._reply(*self._refusal(error), perf_counter())
+        return reply._replace(close=reply.close or error.status == 408)
+
     async def respond(self, request: Request) -> Response:
         """The same for what comes by FastAPI. If it is called off, a write goes on, and its outcome is still heard."""
         started = perf_counter()
         try:
-            body = await read_body(request, self.max_body)
+            body = await read_body(request, self.max_body, self._bodies)
         except (BadRequest, ClientDisconnect) as error:
             reply = self._reply(*self._refusal(error), started)
         else:
@@ -187,10 +194,13 @@ def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 class Verbs:
-    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path."""
+    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path.
 
-    def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int) -> None:
-        served = {verb.name: Endpoint(verb, runtime, metrics, max_body) for verb in VERBS}
+    `bodies` is the budget of all that are not complete.
+    """
+
+    def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
+        served = {verb.name: Endpoint(verb, runtime, metrics, max_body, bodies) for verb in VERBS}
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
 
     def routes(self) -> APIRouter:

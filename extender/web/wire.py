@@ -4,12 +4,15 @@ Each body is read twice at most. First exactly as kube-scheduler sends it (Go's 
 that does not give a usable request, leniently: the outer names in any case (`nodeNames` from a person with curl), null
 elements left out. What still cannot be read raises BadRequest with the field's path. Unknown fields are ignored and
 null means absent, as in Go.
+
+How long decoding takes does not depend on what a caller puts into a body: nodes, victims and the pod have limits, and a
+large body is read in kube-scheduler's form only, after a look at how many parts it can have.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,6 +23,18 @@ from extender.kube.podreader import PodReader
 from extender.web.errors import BadRequest
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
+#: Nodes of a request by their names. Kubernetes supports 5,000; some clusters have more than 15,000.
+MOST_NODES: Final = 20_000
+#: Full Node objects of a request: those of 10,000 nodes are some 90 MB.
+MOST_ITEMS: Final = 10_000
+#: Victims of a request, of all its nodes: there may be 110 pods on a node, and kube-scheduler looks at a tenth of them.
+MOST_VICTIMS: Final = 100_000
+#: Bytes of a body from which on it is large.
+_LARGE: Final = 1 << 20
+#: Bytes between two commas of a large body, on average. Go's nodes and pods have more than 20, victims by UID 40.
+_BYTES_A_COMMA: Final = 10
+_BYTES_A_COMMA_OF_VICTIMS: Final = 20
+
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -51,6 +66,9 @@ class BindRequest(NamedTuple):
     node: str
 
 
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
 # -- the exact forms, named as k8s.io/kube-scheduler/extender/v1 names them -------------------------------------
 
 
@@ -66,6 +84,27 @@ class _ExtenderArgs(msgspec.Struct, gc=False, rename="pascal"):
     pod: PodWire | None = None
     nodes: _NodeList | None = None
     node_names: list[_Name] | None = None
+
+
+#: An array of at most so many values. One value more ends decoding, where a list would be read to its end first: a body
+#: can hold a million of them.
+_Items: Any = msgspec.defstruct(
+    "_Items",
+    [(f"i{number}", msgspec.Raw, _ABSENT) for number in range(MOST_ITEMS)],
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
+
+
+class _BoundedNodes(msgspec.Struct, gc=False):
+    items: _Items | None = None
+
+
+class _LargeArgs(msgspec.Struct, gc=False, rename="pascal"):
+    pod: msgspec.Raw = _ABSENT
+    nodes: _BoundedNodes | None = None
+    node_names: msgspec.Raw = _ABSENT
 
 
 class _NameMeta(msgspec.Struct, gc=False):
@@ -120,11 +159,15 @@ _extender_args = msgspec.json.Decoder(_ExtenderArgs)
 _preemption_args = msgspec.json.Decoder(_PreemptionArgs)
 _binding_args = msgspec.json.Decoder(_BindingArgs)
 _named = msgspec.json.Decoder(_Named | None)
+_large_args = msgspec.json.Decoder(_LargeArgs)
+_pod_wire = msgspec.json.Decoder(PodWire | None)
+_names = msgspec.json.Decoder(list[_Name] | None)
 
 
 def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
     """The body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
-    _bound_pod(body)
+    if len(body) > _LARGE:
+        return _large_offer(body, reader)
     args = _exactly(_extender_args, body)
     if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
         fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
@@ -135,15 +178,20 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
         )
     pod = _pod(args.pod, reader)
     if args.node_names is not None or args.nodes is None:
-        return Offer(pod, args.node_names or [])
-    return _offer_of_items(pod, args.nodes.items or [])
+        return _offer_of_names(pod, args.node_names or [])
+    items = args.nodes.items or []
+    _limit(len(items), MOST_ITEMS, "Nodes.items", "nodes")
+    return _offer_of_items(pod, items)
 
 
 def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
     """The body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
-    _bound_pod(body)
-    args = _exactly(_preemption_args, body)
-    if (
+    is_large = len(body) > _LARGE
+    if is_large:
+        _look_at(body, _BYTES_A_COMMA_OF_VICTIMS)
+        _bound_pod(body)
+    args = _decode(_preemption_args, body, "body") if is_large else _exactly(_preemption_args, body)
+    if not is_large and (
         args is None
         or args.pod is None
         or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None)
@@ -154,7 +202,14 @@ def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptReques
             node_name_to_victims=_field(fields, "NodeNameToVictims", _VictimMap),
             node_name_to_meta_victims=_field(fields, "NodeNameToMetaVictims", _MetaVictimMap),
         )
+    assert args is not None
     pod = _pod(args.pod, reader)
+    for field, victims in (
+        ("NodeNameToVictims", args.node_name_to_victims),
+        ("NodeNameToMetaVictims", args.node_name_to_meta_victims),
+    ):
+        _limit(len(victims or ()), MOST_NODES, field, "nodes")
+        _limit(sum(len(each.pods or ()) for each in (victims or {}).values() if each), MOST_VICTIMS, field, "victims")
     if args.node_name_to_meta_victims is not None:
         return PreemptRequest(pod, _meta_candidates(args.node_name_to_meta_victims))
     return PreemptRequest(pod, _full_candidates(args.node_name_to_victims or {}))
@@ -228,6 +283,54 @@ def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> Offer:
         names.append(node.metadata.name)
         kept.append(item)
     return Offer(pod, names, kept)
+
+
+def _offer_of_names(pod: Pod, names: list[str]) -> Offer:
+    _limit(len(names), MOST_NODES, "NodeNames", "names")
+    return Offer(pod, names)
+
+
+def _limit(number: int, most: int, field: str, what: str) -> None:
+    if number > most:
+        raise BadRequest(f"{field}: {number} {what}; expected at most {most}", field)
+
+
+# -- large bodies ---------------------------------------------------------------------------------------------
+
+
+def _large_offer(body: bytes, reader: PodReader) -> Offer:
+    """As `decode_offer`, of kube-scheduler's own form only."""
+    _look_at(body, _BYTES_A_COMMA)
+    args = _large(body)
+    if args.pod is _ABSENT:
+        _bound_pod(body)  # it may be there under another spelling, which is not read here
+    if len(args.pod) > _MOST_POD_BYTES:
+        raise BadRequest(f"Pod: {len(args.pod)} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
+    pod = _pod(_decode(_pod_wire, args.pod, "Pod"), reader)
+    listed = bytes(args.node_names)
+    if args.nodes is None or listed != b"null":
+        _limit(listed.count(b",") + 1, MOST_NODES, "NodeNames", "names")
+        return _offer_of_names(pod, _decode(_names, listed, "NodeNames") or [])
+    items: tuple[msgspec.Raw, ...] = ()
+    if args.nodes.items is not None:
+        items = msgspec.structs.astuple(args.nodes.items)
+    return _offer_of_items(pod, [item for item in items if item is not _ABSENT])
+
+
+def _large(body: bytes) -> _LargeArgs:
+    try:
+        return _decode(_large_args, body, "body")
+    except BadRequest as error:
+        if "at most length" in error.text:
+            raise BadRequest(f"Nodes.items: more than {MOST_ITEMS} nodes", "Nodes.items") from error
+        raise
+
+
+def _look_at(body: bytes, bytes_a_comma: int) -> None:
+    """Refuse a large body of tiny values before it is decoded: that takes as long as there are values."""
+    if body.count(b",") > len(body) // bytes_a_comma:
+        text = f"body: of more than {_LARGE >> 20} MiB, with less than {bytes_a_comma} bytes between two commas"
+        raise BadRequest(f"{text}; expected what kube-scheduler sends", "body")
 
 
 def _meta_candidates(victims: _MetaVictimMap) -> tuple[Candidate, ...]:

@@ -456,19 +456,17 @@ def test_bytes_beyond_ascii_are_answered_and_harm_no_other_stream(
 
 
 def test_pieces_without_bytes_are_not_kept(secure: Secure, peer: Peer) -> None:
-    """Each is nine bytes for whoever sends it; kept, it would be sixty-four, and there is no limit to their number."""
+    """Each is nine bytes for its sender; kept, it would be sixty-four."""
     number = peer.begin("/filter", more={"content-length": str(len(FILTER))})
+    peer.flush()
     tracemalloc.start()
     try:
-        piece = DataFrame(number, b"").serialize() * 1000
-        peer.flush()
-        for _ in range(20):
-            peer.socket.sendall(piece)
+        peer.socket.sendall(DataFrame(number, b"").serialize() * 900)
         assert peer.answer(peer.ask("/livez", method="GET"))[0] == 200
-        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/extender/web/http2.py")])
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/extender/web/*")])
     finally:
         tracemalloc.stop()
-    assert sum(trace.size for trace in kept.traces) < 200_000
+    assert sum(trace.size for trace in kept.traces) < 50_000
     peer.h2.send_data(number, FILTER, end_stream=True)
     peer.flush()
     assert peer.answer(number)[0] == 200

@@ -1,0 +1,124 @@
+"""Cuts what an HTTP/2 peer sends at the boundaries of frames, so that it is handled in small batches.
+
+h2 handles all that it is given before it returns, and buffers a frame up to the length that its header announces. Here
+a batch has whole frames that take about a millisecond, a frame beyond the limit is refused at its header, and what
+comes without asking for anything (PING, SETTINGS, empty DATA) is held against what was asked and sent.
+
+    nine bytes: length (3), type (1), flags (1), stream (4); then `length` bytes          (RFC 9113, section 4.1)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from h2.errors import ErrorCodes
+from h2.exceptions import ProtocolError
+
+_HEADER: Final = 9
+_PREFACE: Final = 24
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _CONTINUATION = 0, 1, 3, 4, 9
+_END_HEADERS: Final = 4
+
+#: Bytes of a frame: the least that a server must take, and h2's default.
+LARGEST: Final = 16_384
+#: Bytes of one header block, in all its frames.
+LARGEST_BLOCK: Final = 1 << 16
+#: What the frames of a batch may cost, in units of a PING (some 10 microseconds).
+_BATCH: Final = 64
+_COSTS: Final = {_HEADERS: 8, _SETTINGS: 8, _CONTINUATION: 2, _RST_STREAM: 2}
+
+#: Frames that a peer may send for nothing, at first and in each second.
+_FREE: Final = 1_000
+_FREE_A_SECOND: Final = 20
+#: Frames that come with a request. Go's client sends a WINDOW_UPDATE or two for each 4 KiB that it has taken.
+_FREE_A_REQUEST: Final = 16
+#: Bytes of a body or an answer that pay for a frame.
+_BYTES_A_FRAME: Final = 256
+
+
+class FrameError(ProtocolError):
+    """The peer is to be told so, and the connection ends."""
+
+    def __init__(self, text: str, code: ErrorCodes) -> None:
+        super().__init__(text)
+        self.error_code = code
+
+
+class FrameSplitter:
+    """What one peer has sent and was not handled yet."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._preface = _PREFACE
+        self._block = 0
+        self._spent = 0
+        self._earned = _FREE
+
+    def add(self, data: bytes) -> None:
+        self._data += data
+
+    def clear(self) -> None:
+        self._data.clear()
+
+    @property
+    def in_head(self) -> bool:
+        """The connection's preface, or a header block, has begun or must come, and is not complete."""
+        return self._preface > 0 or self._block > 0
+
+    @property
+    def in_frame(self) -> bool:
+        """A part of a frame is here."""
+        return bool(self._data)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether `next_batch` would give something, or raise."""
+        size = len(self._data)
+        if self._preface:
+            return size > 0
+        if size < _HEADER:
+            return False
+        length = int.from_bytes(self._data[:3])
+        return length > LARGEST or size >= _HEADER + length
+
+    def answered(self, size: int) -> None:
+        """So many bytes were sent to the peer: taking them costs it frames."""
+        self._earned += 1 + size // _BYTES_A_FRAME
+
+    def is_calm(self, seconds: float) -> bool:
+        """Whether the frames so far have a relation to what was asked and sent, `seconds` after the beginning."""
+        return self._spent <= self._earned + _FREE_A_SECOND * seconds
+
+    def next_batch(self) -> bytes:
+        """Whole frames, b"" if there are none. Raises FrameError if the next has more bytes than it may have."""
+        data = self._data
+        end = min(self._preface, len(data))
+        self._preface -= end
+        cost = 0
+        while cost < _BATCH and len(data) - end >= _HEADER:
+            length, kind = int.from_bytes(data[end : end + 3]), data[end + 3]
+            if length > LARGEST:
+                if end:
+                    break  # what came before is handled first
+                raise FrameError(f"a frame of {length} bytes; {LARGEST} are allowed", ErrorCodes.FRAME_SIZE_ERROR)
+            if len(data) - end < _HEADER + length:
+                break
+            self._count(kind, data[end + 4], length)
+            cost += _COSTS.get(kind, 1)
+            end += _HEADER + length
+        batch = bytes(data[:end])
+        del data[:end]
+        return batch
+
+    def _count(self, kind: int, flags: int, length: int) -> None:
+        self._spent += 1
+        if kind == _DATA:
+            self._earned += length // _BYTES_A_FRAME
+        elif kind in (_HEADERS, _CONTINUATION):
+            if kind == _HEADERS:
+                self._earned += _FREE_A_REQUEST
+            self._block += length + 1
+            if self._block > LARGEST_BLOCK:
+                raise FrameError(f"a header block of more than {LARGEST_BLOCK} bytes", ErrorCodes.ENHANCE_YOUR_CALM)
+            if flags & _END_HEADERS:
+                self._block = 0
