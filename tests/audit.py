@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import subprocess
 import sys
 import time
@@ -77,7 +78,8 @@ class Auditor:
     """Asks for one version after the other. `transport` stands in for the network in tests."""
 
     def __init__(self, index: str, transport: httpx.BaseTransport | None = None) -> None:
-        self._client = httpx.Client(timeout=_SECONDS, transport=transport, follow_redirects=True)
+        trusted = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
+        self._client = httpx.Client(timeout=_SECONDS, transport=transport, follow_redirects=True, verify=trusted)
         self._pages = pages_of(index)
 
     def advisories(self, pinned: Iterable[Pinned]) -> tuple[list[Advisory], int]:
@@ -105,7 +107,7 @@ class Auditor:
         try:
             answer = self._client.get(f"{self._pages}/{pinned.name}/{pinned.version}/json")
             body = answer.json() if answer.status_code == httpx.codes.OK else None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"{type(error).__name__} for {what}") from error
         except ValueError as error:
             raise Unreachable(f"no JSON for {what}") from error

@@ -87,6 +87,17 @@ def test_a_service_that_is_not_there_fails_nothing_and_is_said(
     assert "\n" not in said
 
 
+@pytest.mark.parametrize("url", ["http://[", "file:///opt/wheels", "https://host:port/simple"])
+def test_an_index_of_another_kind_fails_nothing(url: str) -> None:
+    auditor = Auditor(url)
+    try:
+        status, lines = report(auditor, PINNED)
+    finally:
+        auditor.close()
+    assert status == 0
+    assert lines[0].startswith("audit: NOT DONE")
+
+
 def test_a_version_of_which_nothing_is_said_hides_no_other() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(404) if "beta" in request.url.path else index(alpha=[KNOWN])(request)
