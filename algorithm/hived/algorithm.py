@@ -14,10 +14,12 @@ from typing import Any
 
 from algorithm.gauges import Gauge
 from algorithm.hived import bindinfo, lazily, promotion
+from algorithm.hived.bootstrap import Bootstrap
 from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
 from algorithm.hived.copies import independent_copy
 from algorithm.hived.devicehealth import DeviceHealth
 from algorithm.hived.explain import explain
+from algorithm.hived.gangs import BoundPod
 from algorithm.hived.groups import Allocation, Group, Member, Place
 from algorithm.hived.hive import Hive
 from algorithm.hived.layout import Level
@@ -25,10 +27,9 @@ from algorithm.hived.limits import Limits
 from algorithm.hived.outcomes import outcomes
 from algorithm.hived.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.podspec import SPEC, PodSpec, UserError
-from algorithm.hived.promotion import Line
 from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
 from algorithm.hived.settings import BadDevicesSettings, HivedSettings
-from algorithm.hived.status import Pages, gauges, summary
+from algorithm.hived.status import gauges, summary
 from algorithm.hived.tenancy import Tenancy
 from algorithm.hived.waiting import Waiting
 from algorithm.interface import (
@@ -74,6 +75,8 @@ _UNCHANGING = (
     SuggestedNodes,
     Tenancy,
     lazily.Lost,
+    BoundPod,
+    Pod,
 )
 
 
@@ -91,45 +94,36 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def __init__(self, settings: HivedSettings) -> None:
         self.settings = settings
-        layout, bad_devices = settings.layout(), settings.bad_devices
-        self.hive = Hive(
-            layout,
-            sparing=settings.keep_healthy_cells_whole,
-            weighs_damage=bad_devices is not None,
-            promoting=settings.promote_lazily_preempted,
-            combining=settings.combine_cells,
-            limits=Limits(settings.opportunistic_limits, layout),
-        )
-        self.devices = DeviceHealth(bad_devices, layout.numbers())
         self._tenancy = Tenancy(
             names_per=settings.group_names_per,
             allowed=settings.allowed_namespaces,
             obeys_gang_release=settings.obey_gang_release,
         )
-        #: Allocated pods that cannot be accounted for, with why, by UID.
-        self.strangers: dict[str, tuple[str, str]] = {}
+        self._start = Bootstrap(settings, self._tenancy)
+        self.devices = DeviceHealth(settings.bad_devices, self.hive.layout.numbers())
         self._waiting = Waiting()
-        #: Of pods whose group's name is another gang's as well, by UID.
-        self._scopes: dict[str, str] = {}
-        self._told = lazily.Told()
-        self._line = Line(self.hive)
-        self._pages = Pages(self.hive)
         self._proposed: dict[str, _Remembered] = {}
         self._generation = 0
         self._protected: frozenset[str] = frozenset()
 
+    @property
+    def hive(self) -> Hive:
+        """The cells and groups of now. During start-up another one, if more bound pods have been told since."""
+        return self._start.accounts.hive
+
+    @property
+    def strangers(self) -> Mapping[str, tuple[str, str]]:
+        """Allocated pods that cannot be accounted for, with why, by UID."""
+        return self._start.accounts.strangers
+
     def set_time(self, now: float) -> None:
-        if not self.hive.now:
-            # What was learned before anybody said the time, at a change of settings, was just learned.
-            for group in self.hive.lazily:
-                group.lazily_preempted_at = now
-        self.hive.now = now
+        self._start.set_time(now)
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
         self._generation += 1
-        self.hive.set_health(node.name, healthy=_is_healthy(node), bad=self.devices.read(node))
+        self._start.set_health(node.name, healthy=_is_healthy(node), bad=self.devices.read(node))
 
     def update_node(self, old: Node, new: Node) -> None:
         known = self.devices.bad(new.name)
@@ -139,14 +133,13 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def delete_node(self, node: Node) -> None:
         self._generation += 1
         self.devices.forget(node.name)
-        self.hive.set_health(node.name, healthy=False)
+        self._start.set_health(node.name, healthy=False)
 
     # -- pods -------------------------------------------------------------------------------------------------
 
     def add_unallocated_pod(self, pod: Pod) -> None:
         """Pods come: all machines there are have been announced, and all bound pods are known."""
-        self.hive.start()
-        self.hive.recovering = False
+        self._start.finish().hive.start()
         with suppress(UserError):
             spec = self._allowed(pod)
             self._waiting.add(pod.uid, spec)
@@ -164,80 +157,22 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         self._proposed.pop(pod.uid, None)
-        self.hive.start()
         if pod.annotation(SPEC) is None:
             return
-        try:
-            spec, allocation = self._read(pod), _allocation(pod)
-            spec = self._set_apart(pod, spec, allocation)
-            if self.hive.promoting:
-                self._add_to_line(pod, spec, allocation)
-            else:
-                self._add(pod, spec, allocation)
-        except UserError as error:
-            self._told.drop(pod.uid)
-            self.strangers[pod.uid] = (str(pod.key), str(error))
+        if self._start.is_over:
+            self._start.accounts.add(pod, found=pod.uid not in self._waiting)
+        else:
+            self._start.collect(pod)
         self._waiting.drop(pod.uid)
-
-    def _add(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
-        """Quota that others lost to this pod's decision, or have lost since, is theirs no more."""
-        lost = lazily.read(pod.annotation(lazily.LAZILY))
-        found = pod.uid not in self._waiting
-        self._told.add(pod.uid, spec.group, lost, found=found)
-        preemptor = self._told.who_took(spec.group, pod.uid) if spec.lazy else ""
-        with self.hive.changing_hands():
-            for each in lost:
-                group = self.hive.groups.get(each.group)
-                if group is not None and each.group != spec.group and self._told.is_of(pod.uid, group):
-                    self._take_quota(group, each.by)
-            self.hive.add_pod(_member(pod), spec, allocation, found=found, preemptor=preemptor)
-            if preemptor or lazily.is_without_quota(allocation):
-                self._take_quota(self.hive.groups[spec.group], preemptor or spec.group)
-
-    def _add_to_line(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> None:
-        """The same where groups may have their quota back: who has it is worked out anew."""
-        line = self._line
-        line.add(pod.uid, promotion.read(pod))
-        try:
-            with self.hive.changing_hands():
-                line.step_aside({allocation.chain})
-                found = pod.uid not in self._waiting
-                preemptor = line.who_took(spec.group, [pod.uid]) if spec.lazy else ""
-                self.hive.add_pod(_member(pod), spec, allocation, found=found, preemptor=preemptor)
-                line.realign()
-        except UserError:
-            line.drop(pod.uid)
-            line.realign()
-            raise
-
-    def _take_quota(self, group: Group, preemptor: str) -> None:
-        """Only from groups that agreed to it: anybody may write annotations."""
-        if group.lazy and group.virtual is not None:
-            self.hive.take_quota([group], preemptor)
 
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
-        self._told.drop(pod.uid)
-        self._line.drop(pod.uid)
-        if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
-            spec = self._read(pod)
-            self.hive.delete_pod(_member(pod), spec)
+        accounts = self._start.finish()
+        spec = accounts.remove(pod)
+        if spec is not None:
             if (group := self._releasing(spec)) is not None:
                 pod_ended(self.hive, group, pod.uid, self._waiting)
-            self._promote()
-        self._scopes.pop(pod.uid, None)
-
-    def _promote(self) -> None:
-        if self.hive.promoting:
-            self._line.realign()
-
-    def _set_apart(self, pod: Pod, spec: PodSpec, allocation: Allocation) -> PodSpec:
-        """At a restart with other scopes of names, two gangs that run may have one name: one gets a longer one."""
-        group = self.hive.groups.get(spec.group)
-        if group is None or not self.hive.recovering or (group.tenant == spec.tenant and group.has_place(allocation)):
-            return spec
-        self._scopes[pod.uid] = f"{spec.tenant}/{pod.namespace}/"
-        return self._read(pod)
+            accounts.promote()
 
     def _releasing(self, spec: PodSpec) -> Group | None:
         """The pod's group, if that gives its devices back pod by pod."""
@@ -259,12 +194,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
             self.hive.take_quota(plan.lazily, spec.group)
             self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
             self.hive.preempt(plan.group, pod.uid)
-            self._promote()
+            self._start.accounts.promote()
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._generation += 1
         self.hive.stop_waiting(pod.uid, self._read(pod))
-        self._promote()
+        self._start.accounts.promote()
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._protected = uids
@@ -307,25 +242,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
         may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered
         if allocation.node not in offered and not may_be_elsewhere:
             return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
-        said: Pairs = ()
-        if self.hive.promoting and spec.priority >= 0:
-            said = self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
-        elif plan.group.virtual is not None:
-            said = lazily.write(self._lost(pod, plan, spec))
+        said = self._start.accounts.to_write(pod, spec, plan)
         return Bind(allocation.node, bindinfo.write(allocation) + _nothing_else(pod, said) + said)
-
-    def _lost(self, pod: Pod, plan: Plan, spec: PodSpec) -> list[lazily.Lost]:
-        """All groups of the chain that are without their quota when this plan is taken."""
-        lost = self._without_quota(plan)
-        before = self._told.who_say_so(spec.group, pod.uid)
-        if before:
-            lost.append(lazily.Lost(spec.group, "", (pod.uid, *sorted(before))))
-        return lost
-
-    def _without_quota(self, plan: Plan) -> list[lazily.Lost]:
-        known = self.hive.without_quota(plan.allocation.chain)
-        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
-        return lost + [lazily.lost_by(group, plan.group.name) for group in plan.lazily if group not in known]
 
     def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
         """The preemption that was proposed for this pod; worked out again if something has changed since.
@@ -344,7 +262,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def _read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""
-        return self._tenancy.read(pod, scope=self._scopes.get(pod.uid))
+        return self._start.accounts.read(pod)
 
     def _allowed(self, pod: Pod) -> PodSpec:
         """The same of a pod that has no place yet, if its namespace may use the virtual cluster. Raises UserError."""
@@ -377,34 +295,21 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return [each.text for each in outcomes(self, other) if each.changed]
 
     def fork(self) -> HivedAlgorithm:
+        _ = self.hive  # made once, and not again in each copy
         return independent_copy(self, shared=_UNCHANGING)
 
     def page(self, path: str) -> Any:
-        return self._pages.page(path)
+        return self._start.accounts.pages.page(path)
 
 
 def _is_healthy(node: Node) -> bool:
     return node.ready and not node.unschedulable
 
 
-def _member(pod: Pod) -> Member:
-    return Member(pod.uid, pod.name, pod.node_name)
-
-
 def _nothing_else(pod: Pod, said: Pairs) -> Pairs:
     """Empties what the pod's author wrote where only a scheduler may say who lost quota."""
     mine = {name for name, _ in said}
     return tuple((name, "") for name in _SAID_WITH_A_BINDING if name not in mine and pod.annotation(name) is not None)
-
-
-def _allocation(pod: Pod) -> Allocation:
-    text = pod.annotation(bindinfo.BIND_INFO)
-    if not text:
-        raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: Annotation does not exist or is empty")
-    allocation = bindinfo.read(text)
-    if allocation.node != pod.node_name:
-        raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: it names {allocation.node}")
-    return allocation
 
 
 def _why(refusal: Refusal, spec: PodSpec) -> Reason:

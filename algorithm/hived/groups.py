@@ -144,6 +144,12 @@ class Group:
             return self.written
         return {devices: tuple(unpromised(place) for place in places) for devices, places in self.written.items()}
 
+    def join(self, said: Allocation, *, lazy: bool) -> None:
+        """Another of its pods is found bound: what any pod says is true of the group."""
+        _ = self.places  # is worked out from the devices as long as it has them
+        self.lazy = self.lazy or lazy
+        self.written = with_claim(self.written, said)
+
     def _place(self, devices: int, number: int) -> Place:
         leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
         promised = [] if self.virtual is None else [cell for cell in self.virtual[devices][number] if cell is not None]
@@ -177,6 +183,15 @@ class Held(NamedTuple):
     device: PhysicalCell
     virtual: VirtualCell | None
     group: Group
+
+
+def with_claim(places: dict[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
+    """The places of a group, with what another of its pods says about the same places that was bound with quota."""
+    told = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
+    return {
+        devices: tuple(each if any(each.types) else told.get((devices, each.node, each.indices), each) for each in pods)
+        for devices, pods in places.items()
+    }
 
 
 def unpromised(place: Place) -> Place:

@@ -268,8 +268,8 @@ class Hive:
         del self.lazily[group]
 
     def without_quota(self, chain: str) -> list[Group]:
-        """The groups of the chain that lost their quota to others, as they had agreed, and go on."""
-        return [group for group in self.lazily if group.chain == chain and group.lazy]
+        """The groups that lost their quota and go on, on devices of the chain."""
+        return [group for group in self.lazily if any(device.chain == chain for device, _ in group.leafs())]
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
         """A plan that preempts these groups lazily is taken."""
@@ -376,22 +376,32 @@ class Hive:
         `preemptor`: who took the group's quota afterwards. That of a group that is known is not touched here.
         Raises UserError, and changes nothing, if its group has no such place.
         """
+        self.check_place(spec, allocation)
         group = self.groups.get(spec.group)
         if group is None:
             with self.changing_hands():
                 group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
-        if group.tenant != spec.tenant:
-            raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
+        elif found:
+            group.join(allocation, lazy=spec.lazy)
         slot = _slot_of(group, allocation)
-        if slot is None:
-            text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
-            raise UserError("bind-info", text)
+        assert slot is not None, spec.group
         if group.state is GroupState.PREEMPTING:
             self._arrive(group)
         if (len(allocation.indices), slot) in group.given_up:
             with self.changing_hands():
                 occupied(self, group, len(allocation.indices), slot)
         group.slots[len(allocation.indices)][slot] = member
+
+    def check_place(self, spec: PodSpec, allocation: Allocation) -> None:
+        """Raises UserError if the pod's group is known and has no such place, or is another tenant's."""
+        group = self.groups.get(spec.group)
+        if group is None:
+            return
+        if group.tenant != spec.tenant:
+            raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
+        if _slot_of(group, allocation) is None:
+            text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
+            raise UserError("bind-info", text)
 
     def delete_pod(self, member: Member, spec: PodSpec) -> None:
         """An allocated pod is gone. Its group ends with the last one."""

@@ -1,9 +1,12 @@
 """Which groups go on without their quota, so that a restart knows it.
 
 A group that is preempted lazily was bound long before: nothing on its pods says what it lost. So every guaranteed pod
-that is bound while groups of its chain are without their quota names them and their pods: whoever was bound earlier
-cannot be in their way, whoever is bound later knows of them. After a restart they do not get back what others were
-given since, in whatever order pods are found. When all who name them are gone, nobody needs what they had.
+that is bound while groups of its chain are without their quota names them and their pods. A pod that was bound earlier
+had its quota beside them; a pod that is bound later names them. After a restart they do not get back what others were
+given since, in whatever order pods are found. When all pods that name them are gone, nobody needs what they had.
+
+Groups that lost their quota to a changed configuration are named as well, although they did not agree to go on without
+it: they have it back after a restart only if nobody has to pay for that (see `accounts.py`).
 """
 
 from __future__ import annotations
@@ -93,9 +96,9 @@ class Told:
         outdated = self._outdated.get(pod, ())
         return {uid: by for uid, by in self._by.get((group, pod), {}).items() if uid not in outdated}
 
-    def who_took(self, group: str, pod: str) -> str:
-        """One of these groups, empty if nobody says so."""
-        return next(iter(self.who_say_so(group, pod).values()), "")
+    def who_took(self, group: str, pods: Iterable[str]) -> str:
+        """One of these groups, for any of these pods of the group; empty if nobody says so."""
+        return min((by for pod in pods for by in self.who_say_so(group, pod).values()), default="")
 
     def is_of(self, uid: str, group: Group) -> bool:
         """Whether what this pod says is about the very group: not about a later one of the same name, or no more."""

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from algorithm.hived import lazily
 from algorithm.hived.groups import Group, GroupState
 from algorithm.hived.hive import Hive
-from algorithm.hived.recovery import restored
+from algorithm.hived.recovery import is_promised, restored
 from algorithm.model import Pairs, Pod
 
 #: Written beside the names of groups without their quota: the number of the pod that says so.
@@ -134,18 +134,12 @@ class Line:
                     stuck.add(where)
 
     def _rank(self, group: Group) -> tuple[list[int], int, str]:
-        namers = self._namers(group.name, _uids(group)) if group.lazy else []
+        namers = self._namers(group.name, _uids(group))
         return [number for number, _ in namers], -group.priority, group.name
 
     def _may_have(self, group: Group) -> bool:
         """Whether its virtual cluster is promised such cells: who can never have its claim is in nobody's way."""
-        layout = self._hive.layout
-        tenant, chain = layout.tenants.get(group.tenant), layout.chains.get(group.chain)
-        types = {type_ for places in group.written.values() for place in places for type_ in place.types}
-        if tenant is None or chain is None or group.state is not GroupState.ALLOCATED or "" in types:
-            return False
-        levels = tenant.pinned.get(group.pinned_id) if group.pinned_id else tenant.preassigned.get(group.chain)
-        return levels is not None and all(levels.get(chain.level_of(type_) or 0) for type_ in types)
+        return group.state is GroupState.ALLOCATED and is_promised(self._hive.layout, group)
 
 
 def _uids(group: Group) -> list[str]:

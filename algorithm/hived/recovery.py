@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from algorithm.hived.books import Books
 from algorithm.hived.cells import FREE, CellState, PhysicalCell, VirtualCell
 from algorithm.hived.groups import Allocation, Group, GroupState, Held, Physical, Place, Virtual, unpromised
+from algorithm.hived.layout import Layout
 from algorithm.hived.podspec import PodSpec
 
 if TYPE_CHECKING:
@@ -88,8 +89,20 @@ def restored(hive: Hive, group: Group) -> bool:
 
     Otherwise nothing is changed but what is doomed. Call it while devices change hands.
     """
+    if not is_promised(hive.layout, group):
+        return False
     hive.books[group.chain].pardon_all()
     return _Recovery(hive, group, gentle=True).restore()
+
+
+def is_promised(layout: Layout, group: Group) -> bool:
+    """Whether its virtual cluster has cells of all types that its pods were bound with. Without, it never has quota."""
+    tenant, chain = layout.tenants.get(group.tenant), layout.chains.get(group.chain)
+    types = {type_ for places in group.written.values() for place in places for type_ in place.types}
+    if tenant is None or chain is None or "" in types:
+        return False
+    levels = tenant.pinned.get(group.pinned_id) if group.pinned_id else tenant.preassigned.get(group.chain)
+    return levels is not None and all(levels.get(chain.level_of(type_) or 0) for type_ in types)
 
 
 def virtual_for(hive: Hive, group: Group, device: PhysicalCell, type_: str) -> VirtualCell | None:
@@ -144,11 +157,19 @@ class _Recovery:
         return False
 
     def run(self, allocation: Allocation) -> None:
+        """Holds the pod's own place, and the places of its group that nobody uses; other places are given up."""
         group = self._group
         physical: Physical = {}
         virtual: Virtual = {}
         for devices, places in allocation.places:
-            held = [self._place(allocation.chain, place) for place in places]
+            held: list[list[Held | None]] = []
+            for number, place in enumerate(places):
+                is_own = (place.node, place.indices) == (allocation.node, allocation.indices)
+                if is_own or not self._is_in_use(allocation.chain, place):
+                    held.append(self._place(allocation.chain, place))
+                else:
+                    held.append([None] * devices)
+                    group.given_up.add((devices, number))
             physical[devices] = [[each and each.device for each in pod] for pod in held]
             virtual[devices] = [[each and each.virtual for each in pod] for pod in held]
         group.physical = physical
@@ -175,6 +196,10 @@ class _Recovery:
         device.group = self._group
         device.set_state(CellState.USED)
         return held
+
+    def _is_in_use(self, chain: str, place: Place) -> bool:
+        found = (self._find(chain, place.node, index) for index in place.indices)
+        return any(device is not None and device.group is not None for device in found)
 
     def _yields(self, user: Group, device: PhysicalCell) -> bool:
         """At a restart, a place without a pod is given up for a pod that really runs there."""

@@ -25,6 +25,29 @@ SWITCHES: dict[str, Any] = {
 }
 
 
+def _hosts(number: int, types: str, **promises: str) -> str:
+    cells = [f"  - {{cellType: host, cellAddress: m{index}}}" for index in range(number)]
+    tenants = [f"  {name}: {{virtualCells: [{promise}]}}" for name, promise in promises.items()]
+    return "\n".join(
+        ["physicalCluster:", f"  cellTypes: {types}", "  physicalCells:", *cells, "virtualClusters:", *tenants, ""]
+    )
+
+
+_FLAT = "{host: {childCellType: gpu, childCellNumber: 4, isNodeLevel: true}}"
+_SOCKETS = (
+    "{host: {childCellType: socket, childCellNumber: 2, isNodeLevel: true}, "
+    "socket: {childCellType: gpu, childCellNumber: 2}}"
+)
+_HOST, _SOCKET = "{cellType: host, cellNumber: %d}", "{cellType: host.socket, cellNumber: %d}"
+#: A few machines: what one group has, another one lacks.
+SMALL = {
+    "one promise": _hosts(2, _FLAT, a=_HOST % 1),
+    "parts of machines": _hosts(2, _SOCKETS, a=_SOCKET % 1, b=_HOST % 1),
+    "two of three": _hosts(3, _SOCKETS, a=_HOST % 1, b=_HOST % 1),
+    "mixed": _hosts(3, _SOCKETS, a=f"{_HOST % 1}, {_SOCKET % 1}", b=_SOCKET % 2),
+}
+
+
 def yaml_of(config: str) -> str:
     return document()["configs"][config]["yaml"]
 

@@ -6,7 +6,7 @@ After every step everything the hive keeps is computed anew and naively (`tests/
   step, and now and then all is really taken, cell by cell (`tests/support/hived_claims.py`);
 * a fork answers as its original;
 * a crash at any step, and recovery in any order, is the same allocation, also if the last bindings were not written
-  any more; a changed configuration breaks nothing, either;
+  any more; a changed configuration breaks nothing, either (`hived_restarts.py`);
 * when everything is deleted and healthy, everything is as it was at the start.
 """
 
@@ -26,31 +26,25 @@ from algorithm.model import Pod
 from tests.conformance.hived_draws import (
     CONFIGS,
     SWITCHES,
-    changed,
-    devices_of_groups,
     group_name,
     group_of,
     pod_sizes,
-    without_quota,
     yaml_of,
 )
+from tests.conformance.hived_restarts import Restarts, picks
 from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept
 from tests.support.hived_world import (
     FILTERING,
     PREEMPTING,
     World,
-    allocations,
     explained,
     gang,
     in_any_order,
-    settings_of,
     snapshot,
 )
 
-picks = st.integers(0, 1 << 16)
 
-
-class HivedMachine(RuleBasedStateMachine):
+class HivedMachine(Restarts, RuleBasedStateMachine):
     """`steps` counts the steps of all runs, `counted` what came of them."""
 
     steps = 0
@@ -69,8 +63,6 @@ class HivedMachine(RuleBasedStateMachine):
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups, self.calm = 0, calm
-        #: Whether more was promised at a restart than there was room for beside pods that ran.
-        self.reconfigured = False
 
     def check(self):
         HivedMachine.steps += 1
@@ -116,7 +108,7 @@ class HivedMachine(RuleBasedStateMachine):
         named=st.booleans(),
         pinned=st.booleans(),
         releases=st.booleans(),
-        asked=st.sampled_from(["at once", "at once", "later"]),
+        asked=st.sampled_from(["at once", "at once", "one by one", "later"]),
         number=st.sampled_from([1, 1, 4]),
     )
     @precondition(lambda self: len(self.world.waiting) < 12)
@@ -135,7 +127,7 @@ class HivedMachine(RuleBasedStateMachine):
         wishes = {sizes[index % len(sizes)]: pods for index, pods in members.items()}
         for _ in range(number):
             pods = self.submit(tenant=tenant, members=wishes, priority=priority, **more)
-            self.filter(pods if asked == "at once" else ())
+            self.filter(pods if asked == "at once" else pods[:1] if asked == "one by one" else ())
         self.check()
 
     @rule(pick=picks, number=st.sampled_from([1, 2, 4]), lazy=st.booleans())
@@ -172,6 +164,15 @@ class HivedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.waiting)
     def group_is_filtered(self, pick):
         self.filter(group_of(self.one_of(self.world.waiting, pick), self.world.waiting))
+        self.check()
+
+    @rule(pick=picks)
+    @precondition(lambda self: self.world.hive.lazily and self.world.waiting)
+    def late_member_of_a_gang_without_quota_comes(self, pick):
+        lost = {group.shown for group in self.world.hive.lazily}
+        mates = {uid: each for uid, each in self.world.waiting.items() if group_name(each) in lost}
+        if mates:
+            self.filter([self.one_of(mates, pick)])
         self.check()
 
     def filter(self, pods):
@@ -292,64 +293,6 @@ class HivedMachine(RuleBasedStateMachine):
     def everybody_claims_what_is_owed(self):
         """In a copy of the world; in this one nobody does."""
         self.counted["claimed"] += claim_everything(self.world, self.random)
-        self.check()
-
-    # -- restarts ---------------------------------------------------------------------------------------------
-
-    @rule()
-    @precondition(lambda self: self.world.allocated)
-    def crash(self):
-        before = allocations(self.world.hive)
-        self.world.restart(self.random)
-        self.counted["crashed"] += 1
-        if not self.reconfigured:
-            self.is_as(before)
-        self.check()
-
-    def is_as(self, before):
-        """A group that was preempted lazily may have its quota back: if who did it is gone, or if there is room."""
-        after = allocations(self.world.hive)
-        assert after.keys() == before.keys()
-        lost = {uid for each in self.world.allocated.values() for uid in without_quota(each)}
-        for name, (has_quota, *rest, devices) in after.items():
-            had_quota, *known, had_devices = before[name]
-            assert rest == known, name
-            # Who gives back pod by pod has what is awaited, and that may be more or less now.
-            assert devices == had_devices or self.world.group(name).releases, name
-            members = {member.uid for member in self.world.group(name).members()}
-            may_have_it_back = "promoteLazilyPreempted" in self.config or not members & lost
-            assert has_quota == had_quota or (has_quota and may_have_it_back), (name, had_quota)
-
-    @rule()
-    @precondition(lambda self: self.world.allocated)
-    def crash_before_all_are_bound(self):
-        """What was proposed and not written is lost; its pods wait again. A group that has a pod left keeps it all."""
-        before = devices_of_groups(self.world.hive)
-        for uid in [uid for uid in self.world.allocated if self.random.random() < 0.3]:
-            self.world.waiting[uid] = self.world.allocated.pop(uid)
-        self.world.restart(self.random)
-        self.counted["crashed"] += 1
-        after = devices_of_groups(self.world.hive)
-        assert {name.rpartition("/")[2] for name in after} == set(map(group_name, self.world.allocated.values()))
-        for name, devices in after.items():
-            assert devices == before[name] or self.world.group(name).releases, name
-        self.check()
-
-    @rule(change=st.integers(0, 1 << 16), pick=picks, in_process=st.booleans())
-    @precondition(lambda self: len(self.world.allocated) > 3)
-    def configuration_changes(self, change, pick, in_process):
-        """After a restart, or while everything goes on."""
-        other = changed(self.config, change, pick)
-        try:
-            settings_of(yaml.safe_dump(other))
-        except ValueError:
-            return
-        self.config, self.reconfigured = other, True
-        self.counted["reconfigured"] += 1
-        if in_process:
-            self.world.take_over(yaml.safe_dump(other))
-        else:
-            self.world.restart(self.random, config=yaml.safe_dump(other))
         self.check()
 
     # -- the end ----------------------------------------------------------------------------------------------

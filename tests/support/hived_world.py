@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -117,6 +117,17 @@ def snapshot(hive: Hive) -> dict[str, Any]:
         "books": {name: _books(books) for name, books in hive.books.items()},
         "groups": {name: _group(group) for name, group in hive.groups.items()},
     }
+
+
+def state(algorithm: HivedAlgorithm) -> dict[str, Any]:
+    """Everything that a restart has to know: the same whatever the order in which pods were told."""
+    hive = algorithm.hive
+    groups = {
+        name: (group.tenant, group.priority, group.lazy, group.written, group.given_up, group.ended_by)
+        for name, group in hive.groups.items()
+    }
+    known = {"strangers": dict(algorithm.strangers), "lost": [each.name for each in hive.lazily], "written": groups}
+    return snapshot(hive) | known
 
 
 def _name(group: Group | None) -> str:
@@ -321,8 +332,18 @@ class World:
         twin.allocated, twin.preempting = dict(self.allocated), dict(self.preempting)
         return twin
 
-    def restart(self, order: Iterable[str] | random.Random = (), *, config: str | None = None) -> None:
-        """A new process: nodes, then bound pods in the given order of UIDs (the rest follows), then the others."""
+    def restart(
+        self,
+        order: Iterable[str] | random.Random = (),
+        *,
+        config: str | None = None,
+        late: Collection[str] = (),
+        asked: Collection[int] = (),
+    ) -> None:
+        """A new process: nodes, then bound pods in the given order of UIDs (the rest follows), then the others.
+
+        `late` ones are found bound only then. `asked`: after so many pods somebody asks, which changes nothing.
+        """
         if config is not None:
             self.settings = settings_of(config)
         self.algorithm = HivedAlgorithm(self.settings)
@@ -330,11 +351,32 @@ class World:
         for name in self.nodes:
             self.algorithm.add_node(self.node(name))
         self.audit()
-        for uid in self._order(order):
+        uids = [uid for uid in self._order(order) if uid not in late]
+        for number, uid in enumerate(uids):
+            if number in asked:
+                self.audit()
             self.algorithm.add_allocated_pod(self.allocated[uid])
-            self.audit()
+        self.audit()
         for each in self.waiting.values():
             self.algorithm.add_unallocated_pod(each)
+        if late and not self.waiting:
+            self._waits_for_a_moment()
+        for uid in late:
+            self.algorithm.add_allocated_pod(self.allocated[uid])
+            self.audit()
+
+    def _waits_for_a_moment(self) -> None:
+        """Start-up is over."""
+        each = one("visitor", tenant="nobody")
+        self.algorithm.add_unallocated_pod(each)
+        self.algorithm.delete_unallocated_pod(each)
+
+    def restarted(self, order: Iterable[str], *, asked: Collection[int] = ()) -> World:
+        """Another world that is told the same, in this order."""
+        twin = copy(self)
+        twin.preempting = {}
+        twin.restart(order, asked=asked)
+        return twin
 
     def take_over(self, config: str) -> None:
         """Another algorithm in the same process: it is told all, also which preemptions are under way."""

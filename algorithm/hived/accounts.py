@@ -1,0 +1,219 @@
+"""The accounts of bound pods: which groups they are, and which groups have quota.
+
+A pod that is bound while others run is accounted for by itself (`add`): it says which groups had lost their quota when
+it was bound, and has the place that it was given. Pods that are found bound at a start are accounted for all together
+(`recover`), because what one of them says is about others, and they come in any order:
+
+1. Pods are put together to gangs (`gangs.py`).
+2. A gang that lost its quota runs on without, if it agreed to that (`lazyPreemptionEnable`). It lost its quota if a pod
+   that is there says so, or if one of its own pods was bound without.
+3. All other gangs get what they claim. There is room for all of them: they had their
+   quota all at once when the last of their pods was bound, because that pod would have named each that had not. Only a
+   changed configuration can leave too little room. Then the more important gang of a virtual cluster keeps its quota,
+   of equals the older one.
+4. A gang that lost its quota without having agreed lost it to a changed configuration. It has it back if no other gang
+   has to give up any for it, and so has one that found no room in step 3: those that no pod names come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from algorithm.hived import lazily, promotion
+from algorithm.hived.gangs import BoundPod, Found, Gang
+from algorithm.hived.groups import Group, Member
+from algorithm.hived.hive import Hive
+from algorithm.hived.limits import Limits
+from algorithm.hived.planner import Plan
+from algorithm.hived.podspec import SPEC, PodSpec, UserError
+from algorithm.hived.promotion import Line
+from algorithm.hived.recovery import restored
+from algorithm.hived.settings import HivedSettings
+from algorithm.hived.status import Pages
+from algorithm.hived.tenancy import Tenancy
+from algorithm.model import Pairs, Pod
+
+
+class Accounts:
+    """See the module's text. `strangers` are bound pods that cannot be accounted for, with why, by UID."""
+
+    def __init__(self, settings: HivedSettings, tenancy: Tenancy) -> None:
+        layout = settings.layout()
+        self.hive = Hive(
+            layout,
+            sparing=settings.keep_healthy_cells_whole,
+            weighs_damage=settings.bad_devices is not None,
+            promoting=settings.promote_lazily_preempted,
+            combining=settings.combine_cells,
+            limits=Limits(settings.opportunistic_limits, layout),
+        )
+        self.pages = Pages(self.hive)
+        self.strangers: dict[str, tuple[str, str]] = {}
+        self._tenancy = tenancy
+        #: Of pods whose group's name is another gang's as well, by UID.
+        self._scopes: dict[str, str] = {}
+        self._told = lazily.Told()
+        self._line = Line(self.hive)
+
+    def read(self, pod: Pod) -> PodSpec:
+        """What the pod wants. Raises UserError."""
+        return self._tenancy.read(pod, scope=self._scopes.get(pod.uid))
+
+    # -- at a start -----------------------------------------------------------------------------------------------
+
+    def recover(self, found: Found) -> None:
+        """Accounts for pods that were bound before. There are no others yet."""
+        hive = self.hive
+        hive.start()
+        self.strangers, self._scopes = found.unrecoverable, found.scopes
+        for gang in found.gangs:
+            for bound in gang.members.values():
+                self._listen(bound, found=True)
+        with hive.changing_hands():
+            for books in hive.books.values():
+                books.pardon_all()
+            takers: dict[str, str] = {}
+            for gang in found.gangs:
+                spec = gang.spec
+                takers[spec.group] = self._who_took(spec, gang.uids(), lost=gang.lost_quota)
+                self._recover(gang, takers[spec.group])
+            if hive.promoting:
+                self._line.realign()
+            else:
+                self._give_back(takers)
+            self._say_why(takers)
+
+    def _who_took(self, spec: PodSpec, uids: Iterable[str], *, lost: bool) -> str:
+        """Who has the quota of the group of these pods, empty if the group has it.
+
+        `lost`: one of the pods was bound without quota. If no other pod says why, the group itself counts as the taker.
+        """
+        if spec.priority < 0:
+            return ""
+        said = self._line if self.hive.promoting else self._told
+        return said.who_took(spec.group, uids) or (spec.group if lost else "")
+
+    def _recover(self, gang: Gang, taker: str) -> None:
+        spec, plan = gang.spec, gang.allocation
+        for bound in gang.members.values():
+            allocation = replace(bound.allocation, chain=plan.chain, places=plan.places)
+            self.hive.add_pod(_member(bound.pod), spec, allocation, found=True, preemptor=taker)
+        self._take_quota(self.hive.groups[spec.group], taker)
+
+    def _give_back(self, takers: dict[str, str]) -> None:
+        """Quota to who has lost it without having agreed, as far as nobody has to pay for it."""
+        places = {name: number for number, name in enumerate(takers)}
+        lost = [group for group in self.hive.lazily if not (group.lazy and takers[group.name])]
+        for group in sorted(lost, key=lambda each: (bool(takers[each.name]), -each.priority, places[each.name])):
+            restored(self.hive, group)
+
+    def _say_why(self, takers: dict[str, str]) -> None:
+        """A gang that found no room had to make it for the most important one of its virtual cluster."""
+        first: dict[tuple[str, str], Group] = {}
+        for group in sorted(self.hive.groups.values(), key=lambda each: -each.priority):
+            if group.virtual is not None:
+                first.setdefault((group.tenant, group.chain), group)
+        for group in self.hive.lazily:
+            taker = first.get((group.tenant, group.chain))
+            if not takers[group.name] and taker is not None and taker.priority > group.priority:
+                group.lazily_preempted_by = taker.name
+
+    # -- later ----------------------------------------------------------------------------------------------------
+
+    def add(self, pod: Pod, *, found: bool) -> None:
+        """Accounts for a pod that is bound now. `found`: it did not wait here before.
+
+        One that cannot be accounted for is a stranger.
+        """
+        self.hive.start()
+        try:
+            bound = BoundPod.read(pod, self.read(pod))
+            self.hive.check_place(bound.spec, bound.allocation)
+        except UserError as error:
+            self.strangers[pod.uid] = (str(pod.key), str(error))
+            return
+        self._listen(bound, found=found)
+        with self.hive.changing_hands():
+            if self.hive.promoting:
+                self._add_to_line(bound, found=found)
+            else:
+                self._add(bound, found=found)
+
+    def _listen(self, bound: BoundPod, *, found: bool) -> None:
+        """Notes what the pod says about others."""
+        if self.hive.promoting:
+            self._line.add(bound.pod.uid, promotion.read(bound.pod))
+        else:
+            self._told.add(bound.pod.uid, bound.spec.group, _lost(bound.pod), found=found)
+
+    def _add(self, bound: BoundPod, *, found: bool) -> None:
+        """Quota that others lost to this pod's decision, or have lost since, is theirs no more."""
+        pod, spec, hive = bound.pod, bound.spec, self.hive
+        for each in _lost(pod):
+            group = hive.groups.get(each.group)
+            if group is not None and each.group != spec.group and self._told.is_of(pod.uid, group):
+                self._take_quota(group, each.by)
+        taker = self._who_took(spec, [pod.uid], lost=bound.lost_quota)
+        is_new = spec.group not in hive.groups
+        hive.add_pod(_member(pod), spec, bound.allocation, found=found, preemptor=taker)
+        group = hive.groups[spec.group]
+        self._take_quota(group, taker)
+        if is_new and group in hive.lazily and not group.lazy:
+            restored(hive, group)
+
+    def _add_to_line(self, bound: BoundPod, *, found: bool) -> None:
+        """The same where groups may have their quota back: who has it is worked out anew."""
+        spec = bound.spec
+        self._line.step_aside({bound.allocation.chain})
+        taker = self._who_took(spec, [bound.pod.uid], lost=bound.lost_quota)
+        self.hive.add_pod(_member(bound.pod), spec, bound.allocation, found=found, preemptor=taker)
+        self._line.realign()
+
+    def _take_quota(self, group: Group, taker: str) -> None:
+        """Only from groups that agreed to it: anybody may write annotations."""
+        if taker and group.lazy and group.priority >= 0 and group not in self.hive.lazily:
+            self.hive.take_quota([group], taker)
+
+    def remove(self, pod: Pod) -> PodSpec | None:
+        """The pod is gone. What it wanted, if it was accounted for."""
+        self._told.drop(pod.uid)
+        self._line.drop(pod.uid)
+        spec = None
+        if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
+            spec = self.read(pod)
+            self.hive.delete_pod(_member(pod), spec)
+        self._scopes.pop(pod.uid, None)
+        return spec
+
+    def promote(self) -> None:
+        """Something has become free: groups without quota may have it back, if the settings say so."""
+        if self.hive.promoting:
+            self._line.realign()
+
+    # -- what is written on pods ----------------------------------------------------------------------------------
+
+    def to_write(self, pod: Pod, spec: PodSpec, plan: Plan) -> Pairs:
+        """Who is without quota once the plan is taken, for the pod that is bound by it."""
+        if self.hive.promoting and spec.priority >= 0:
+            return self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
+        if plan.group.virtual is None:
+            return ()
+        lost = self._without_quota(plan)
+        before = self._told.who_say_so(spec.group, pod.uid)
+        if before:
+            lost.append(lazily.Lost(spec.group, "", (pod.uid, *sorted(before))))
+        return lazily.write(lost)
+
+    def _without_quota(self, plan: Plan) -> list[lazily.Lost]:
+        known = self.hive.without_quota(plan.allocation.chain)
+        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
+        return lost + [lazily.lost_by(group, plan.group.name) for group in plan.lazily if group not in known]
+
+
+def _lost(pod: Pod) -> Sequence[lazily.Lost]:
+    return lazily.read(pod.annotation(lazily.LAZILY))
+
+
+def _member(pod: Pod) -> Member:
+    return Member(pod.uid, pod.name, pod.node_name)
