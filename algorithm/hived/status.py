@@ -116,7 +116,7 @@ class Pages:
             if isinstance(cell, PhysicalCell):
                 shown = _physical(cell, deep=True, leaf_type=leaf_type)
             else:
-                shown = _virtual(cast(VirtualCell, cell), deep=True)
+                shown = _virtual(cast(VirtualCell, cell), deep=True, leaf_type=leaf_type)
             text = msgspec.json.encode({"leafCellType": leaf_type, **shown})
             known = self._written[cell] = (cell.version, text)
         return known[1]
@@ -184,18 +184,21 @@ def _physical(cell: PhysicalCell, *, deep: bool, leaf_type: str = "") -> dict[st
     if tenant:
         shown["vc"] = tenant
     if deep and cell.virtual is not None:
-        # As the original has it: the root of a tree has the type of its devices, also where it is shown alone.
-        of_root = {"leafCellType": leaf_type} if cell.virtual.is_preassigned else {}
-        shown["virtualCell"] = of_root | _virtual(cell.virtual, deep=False)
+        shown["virtualCell"] = _of_root(cell.virtual, leaf_type) | _virtual(cell.virtual, deep=False)
     return shown
 
 
-def _virtual(cell: VirtualCell, *, deep: bool) -> dict[str, Any]:
+def _of_root(cell: Cell, leaf_type: str) -> dict[str, str]:
+    """As the original has it, the root of a tree has the type of its devices, also where it is shown beside another."""
+    return {"leafCellType": leaf_type} if cell.parent is None else {}
+
+
+def _virtual(cell: VirtualCell, *, deep: bool, leaf_type: str = "") -> dict[str, Any]:
     shown = _cell(cell, _is_machine(cell))
     if deep and cell.children:
-        shown["cellChildren"] = [_virtual(child, deep=True) for child in cell.children]
+        shown["cellChildren"] = [_virtual(child, deep=True, leaf_type=leaf_type) for child in cell.children]
     if deep and cell.physical is not None:
-        shown["physicalCell"] = _physical(cell.physical, deep=False)
+        shown["physicalCell"] = _of_root(cell.physical, leaf_type) | _physical(cell.physical, deep=False)
     return shown
 
 

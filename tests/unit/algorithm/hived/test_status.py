@@ -90,6 +90,24 @@ def test_the_root_of_a_virtual_tree_has_the_type_of_its_devices_also_beside_its_
     assert bound == {"host": "gpu", "socket": None, "gpu": None}
 
 
+def test_the_root_of_a_physical_tree_has_it_also_beside_its_virtual_cell():
+    """Of a tenant that is promised a rack its root; of one that is promised a host nothing."""
+    world = World(racks(a="rack 1", b="rack.host 1"))
+    world.bind(one("g", leafs=1), one("h", tenant="b", leafs=1))
+
+    bound = {
+        tenant: {
+            cell["cellType"]: cell["physicalCell"].get("leafCellType")
+            for cell in every(shown(world, f"clusterstatus/virtualclusters/{tenant}"))
+            if "physicalCell" in cell
+        }
+        for tenant in "ab"
+    }
+
+    assert bound["a"] == {"rack": "gpu", "host": None, "socket": None, "gpu": None}
+    assert bound["b"] == {"host": None, "socket": None, "gpu": None}
+
+
 def test_in_a_tree_the_root_alone_has_the_type_of_its_devices():
     world = World(WORLD)
     world.bind(one("g", leafs=1))
