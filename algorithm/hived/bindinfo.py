@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from algorithm.hived import bindlines
 from algorithm.hived.groups import Allocation, Place
 from algorithm.hived.plainyaml import Plain, load
 from algorithm.hived.podspec import PREFIX, UserError
@@ -29,11 +30,13 @@ _OLD_KEYS = {"gpuIsolation": "leafCellIsolation", "physicalGpuIndices": "physica
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 #: Characters; the API server takes no more for all annotations of an object.
 LONGEST = 262_144
+#: What is not in the form in which it is written: characters, and lines and commas.
+_LONGEST_ODD, _MOST_ODD_PARTS = 32_768, 1024
 _GROUP_KEY = "affinityGroupBindInfo:"
 _TOP_LEVEL = re.compile(r"^[^\s-]", re.MULTILINE)
 #: What was written last, by its text: mostly it is read right back, when the pod is added, and YAML is slow to read.
 _written: OrderedDict[str, Allocation] = OrderedDict()
-_MOST_WRITTEN = 256
+_MOST_WRITTEN = 64
 _Places = tuple[tuple[int, tuple[Place, ...]], ...]
 
 
@@ -50,7 +53,7 @@ def write(allocation: Allocation) -> tuple[tuple[str, str], ...]:
     return ((BIND_INFO, info), (ISOLATION, ",".join(map(str, allocation.indices))))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _group_text(places: _Places) -> str:
     """The same for every pod of a group."""
     lines = [_GROUP_KEY]
@@ -80,6 +83,8 @@ def _character(character: str) -> str:
 
 def read(text: str) -> Allocation:
     """What was written. Raises UserError for what is not in that form."""
+    if len(text) > LONGEST:
+        raise _wrong(f"longer than {LONGEST} characters")
     return _written.get(text) or _read(text)
 
 
@@ -99,8 +104,12 @@ def _read(text: str) -> Allocation:
     return Allocation(node, indices, _text(fields, "cellChain"), places)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _read_group(text: str) -> _Places:
+    """Equal texts are read once: all pods of a group have this one."""
+    lines = bindlines.read(text)
+    if lines is not None:
+        return _places(bindlines.as_loaded(lines, Plain))
     return _places(_mapping(_load(text), "").get("affinityGroupBindInfo"))
 
 
@@ -128,7 +137,7 @@ def _place(fields: Mapping[str, Any]) -> Place:
 
 def _load(text: str) -> Any:
     try:
-        return load(text, longest=LONGEST)
+        return load(text, longest=_LONGEST_ODD, most_parts=_MOST_ODD_PARTS)
     except ValueError as error:
         raise _wrong(str(error)) from error
 

@@ -17,6 +17,8 @@ import yaml
 #: How deep values may be nested, and how many there may be once aliases are followed.
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
+#: What ends a line, and what stands between values in one.
+_PARTS = "\n\r\x85\u2028\u2029,"
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -67,13 +69,16 @@ def whole_number(text: str) -> int | None:
         return None
 
 
-def load(text: str, *, longest: int | None = None) -> Any:
+def load(text: str, *, longest: int | None = None, most_parts: int | None = None) -> Any:
     """Mappings, lists, texts and None. Raises ValueError with the line for what is no YAML.
 
-    `longest` is how many characters are read at all.
+    `longest` is how many characters are read at all, `most_parts` how many lines and commas: each value has one or the
+    other, and 16,384 characters of the shortest values take 50 ms to read.
     """
     if longest is not None and len(text) > longest:
         raise ValueError(f"longer than {longest} characters")
+    if most_parts is not None and sum(map(text.count, _PARTS)) > most_parts:
+        raise ValueError(f"more than {most_parts} lines and commas")
     try:
         if _may_be_deep(text) or "*" in text:
             _measure(text)

@@ -18,6 +18,10 @@ PREFIX = "hivedscheduler.microsoft.com/"
 SPEC = PREFIX + "pod-scheduling-spec"
 #: Characters of the annotation; fifty times what a real one has.
 LONGEST = 16_384
+#: Lines and commas of it. Each value has one or the other, and values are what is slow to read.
+MOST_PARTS = 512
+#: Different numbers of devices per pod, in one group.
+MOST_SIZES = 64
 
 _OLD_KEYS = {"gpuType": "leafCellType", "gpuNumber": "leafCellNumber"}
 _TRUE = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"})
@@ -72,7 +76,7 @@ def _wrong(kind: str, text: str) -> UserError:
     return UserError(f"spec-{kind}", f"Pod annotation {SPEC}: {text}")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _parse(text: str) -> PodSpec:
     """The wish, with an empty group name if the pod is alone. Rules are checked in the original's order."""
     fields = _Fields(_loaded(text), "")
@@ -118,13 +122,16 @@ def _check_group(name: str, counts: list[tuple[int, int]], leafs: int) -> None:
             raise _wrong("member-podnumber", "AffinityGroup.Members has non-positive PodNumber")
         if devices <= 0:
             raise _wrong("member-leafnumber", "AffinityGroup.Members has non-positive LeafCellNumber")
-    if leafs not in {devices for devices, _ in counts}:
+    sizes = {devices for devices, _ in counts}
+    if len(sizes) > MOST_SIZES:
+        raise _wrong("member-sizes", f"AffinityGroup.Members has more than {MOST_SIZES} different LeafCellNumbers")
+    if leafs not in sizes:
         raise _wrong("pod-not-in-group", "AffinityGroup.Members does not contains current Pod")
 
 
 def _loaded(text: str) -> Mapping[str, Any]:
     try:
-        loaded = load(text, longest=LONGEST)
+        loaded = load(text, longest=LONGEST, most_parts=MOST_PARTS)
     except ValueError as error:
         raise _wrong("yaml", str(error)) from error
     if loaded is None:

@@ -227,3 +227,15 @@ def test_hostile_nesting_is_refused(text):
 
 def test_texts_quote_little_of_what_is_wrong():
     assert len(refusal(leafCellNumber="x" * 10_000)[1]) < 200
+
+
+@pytest.mark.parametrize("part", ["[],", "1,", "{}\n- ", "''\r- ", "y\u2028- "])
+def test_more_values_than_any_wish_has_are_not_read(part):
+    assert refusal_of("virtualCluster: a\nx:\n- " + part * 2_000)[1] == "more than 512 lines and commas"
+
+
+def test_a_group_has_no_more_sizes_than_machines_can_have():
+    members = [{"podNumber": 1, "leafCellNumber": size} for size in range(1, 66)]
+    kind, text = refusal(affinityGroup={"name": "g", "members": members})
+    assert kind == "spec-member-sizes"
+    assert text == "AffinityGroup.Members has more than 64 different LeafCellNumbers"
