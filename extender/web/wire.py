@@ -18,6 +18,7 @@ import msgspec
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import DecodeError, Pod, PodWire
+from algorithm.reads import LONGEST_NAME
 from extender.core.events import Candidate
 from extender.kube.podreader import PodReader
 from extender.web.errors import BadRequest
@@ -353,7 +354,7 @@ def _uids(node: str, pods: list[_Named]) -> list[str]:
     uids = []
     for index, pod in enumerate(pods):
         if pod.metadata is None or not pod.metadata.uid:
-            field = f"NodeNameToVictims[{node}].Pods[{index}].metadata.uid"
+            field = f"NodeNameToVictims[{node[:LONGEST_NAME]}].Pods[{index}].metadata.uid"
             raise BadRequest(f"{field} must not be empty", field)
         uids.append(pod.metadata.uid)
     return uids
