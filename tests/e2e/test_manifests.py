@@ -226,3 +226,40 @@ def test_the_guard_refuses_everything_else(guarded: Kubectl, change: dict[str, o
 
 def test_the_guard_minds_nobody_elses_business(guarded: Kubectl) -> None:
     assert patch(guarded, {"metadata": {"labels": {"app": "mine"}}}) == ""
+
+
+# -- decisions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def decided(guarded: Kubectl) -> Iterator[Kubectl]:
+    """The same pod, with the policy about decisions in force, too."""
+    policy, kubectl = documents(MANIFESTS / "components" / "pod-guard" / "decisions.yaml"), guarded
+    kubectl.apply(policy)
+    forged = {"metadata": {"annotations": {"waggle.dev/gang-plan": "forged"}}}
+    for _ in range(300):
+        if patch(kubectl, forged, "--dry-run=server"):
+            break
+    else:
+        raise AssertionError("the policy never came into force")
+    yield kubectl
+    kubectl.must("delete", "--filename=-", given=yaml.safe_dump_all(policy))
+
+
+def test_only_waggle_writes_its_decisions(decided: Kubectl) -> None:
+    for value in ("1", "2", None):
+        change = {"metadata": {"annotations": {"waggle.dev/preemption": value}}}
+        assert "waggle-decision-guard" in patch(decided, change) or value is None
+        assert patch(decided, change, f"--as={WAGGLE}") == ""
+
+
+def test_a_pod_with_a_decision_of_somebody_else_is_not_created(decided: Kubectl) -> None:
+    pod = {**POD, "metadata": {"name": "forged", "annotations": {"hivedscheduler.microsoft.com/pod-bind-info": "x"}}}
+    done = decided("create", "--namespace=guarded", "--filename=-", given=yaml.safe_dump(pod))
+    assert "waggle-decision-guard" in done.stderr
+
+
+def test_whatever_else_people_write_on_pods_is_theirs(decided: Kubectl) -> None:
+    assert patch(decided, {"metadata": {"annotations": {"waggle.dev/gang": "g", "note": "mine"}}}) == ""
+    pod = {**POD, "metadata": {"name": "bare"}}
+    decided.must("create", "--namespace=guarded", "--filename=-", given=yaml.safe_dump(pod))

@@ -129,6 +129,14 @@ def test_what_waggle_may_change_of_pods_is_guarded(objects: list[Object]) -> Non
     assert policy["matchConditions"][0]["expression"] == f'request.userInfo.username == "{user}"'
 
 
+def test_what_waggle_decides_is_written_by_nobody_else(objects: list[Object]) -> None:
+    policy = one(objects, "ValidatingAdmissionPolicy", "waggle-decision-guard")["spec"]
+    binding = one(objects, "ValidatingAdmissionPolicyBinding", "waggle-decision-guard")["spec"]
+    assert binding == {"policyName": "waggle-decision-guard", "validationActions": ["Deny"]}
+    guard = one(objects, "ValidatingAdmissionPolicy", "waggle-pod-guard")["spec"]["matchConditions"][0]["expression"]
+    assert policy["matchConditions"][0]["expression"] == guard.replace("==", "!=")
+
+
 def test_the_lease_may_be_updated_under_its_name_only(objects: list[Object]) -> None:
     names = [rule.get("resourceNames") for rule in one(objects, "Role", "waggle")["rules"]]
     assert names == [None, [settings(objects).leader_election.name]]
