@@ -191,7 +191,7 @@ class Http2(asyncio.Protocol):
 
     def _fail(self, error: str, code: ErrorCodes | None = None) -> None:
         """Ends the connection for what the peer did. Without a code h2 has said so to it."""
-        _log.warning("bad_http2", error=error)
+        _log.warning("bad_http2", client=self._addresses["client"], error=error)
         if code is not None:
             self._h2.close_connection(code)
         self._flush()

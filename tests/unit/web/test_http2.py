@@ -18,6 +18,7 @@ from h2.errors import ErrorCodes
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 from hyperframe.frame import DataFrame, GoAwayFrame, WindowUpdateFrame
+from structlog.testing import capture_logs
 
 from extender.core.events import BindAnswer, FilterAnswer
 from extender.operate.certs import Authority
@@ -384,6 +385,16 @@ def test_an_idle_connection_ends(tmp_path: Path) -> None:
         assert peer.answer(peer.ask("/filter", FILTER))[0] == 200
         peer.until(lambda: peer.closed)
         assert peer.goaway is not None
+
+
+def test_who_speaks_no_http_2_is_named_in_the_log(secure: Secure) -> None:
+    with capture_logs() as logs, secure.connect() as connection:
+        host, port = connection.getsockname()
+        connection.sendall(b"\0" * 100)
+        while connection.recv(1 << 16):
+            pass
+    (line,) = [line for line in logs if line["event"] == "bad_http2"]
+    assert line["client"] == (host, port)
 
 
 @pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", bytes(100), b"\xff" * 20_000])
