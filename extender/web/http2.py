@@ -50,10 +50,10 @@ from uvicorn.server import ServerState
 
 from extender.web.budget import budgets_of
 from extender.web.frames import FrameError, FrameSplitter
-from extender.web.outlet import GONE, STEP
+from extender.web.outlet import GONE, STEP, limit_read_buffer
 from extender.web.peers import Peer
 from extender.web.streams import STREAM_BYTES, Frames, Stream
-from extender.web.turns import Turns
+from extender.web.turns import BULK, Turns
 from extender.web.verbs import Reply
 
 _log = structlog.get_logger(__name__)
@@ -74,6 +74,8 @@ _RESETS: Final = 1000
 _HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 30.0
+#: Seconds that a peer at fault gets to read why: TLS would receive what it sends until it says goodbye, too.
+_FAREWELL_SECONDS: Final = 1.0
 #: Header names that HTTP/2 does not have.
 _OF_HTTP_1: Final = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"proxy-connection")
 
@@ -113,8 +115,11 @@ class Http2(asyncio.Protocol):
         self.held = 0
         self._write_paused = False
         self._read_paused = False
+        #: Much has come at once: the next comes after a turn.
+        self._bulk = False
         self._used_at = self._batch_at = self._moved_at = self._began = self._loop.time()
         self._closing_since: float | None = None
+        self._failed = False
         #: Loop time of the last complete answer.
         self.last_completed = -math.inf
 
@@ -122,6 +127,7 @@ class Http2(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
+        limit_read_buffer(transport)
         self._state.connections.add(self)  # type: ignore[arg-type]  # it needs no more of it than `shutdown`
         self._addresses = {"server": get_local_addr(transport), "client": get_remote_addr(transport)}
         self._h2.begin()
@@ -196,6 +202,7 @@ class Http2(asyncio.Protocol):
             self._h2.close_connection(code)
         self._flush()
         self._abandon()
+        self._failed = True
         self._close()
 
     def check(self, now: float) -> None:
@@ -203,7 +210,7 @@ class Http2(asyncio.Protocol):
         splitter, oldest = self._splitter, next(iter(self._incomplete.values()), None)
         waits_for_peer = self._unsent or self._write_paused
         if self._closing_since is not None:
-            if now - self._closing_since > _ANSWER_SECONDS:
+            if now - self._closing_since > (_FAREWELL_SECONDS if self._failed else _ANSWER_SECONDS):
                 self.abort()
         elif waits_for_peer and now - self._moved_at > _ANSWER_SECONDS:
             _log.warning("connection_stalled", client=self._addresses["client"], seconds=_ANSWER_SECONDS)
@@ -228,16 +235,22 @@ class Http2(asyncio.Protocol):
         self._splitter.add(data)
         if self._read_paused:
             return
-        self._at_once = True
-        self._handle_batch()
-        self._at_once = False
-        if self._has_work():
+        is_bulk = len(data) > BULK
+        if not (is_bulk and self._turns.is_busy):
+            self._at_once = True
+            self._handle_batch()
+            self._at_once = False
+        if is_bulk or self._has_work():
             self._turns.add(self)
+        self._bulk = is_bulk
         self._pause_or_resume()
 
     def turn(self) -> bool:
         if self._write_paused or self._transport.is_closing():
             return False
+        if self._bulk:
+            self._bulk = False
+            self._turns.end_slice()  # what it sends comes in this iteration of the loop
         if not self._begin_next():
             self._handle_batch()
         self._pause_or_resume()
@@ -265,7 +278,7 @@ class Http2(asyncio.Protocol):
         return True
 
     def _pause_or_resume(self) -> None:
-        paused = self._write_paused or self._splitter.has_batch
+        paused = self._write_paused or self._bulk or self._splitter.has_batch
         if paused is self._read_paused or self._transport.is_closing():
             return
         self._read_paused = paused
@@ -368,7 +381,7 @@ class Http2(asyncio.Protocol):
         body, used = bytes(stream.received), stream.used
         stream.received, stream.used = bytearray(), 0
         if stream.held:
-            self._bodies.hold(stream, STREAM_BYTES)
+            self._bodies.hold(stream, 0 if stream.complete else STREAM_BYTES)
         self._h2.acknowledge_received_data(used, stream.number)
         return body
 
@@ -378,8 +391,8 @@ class Http2(asyncio.Protocol):
         stream.complete = True
         stream.news.set()
         self._incomplete.pop(stream.number, None)
-        if stream.held:
-            self._bodies.hold(stream, 0)
+        if stream.held:  # until the body is taken
+            self._bodies.hold(stream, len(stream.received))
         if stream.gone:
             self._forget(stream)
         elif stream.endpoint is not None:
@@ -408,6 +421,8 @@ class Http2(asyncio.Protocol):
     def _answer_call(self, stream: Stream) -> None:
         assert stream.endpoint is not None
         body, stream.received = bytes(stream.received), bytearray()
+        if stream.held:
+            self._bodies.hold(stream, 0)
         stream.endpoint.answer(body, partial(self._reply, stream), self._loop.call_soon_threadsafe)
 
     def _reply(self, stream: Stream, reply: Reply) -> None:

@@ -174,5 +174,12 @@ class Outlet(asyncio.Transport):
         self._on_change()
 
 
+def limit_read_buffer(transport: asyncio.Transport) -> None:
+    """While reading is paused, TLS goes on to receive: half a megabyte, if it is not told otherwise."""
+    limit = getattr(transport, "set_read_buffer_limits", None)
+    if limit is not None:
+        limit(high=STEP)
+
+
 def _nothing() -> None:
     pass

@@ -36,9 +36,9 @@ from uvicorn.server import ServerState
 from extender.web.body import crowded
 from extender.web.budget import Budget, budgets_of
 from extender.web.errors import BadRequest
-from extender.web.outlet import GONE, Outlet
+from extender.web.outlet import GONE, Outlet, limit_read_buffer
 from extender.web.peers import Peer
-from extender.web.turns import Turns
+from extender.web.turns import BULK, Turns
 from extender.web.verbs import Endpoint, Reply
 
 _log = structlog.get_logger(__name__)
@@ -47,8 +47,8 @@ _log = structlog.get_logger(__name__)
 _LONGEST_HEAD: Final = 64 * 1024
 #: Header fields and trailers of a request.
 _MOST_FIELDS: Final = 256
-#: Bytes that are parsed at once: some hundred of the smallest requests. Most that are real are smaller than this.
-_PIECE: Final = 8 * 1024
+#: Bytes that are parsed at once: some dozen of the smallest requests.
+_PIECE: Final = 4 * 1024
 #: Bytes of a body that is answered where it is received; a larger one waits for its turn.
 LARGE_BODY: Final = 64 * 1024
 #: Seconds for a request's head, for its body, and until a peer takes some more of an answer.
@@ -184,6 +184,7 @@ class WaggleProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._outlet = Outlet(transport, self._answers, self._on_outlet)
+        limit_read_buffer(transport)
         super().connection_made(self._outlet)
         self._flow = self.flow = _Flow(self._outlet, self._go_on)
         self._idle_since = self.loop.time()
@@ -258,14 +259,17 @@ class WaggleProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._wrong or self.transport.is_closing():
             return
+        is_bulk = len(data) > BULK
         if self._unparsed or self._is_held_up():
             self._unparsed = memoryview(bytes(self._unparsed) + data)
+        elif is_bulk and self._turns.is_busy:
+            self._unparsed = memoryview(data)
         else:
             self._at_once = True
             self._unparsed = memoryview(data)
             self._parse_piece()
             self._at_once = False
-        if self._unparsed or self._due is not None:
+        if is_bulk or self._unparsed or self._due is not None:
             self._flow.set_backlog(backlog=True)
             self._turns.add(self)
 
@@ -282,6 +286,7 @@ class WaggleProtocol(HttpToolsProtocol):
             return False
         if self._due is None and not self._unparsed:
             self._flow.set_backlog(backlog=bool(self._wrong))
+            self._turns.end_slice()  # what it sends comes in this iteration of the loop
             return False
         return self._due is not None or not self._is_held_up()
 
@@ -418,8 +423,8 @@ class WaggleProtocol(HttpToolsProtocol):
             return
         self._body_left = 0
         cycle.more_body = False
-        if cycle.held:
-            self._bodies.hold(cycle, 0)
+        if len(cycle.body) > LARGE_BODY:
+            self._bodies.hold(cycle, len(cycle.body))
         if cycle is not self._answering or cycle.response_complete:
             return
         if self._at_once and len(cycle.body) <= LARGE_BODY and not self._outlet.is_full:
@@ -451,6 +456,8 @@ class WaggleProtocol(HttpToolsProtocol):
             self._turns.end_slice()
 
     def _answer(self, call: _Call) -> None:
+        if call.held:
+            self._bodies.hold(call, 0)
         if call.refusal is not None:
             self._answered(call, call.refusal)
         else:
@@ -463,6 +470,7 @@ class WaggleProtocol(HttpToolsProtocol):
         call.refusal = call.endpoint.refuse(error)
         self._bodies.hold(call, 0)
         if call is self._answering and not call.response_complete:
+            self._due = None
             self._answered(call, call.refusal)
 
     def _answered(self, call: _Call, reply: Reply) -> None:

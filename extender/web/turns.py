@@ -25,6 +25,9 @@ _log = structlog.get_logger(__name__)
 
 #: Seconds of one iteration of the event loop that all turns together may take.
 SLICE: Final = 0.001
+#: Bytes that are no longer little: reading stops after them until the connection had its turn. A transport would go on
+#: reading from one connection for as long as there is something.
+BULK: Final = 32 * 1024
 #: Seconds between two looks at the deadlines of all connections.
 LOOK_SECONDS: Final = 1.0
 
@@ -60,6 +63,11 @@ class Turns:
         return found
 
     # -- turns ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether connections wait for their turn."""
+        return bool(self._waiting)
 
     def add(self, connection: Paced) -> None:
         """Give it a turn as soon as others had theirs. It may wait already."""
