@@ -1,0 +1,142 @@
+"""What a gang costs by the number of its pods, which its author chooses: bounded, or not at all."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from algorithm.interface import Bind, Phase, PodRefused, SuggestedNodes
+from algorithm.model import Pod, pairs
+from algorithm.packing import PackingAlgorithm
+from algorithm.packing.gangs import GANG_PLAN, MOST_MEMBERS, read_plan
+from algorithm.reasons import Code
+from tests.support.effort import effort
+from tests.support.packing_world import World, member, node
+
+
+def told(size: int, minimum: int, *, placed: int = 0) -> PackingAlgorithm:
+    """A gang of so many pods, of which some have places. The world's own checks would take longer than the test."""
+    algorithm = PackingAlgorithm()
+    for index in range(4):
+        algorithm.add_node(node(f"n{index}", cpu=1_000_000, pods=100_000))
+    for index in range(size):
+        algorithm.add_unallocated_pod(member(f"m{index}", "g", minimum, cpu=1))
+    for index in range(placed):
+        pod = member(f"m{index}", "g", minimum, cpu=1)
+        answer = ask(algorithm, pod)
+        assert isinstance(answer, Bind)
+        algorithm.add_allocated_pod(pod.placed(answer.node, answer.annotations))
+    return algorithm
+
+
+def ask(algorithm: PackingAlgorithm, pod: Pod) -> object:
+    return algorithm.schedule(pod, SuggestedNodes([f"n{index}" for index in range(4)]), Phase.FILTERING)
+
+
+def refusal(algorithm: PackingAlgorithm, pod: Pod) -> tuple[Code, str]:
+    with pytest.raises(PodRefused) as caught:
+        ask(algorithm, pod)
+    return caught.value.reason.code, caught.value.reason.text
+
+
+# -- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_of_more_pods_than_can_be_planned_for_is_refused() -> None:
+    algorithm = told(MOST_MEMBERS + 1, 2)
+    why = (Code.GANG_INVALID, "gang ns/g is declared wrongly: it has more than 3000 pods")
+    assert refusal(algorithm, member("m0", "g", 2, cpu=1)) == why
+    algorithm.delete_unallocated_pod(member("m1", "g", 2, cpu=1))
+    assert isinstance(ask(algorithm, member("m0", "g", 2, cpu=1)), Bind)
+
+
+def test_a_minimum_of_more_pods_than_can_be_planned_for_is_refused() -> None:
+    algorithm = told(1, MOST_MEMBERS + 1)
+    assert refusal(algorithm, member("m0", "g", MOST_MEMBERS + 1, cpu=1)) == (
+        Code.GANG_INVALID,
+        "gang ns/g is declared wrongly: annotation waggle.dev/gang-min must be at most 3000, not 3001",
+    )
+
+
+def test_a_group_that_is_placed_seat_by_seat_may_have_as_many_pods_as_it_likes() -> None:
+    algorithm = told(MOST_MEMBERS + 1, 1)
+    assert isinstance(ask(algorithm, member("m0", "g", 1, cpu=1)), Bind)
+
+
+def test_a_plan_forgets_members_that_are_gone() -> None:
+    w = World(node("n"))
+    first = w.submit(*(member(name, "g", 2, cpu=1) for name in "ab")) or w.waiting["u-a"]
+    w.run(first)
+    w.run(w.waiting["u-b"])
+    for index in range(5):
+        late = member(f"late{index}", "g", 2, cpu=1)
+        w.run(late)
+        w.delete(late.uid)
+    last = member("last", "g", 2, cpu=1)
+    w.run(last)
+    plan = read_plan(w.allocated["u-last"].annotation(GANG_PLAN) or "")
+    assert set(plan.seats) == {"u-a", "u-b", "u-last"}
+
+
+# -- what it costs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("minimum", [1, 2, 100])
+def test_a_pod_that_comes_or_goes_costs_the_same_however_many_others_wait(minimum: int) -> None:
+    def cost(size: int) -> int:
+        algorithm, pod = told(size, minimum), member("new", "g", minimum, cpu=1)
+
+        def come_and_go() -> None:
+            algorithm.add_unallocated_pod(pod)
+            algorithm.delete_unallocated_pod(pod)
+
+        come_and_go()
+        return effort(come_and_go)
+
+    assert cost(400) == cost(200)
+
+
+def test_a_member_that_is_placed_by_the_plan_costs_about_the_same_however_many_wait() -> None:
+    def cost(size: int) -> int:
+        algorithm, pod = told(size, 100, placed=1), member("m1", "g", 100, cpu=1)
+        answer = ask(algorithm, pod)
+        assert isinstance(answer, Bind)
+        placed = pod.placed(answer.node, answer.annotations)
+        return effort(lambda: algorithm.add_allocated_pod(placed))
+
+    assert cost(400) < 1.2 * cost(200)
+
+
+def test_asking_about_one_of_a_group_without_minimum_costs_the_same_however_many_wait() -> None:
+    def cost(size: int) -> int:
+        algorithm = told(size, 1)
+        return effort(lambda: ask(algorithm, member("m0", "g", 1, cpu=1)))
+
+    assert cost(400) == cost(200)
+
+
+def test_asking_about_a_gang_costs_in_proportion_to_its_pods() -> None:
+    def cost(size: int) -> int:
+        algorithm = told(size, size)
+        return effort(lambda: ask(algorithm, member("m0", "g", size, cpu=1)))
+
+    assert cost(400) < 2.3 * cost(200)
+
+
+def test_members_that_carry_different_plans_do_not_keep_them_all_read() -> None:
+    algorithm = PackingAlgorithm()
+    for index in range(50):
+        seats = ",".join(f'"u{index}-{number}":"n0"' for number in range(100))
+        record = msgspec.structs.replace(
+            member(f"m{index}", f"g{index}", 2, cpu=1),
+            node_name="n0",
+            annotations=pairs(
+                {
+                    "waggle.dev/gang": f"g{index}",
+                    "waggle.dev/gang-min": "2",
+                    GANG_PLAN: f'{{"generation":1,"seats":{{{seats}}}}}',
+                }
+            ),
+        )
+        algorithm.add_allocated_pod(record)
+    assert read_plan.cache_info().currsize <= 16
