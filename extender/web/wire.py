@@ -152,8 +152,8 @@ _T = TypeVar("_T")
 _KEEPS_ALL = PodReader()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: Bytes of a pod that are read. The API server takes no longer object from anybody.
-_MOST_POD_BYTES = 3 << 20
+#: Bytes of a pod that are read. etcd takes 1.5 MiB of an object, in a form that is shorter than JSON.
+_MOST_POD_BYTES = 2 << 20
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _extender_args = msgspec.json.Decoder(_ExtenderArgs)

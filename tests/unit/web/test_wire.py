@@ -277,7 +277,7 @@ def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, na
     spec = {"containers": [{"resources": {"requests": {f"example.com/r{index}": "1" for index in range(200_000)}}}]}
     error = refusal(decode, body(**{name: POD | {"spec": spec}}, **rest))
     assert error.field == "Pod"
-    assert error.text.endswith("bytes; expected at most 3145728")
+    assert error.text.endswith("bytes; expected at most 2097152")
 
 
 def test_many_nodes_may_take_as_many_bytes_as_they_like() -> None:
