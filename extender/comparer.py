@@ -17,6 +17,7 @@ heart has a bug), and all that helps is to build everything anew.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,9 +63,9 @@ _PATIENCE = 3
 #: Objects that are read at once, and objects in a line of the log.
 _READERS = 8
 _NAMED = 10
-#: Differences that are healed in one run. There should be none; a list that lies has as many as there are objects, and
-#: each of them is read.
-_MOST_HEALED = 500
+#: Seconds for reading what differs. There should be nothing; of a list that lies it is everything, each to be read, and
+#: as slowly as whoever lies likes.
+_HEALING = 60.0
 #: MiB for a list, where nobody says.
 _ROOM = 640
 
@@ -98,6 +99,7 @@ class Comparer:
         self._found: Counter[tuple[str, str]] = Counter()
         self._runs = 0
         self._seen = _Look([], {}, {})
+        self._heal_until = 0.0
         self._unhealed: set[Difference] = set()
         self._not_healed = 0
         self._thread = threading.Thread(target=self._loop, name="waggle-comparer", daemon=True)
@@ -164,7 +166,7 @@ class Comparer:
 
     def _heal(self, found: list[Difference]) -> list[Difference]:
         """Tells the heart what is true, where that can be told; returns where. A line is written, not thousands."""
-        found = found[:_MOST_HEALED]
+        self._heal_until = time.monotonic() + _HEALING
         with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
             facts = list(readers.map(self._fact, found))
         healed = [(each, fact) for each, fact in zip(found, facts, strict=True) if fact is not None]
@@ -190,7 +192,7 @@ class Comparer:
         return self._gone(difference, PodGone(difference.namespace, difference.name, difference.uid))
 
     def _gone(self, difference: Difference, gone: Event) -> Event | None:
-        if self._stopped.is_set():
+        if self._stopped.is_set() or time.monotonic() > self._heal_until:
             return None
         where = f"namespaces/{quote(difference.namespace, safe='')}/pods" if difference.namespace else "nodes"
         try:

@@ -46,7 +46,7 @@ class Answer:
         self.reusable = False
         #: What `collect` was given.
         self.body = bytearray()
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._refused = ""
         self._head = 0
@@ -75,6 +75,8 @@ class Answer:
 
         Raises AnswerError.
         """
+        if self._parser is None:
+            raise AnswerError("it has ended")
         if not self.status:
             self._head += len(piece)
         try:
@@ -106,6 +108,12 @@ class Answer:
             raise AnswerError("connection ended within the answer")
         self.complete = True
 
+    def close(self) -> None:
+        """Nothing more is read of it. Parser and answer hold each other, and with them the body, until then."""
+        self._parser = None
+        self._pieces.clear()
+        self.body = bytearray()
+
     def _count_framing(self, came: int, body: int) -> None:
         """Framing may have as many bytes as the body, and some more, but not many in a row."""
         self._body += body
@@ -125,7 +133,7 @@ class Answer:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self.complete:
+        if self.complete or self._parser is None:
             return
         status = self._parser.get_status_code()
         if status >= _FINAL:
@@ -139,7 +147,7 @@ class Answer:
             self._pieces.append(body)
 
     def on_message_complete(self) -> None:
-        if self.complete:
+        if self.complete or self._parser is None:
             return
         if not self.status:  # interim: the answer is still to come
             self.headers.clear()

@@ -69,7 +69,7 @@ class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
 class Exchange:
     """One request and its answer, as a context manager: entering sends it and waits for the status line.
 
-    `timeout` is in seconds from entering to the end of the answer, `most` the bytes of its body that are read.
+    `timeout` is in seconds from entering to the end of the answer.
     `interrupt` may be called by any thread at any time, also before entering; the exchange then ends in an ApiError.
     """
 
@@ -79,14 +79,12 @@ class Exchange:
         request: Request,
         *,
         timeout: float,
-        most: int,
         may_send: Callable[[], bool],
     ) -> None:
         self._server = server
         self._request = request
         self._timeout = timeout
         self._deadline = 0.0
-        self._most = most
         self._may_send = may_send
         self._lock = threading.Lock()
         self._interrupted = False
@@ -117,6 +115,8 @@ class Exchange:
     def _finish(self, *, failed: bool) -> None:
         with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
             connection, self._connection = self._connection, None
+        if self._answer is not None:
+            self._answer.close()
         if connection is None:
             return
         if failed:
@@ -164,7 +164,7 @@ class Exchange:
         """The whole body. Raises Interrupted."""
         answer = self._got()
         try:
-            answer.collect(b"", self._most)
+            answer.collect(b"", self._request.most)
             while not answer.complete:
                 self._take(answer)
         except _FAILURES as error:
@@ -196,7 +196,7 @@ class Exchange:
     def _take(self, answer: Answer) -> None:
         """The next piece of the answer, to be kept."""
         if piece := self._piece(answer):
-            answer.collect(piece, self._most)
+            answer.collect(piece, self._request.most)
 
     def _received(self, answer: Answer) -> bytes:
         """The next piece of the body, which is not kept."""
@@ -284,8 +284,8 @@ class ApiServer:
         most: int = bounds.OBJECT,
     ) -> Response:
         """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
-        asked = Request(method, path, query, body, content_type)
-        with self.exchange(asked, timeout=timeout, most=most) as exchange:
+        asked = Request(method, path, query, body, content_type, most)
+        with self.exchange(asked, timeout=timeout) as exchange:
             return exchange.response()
 
     def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
@@ -300,16 +300,15 @@ class ApiServer:
         request: Request,
         *,
         timeout: float | None = None,
-        most: int = bounds.OBJECT,
         may_send: Callable[[], bool] = _always,
     ) -> Exchange:
         """A call that is not made yet: it starts on entering, and any thread may interrupt it.
 
-        `timeout` is in seconds for all of it, `most` the bytes of a body that is read as a whole. `may_send` is asked
-        when all is ready, credentials and connection, right before the first byte leaves; if it says no, nothing does.
+        `timeout` is in seconds for all of it. `may_send` is asked when all is ready, credentials and connection, right
+        before the first byte leaves; if it says no, nothing does.
         """
         timeout = self.timeout if timeout is None else timeout
-        return Exchange(self, request, timeout=timeout, most=most, may_send=may_send)
+        return Exchange(self, request, timeout=timeout, may_send=may_send)
 
     def target(self, request: Request) -> str:
         """What stands in the request line."""

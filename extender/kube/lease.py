@@ -368,8 +368,8 @@ class Elector:
     # -- calls, bounded in time -----------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, body: bytes | None) -> Response:
-        request = Request(method, path, body=body)
-        exchange = self._api.exchange(request, timeout=self._patience(), most=bounds.SMALL_OBJECT)
+        request = Request(method, path, body=body, most=bounds.SMALL_OBJECT)
+        exchange = self._api.exchange(request, timeout=self._patience())
         with self._lock:
             if self._stop.is_set() and not self._leaving:
                 exchange.interrupt()

@@ -2,7 +2,7 @@
 
     page --continue--> page ... --> complete
       ^  |               |
-      |  +- too large ---|--> list anew with smaller pages, from then on
+      |  +- too large ---|--> list anew with smaller pages; those of the next list are larger again
       |                  |
       +-- token expired -+   (twice; the third time without pages)
 
@@ -59,7 +59,8 @@ class Listed(Generic[T]):
 class Lister(Generic[T]):
     """`get` makes the request with the given query and returns the whole answer; its errors pass through.
 
-    `page` is how many objects a page has at most, `seconds` how long a list may take, by `clock`.
+    `page` is how many objects a page has at most, `seconds` how long a list may take, by `clock`. `offer` is called
+    every 20 objects, to let other threads have the interpreter.
     """
 
     def __init__(
@@ -72,13 +73,15 @@ class Lister(Generic[T]):
         page: int,
         seconds: float = bounds.LIST_SECONDS,
         most: Callable[[], int] = unlimited,
+        offer: Callable[[], None] = lambda: time.sleep(0),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._resource = resource
         self._objects = objects
         self._stats = stats
         self._get = get
-        self._page = page
+        self._page = self._largest_page = page
+        self._offer = offer
         self._seconds = seconds
         self._most = most
         self._clock = clock
@@ -96,13 +99,16 @@ class Lister(Generic[T]):
         """With pages that fit. What has as many objects as is asked for, and is too large, fits with fewer."""
         while True:
             try:
-                return self._read(self._page if paged else 0)
+                listed = self._read(self._page if paged else 0)
+                self._page = min(self._largest_page, self._page * _SMALLER)
             except (Interrupted, BoundError) as error:
                 if error.bound is not Bound.SIZE:
                     raise
                 if not paged or self._page == 1:
                     raise self._unbounded(str(error), Bound.SIZE) from error
                 self._page = max(1, self._page // _SMALLER)
+            else:
+                return listed
 
     def _read(self, page_size: int) -> Listed[T]:
         self._stats.lists += 1
@@ -144,7 +150,7 @@ class Lister(Generic[T]):
         most = self._most()
         for index, raw in enumerate(page.items or ()):
             if index % _DECODES_IN_A_ROW == 0:
-                time.sleep(0)
+                self._offer()
             obj = self._objects.read(raw)
             if isinstance(obj, Unreadable):
                 listed.unreadable.append(obj)

@@ -34,13 +34,14 @@ class _Status(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the API server."""
+    """What is asked of the API server. `most`: bytes of the answer's body that are read as a whole."""
 
     method: str
     path: str
     query: Mapping[str, str] | None = None
     body: bytes | None = None
     content_type: str = "application/json"
+    most: int = bounds.OBJECT
 
 
 @dataclass(frozen=True, slots=True)

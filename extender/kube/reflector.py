@@ -35,6 +35,7 @@ from extender.kube.api import ApiError, ApiServer, Exchange, Interrupted, Reques
 from extender.kube.backoff import Backoff
 from extender.kube.listing import Lister, unlimited
 from extender.kube.objects import Objects
+from extender.kube.pace import Pace
 from extender.kube.progress import Progress
 from extender.kube.reflection import (
     NODES,
@@ -111,10 +112,12 @@ class Reflector(Generic[T]):
             page=page,
             seconds=self._timing.list_whole,
             most=most,
+            offer=self._offer,
             clock=clock,
         )
         self._events = EventReader(resource, objects, self._store, self._progress, self._stats, most)
         self._heard = clock()
+        self._pace = Pace(clock)
         self._stop = threading.Event()
         #: Set by whoever wants the thread not to wait; and what is wanted, whatever the present watch is good for.
         self._roused = threading.Event()
@@ -258,11 +261,13 @@ class Reflector(Generic[T]):
 
     def _get(self, query: dict[str, str]) -> Response:
         """One page."""
-        request = Request("GET", self.path, self._selected(query))
-        exchange = self._api.exchange(request, timeout=self._timing.list_page, most=bounds.PAGE)
+        request = Request("GET", self.path, self._selected(query), most=bounds.PAGE)
+        exchange = self._api.exchange(request, timeout=self._timing.list_page)
+        self._pace.waits()
         with self._current(exchange):
-            response = Response(exchange.status, exchange.read(), exchange.headers)
+            response = exchange.response()
         self._heard = self._clock()
+        self._pace.goes_on()
         return response
 
     # -- watch ---------------------------------------------------------------------------------------------------
@@ -289,7 +294,7 @@ class Reflector(Generic[T]):
         """Only a whole line counts as a word from the server."""
         lines = Lines()
         try:
-            for piece in exchange:
+            for piece in self._paced(exchange):
                 if not (complete := lines.feed(piece)):
                     continue
                 self._heard = self._clock()
@@ -299,6 +304,16 @@ class Reflector(Generic[T]):
         except Interrupted as error:
             self._stats.silences += error.timed_out
             raise
+
+    def _paced(self, exchange: Exchange) -> Iterator[bytes]:
+        """The pieces of the watch; after each that came as fast as it was taken, others have their time."""
+        self._pace.goes_on()
+        for piece in exchange:
+            self._pace.goes_on()
+            yield piece
+            if self.synced.is_set():
+                self._pace.rest()
+            self._pace.waits()
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -311,11 +326,16 @@ class Reflector(Generic[T]):
                 self._store.settle()
                 self._stats.changes += len(batch)
                 if len(batch) == _BATCH:  # there may be more at once; else the next read lets others in
-                    time.sleep(0)
+                    self._offer()
             self._store.settle()
         except BaseException:
             self._store.undo()
             raise
+
+    def _offer(self) -> None:
+        """In the midst of a list, or of much that came together. At the start nobody is served, and all wait for us."""
+        if not (self.synced.is_set() and self._pace.rest()):
+            time.sleep(0)
 
     def _tell(self, batch: list[Change[T]]) -> None:
         try:

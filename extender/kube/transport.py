@@ -181,6 +181,8 @@ class Connection:
                 answer.feed(self._received_head(deadline))
         except AnswerError as error:
             raise ConnectionError(f"proxy: {error}") from error
+        finally:
+            answer.close()
         if not 200 <= answer.status < 300:
             raise ConnectionError(f"proxy: {answer.status} to CONNECT")
 

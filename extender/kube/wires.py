@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from extender.kube import bounds
 from extender.kube.answer import Answer, AnswerError
 from extender.kube.api import ApiServer, Interrupted, Request, Response, Unreachable
 from extender.kube.bounds import Bound
@@ -68,7 +67,7 @@ class _Wire:
                 if not piece:
                     self.answer.end()
                     return
-                self.answer.collect(piece, bounds.OBJECT)
+                self.answer.collect(piece, self.request.most)
                 if self.answer.complete:
                     return
             self.has_more = True
@@ -197,7 +196,9 @@ class Wires:
                 self._api.keep(wire.connection)
             else:
                 wire.connection.close()
-            wire.ended(Response(answer.status, bytes(answer.body), answer.headers))
+            response = Response(answer.status, bytes(answer.body), answer.headers)
+            answer.close()
+            wire.ended(response)
 
     def _interrupted(self, wire: _Wire, text: str, *, bound: Bound | None, timed_out: bool = False) -> Interrupted:
         text = self._said(text)
@@ -207,6 +208,7 @@ class Wires:
 
     def _fail(self, wire: _Wire, error: Interrupted) -> None:
         self._forget(wire)
+        wire.answer.close()
         wire.connection.abort()
         wire.ended(error)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
 from extender.core.preemption import ANNOTATION
+from extender.kube import bounds
 from extender.kube.api import Request
 from extender.kube.correlator import Series
 
@@ -35,7 +36,8 @@ def bind(write: WriteBinding) -> Request:
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": write.node},
     }
-    return Request("POST", _pod_path(write.namespace, write.name) + "/binding", body=_encode(body))
+    path = _pod_path(write.namespace, write.name) + "/binding"
+    return Request("POST", path, body=_encode(body), most=bounds.SMALL_OBJECT)
 
 
 def read(read_pod: ReadPod) -> Request:
@@ -54,7 +56,8 @@ def evict(eviction: Evict) -> Request:
         options["dryRun"] = ["All"]
     if options:
         body["deleteOptions"] = options
-    return Request("POST", _pod_path(eviction.namespace, eviction.name) + "/eviction", body=_encode(body))
+    path = _pod_path(eviction.namespace, eviction.name) + "/eviction"
+    return Request("POST", path, body=_encode(body), most=bounds.SMALL_OBJECT)
 
 
 def nudge(hint: Nudge, *, value: str) -> Request:
@@ -103,7 +106,7 @@ def new_event(series: Series, *, instance: str) -> Request:
         "firstTimestamp": timestamp(series.first),
         **_lately(series),
     }
-    return Request("POST", _events_path(event), body=_encode(body))
+    return Request("POST", _events_path(event), body=_encode(body), most=bounds.SMALL_OBJECT)
 
 
 def count_event(series: Series) -> Request:

@@ -147,7 +147,7 @@ def waggle(scheme: Scheme, cluster: str, folder: Path, sections: dict[str, Any])
             "client_ca_file": str(certs / "ca.crt"),
         }
     server |= sections.get("server", {})
-    settings = {"cluster": {"server": cluster}, **sections, "server": server}
+    settings = {**sections, "cluster": {"server": cluster, **sections.get("cluster", {})}, "server": server}
     config = folder / "waggle.yaml"
     config.write_text(yaml.safe_dump(settings))
     log = folder / "waggle.log"

@@ -114,7 +114,6 @@ class SimApi(ApiServer):
         request: Asked,
         *,
         timeout: float | None = None,
-        most: int = 0,
         may_send: Callable[[], bool] = lambda: True,
     ) -> Any:
         return SimExchange(self, request, min(timeout or self.timeout, LONGEST), may_send)

@@ -1,0 +1,50 @@
+"""Leaves others half of the time: a thread that decodes what comes as fast as it comes would keep the interpreter busy.
+
+    works --longer than a moment without waiting--> rests for as long as it worked --> works
+
+Whoever waits for the server now and then, as with all that a cluster sends in its daily life, never rests. A flood (a
+list of everything, a server that never stops sending) is read at half speed, and the server feels it: its connection
+is read no faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+#: Seconds of work after which there is a rest, and the longest rest.
+_MOMENT, _LONGEST_REST = 0.005, 0.1
+
+
+class Pace:
+    """For one thread. `clock` is in seconds; `sleep` takes them."""
+
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._worked = 0.0
+        self._since = clock()
+
+    def waits(self) -> None:
+        """It is about to wait for the server."""
+        self._count()
+
+    def goes_on(self) -> None:
+        """Something has come. The time that it waited for that was a rest."""
+        now = self._clock()
+        self._worked = max(0.0, self._worked - (now - self._since))
+        self._since = now
+
+    def rest(self) -> bool:
+        """Somewhere in the midst of the work: rests if it is time to, and says whether it did."""
+        self._count()
+        if self._worked <= _MOMENT:
+            return False
+        self._sleep(min(self._worked, _LONGEST_REST))
+        self._worked, self._since = 0.0, self._clock()
+        return True
+
+    def _count(self) -> None:
+        now = self._clock()
+        self._worked += now - self._since
+        self._since = now
