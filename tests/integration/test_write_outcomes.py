@@ -117,7 +117,7 @@ FAULTS: dict[str, Answer | None] = {
     "compressed": reply(201, WELL, Content_Encoding="gzip"),
     "nested deeply": reply(201, b'{"kind":' + b"[" * 100_000),
     "redirect": status(307, "elsewhere", Location="http://127.0.0.1:1/"),
-    "409 of 3 MB": status(409, "x" * 3_000_000, "Conflict"),
+    "409 of 200 KB": status(409, "x" * 200_000, "Conflict"),
 }
 
 #: How bindings, evictions and reads end.
@@ -157,7 +157,7 @@ REPORTED = {
     "compressed": "unknown",
     "nested deeply": "unknown",
     "redirect": "rejected",
-    "409 of 3 MB": "lost",
+    "409 of 200 KB": "lost",
 }
 
 #: What differs elsewhere. Hints that are certainly not done wait for another turn, others are lost and counted as such.
@@ -165,7 +165,7 @@ _AS_HINT = {"throttled": "waits", "done": "done"}
 _LOST_HINT = {fault: _AS_HINT.get(outcome, "failed") for fault, outcome in REPORTED.items()}
 _LEASE = (
     dict.fromkeys(FAULTS, "failed")
-    | dict.fromkeys(("404", "404 of a proxy", "409", "409 wrong UID", "409 of 3 MB"), "look again")
+    | dict.fromkeys(("404", "404 of a proxy", "409", "409 wrong UID", "409 of 200 KB"), "look again")
     | {"100 and 103 before": "written"}
 )
 EXPECTED: dict[str, dict[str, str]] = {
@@ -174,7 +174,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "read": REPORTED,
     "nudge": _LOST_HINT,
     # An Event that is there already was made by an earlier try; it is counted instead.
-    "event": _LOST_HINT | {"409": "done", "409 of 3 MB": "done"},
+    "event": _LOST_HINT | {"409": "done", "409 of 200 KB": "done"},
     # An Event that has gone is made anew.
     "event again": _LOST_HINT | {"404": "done"},
     "lease": _LEASE,
