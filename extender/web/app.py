@@ -57,9 +57,9 @@ def create_app(
     """
     told = certificates or Certificates(None)
     refusals = Refusals()
-    metrics = Metrics(runtime, told.metrics, refusals.metrics)
     max_body = settings.server.max_body_mib << 20
     budgets = Budgets.for_bodies_of(max_body)
+    metrics = Metrics(runtime, told.metrics, refusals.metrics, budgets.metrics)
     verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
     app = _App(verbs.endpoints, metrics, budgets)
     pages = Pool("pages", _PAGE_THREADS)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, Protocol
 
+from extender.views import Metric
+
 _MIB: Final = 1 << 20
 #: Bytes from which on a holder is large.
 _LARGE: Final = 64 * 1024
@@ -77,6 +79,15 @@ class Budgets(NamedTuple):
         """Room for three bodies of the largest size, 96 MiB at least, and for as much of answers."""
         limit = max(96 * _MIB, 3 * max_body)
         return cls(Budget(limit), Budget(limit))
+
+    def metrics(self) -> list[Metric]:
+        """For a scrape. From any thread."""
+        waiting = [({"what": name}, float(budget.used)) for name, budget in self._asdict().items()]
+        given_up = [({"what": name}, float(budget.given_up)) for name, budget in self._asdict().items()]
+        return [
+            Metric("waggle_http_waiting_bytes", "gauge", "Bytes that wait in memory for clients.", waiting),
+            Metric("waggle_http_given_up_total", "counter", "What was dropped because all had too much.", given_up),
+        ]
 
 
 def budgets_of(app: Any) -> Budgets:

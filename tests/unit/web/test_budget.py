@@ -86,3 +86,11 @@ def test_a_server_has_room_for_three_of_its_largest_bodies() -> None:
 
 def test_an_app_without_a_budget_gets_one() -> None:
     assert budgets_of(object()).bodies.limit == 96 << 20
+
+
+def test_what_waits_and_what_was_dropped_is_shown() -> None:
+    budgets = Budgets(Budget(100 * KIB), Budget(100 * KIB))
+    hold(budgets.bodies, 60 * KIB, 50 * KIB)
+    waiting, given_up = budgets.metrics()
+    assert waiting.samples == [({"what": "bodies"}, 50.0 * KIB), ({"what": "answers"}, 0.0)]
+    assert given_up.samples == [({"what": "bodies"}, 1.0), ({"what": "answers"}, 0.0)]
