@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from itertools import repeat
 
@@ -187,3 +189,16 @@ def test_an_answer_that_is_cut_is_none(data: bytes) -> None:
     with pytest.raises(AnswerError) as caught:
         read(*filter(None, [data]), ended=True)
     assert caught.value.bound is None
+
+
+def test_what_was_read_is_gone_when_it_is_closed_and_waits_for_no_collector() -> None:
+    """Parser and answer hold each other: ninety answers of 4 MiB were 220 MiB until somebody looked."""
+    answer = read(CHUNKED + chunked(b"x" * 100))
+    left = weakref.ref(answer)
+    gc.disable()
+    try:
+        answer.close()
+        del answer
+        assert left() is None
+    finally:
+        gc.enable()

@@ -231,3 +231,10 @@ def test_no_two_processes_have_the_same_identity() -> None:
 
 def test_without_an_election_a_term_never_ends() -> None:
     assert eternal(0) == float("inf")
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, 2**62, 2**30 + 1])
+def test_a_term_that_leaves_no_room_for_later_ones_is_not_believed(number: int) -> None:
+    """The API server's number has 32 bits: one answer with the last of them, and no term could ever follow."""
+    record = record_of({"holderIdentity": "a", "leaseTransitions": number, "leaseDurationSeconds": 15})
+    assert (record.term, record.duration) == (0, 15.0)

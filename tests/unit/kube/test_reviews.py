@@ -188,3 +188,23 @@ def test_many_at_once_are_not_all_passed_on(server: ScriptedServer, reviewer: Re
 def test_the_embedded_api_server_knows_everybody_and_allows_everything():
     with serve_in_thread() as cluster, closing(connect(ClusterSettings(server=cluster.url))) as api:
         assert Reviewer(api).may_get("anything", PAGE).verdict is Verdict.ALLOWED
+
+
+def test_a_user_of_many_groups_is_asked_about_each_time_instead_of_being_kept(
+    server: ScriptedServer, reviewer: Reviewer
+) -> None:
+    """A thousand answers are kept: they must be small."""
+    script(server, known(USER | {"groups": [f"group-{number}" for number in range(5000)]}), access(True))
+    for _ in range(2):
+        assert reviewer.may_get("token", PAGE).verdict is Verdict.ALLOWED
+    assert len(server.called("POST", TOKENS)) == 2
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"status":' + b"[" * 100_000, b'{"status":{"user":{"username":"%s"}}}' % (b"x" * 300_000)]
+)
+def test_an_answer_that_is_too_deep_or_too_large_decides_nothing(
+    server: ScriptedServer, reviewer: Reviewer, body: bytes
+) -> None:
+    script(server, reply(201, body), access(True))
+    assert reviewer.may_get("token", PAGE).verdict is Verdict.UNKNOWN

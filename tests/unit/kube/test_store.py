@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from extender.kube.store import Change, ChangeKind, Store
+from extender.kube.store import Change, ChangeKind, Store, weigh
 
 
 @dataclass(frozen=True)
@@ -189,6 +189,10 @@ class Informed(RuleBasedStateMachine):
     @invariant()
     def receiver_has_what_the_store_has(self) -> None:
         assert {thing.name: thing for thing in self.store.records()} == self.mirror
+
+    @invariant()
+    def it_weighs_what_its_records_weigh(self) -> None:
+        assert self.store.weight == sum(map(weigh, self.store.records()))
 
     @invariant()
     def nothing_is_missing_unless_it_was_missed(self) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from algorithm.model import DecodeError
-from extender.kube import deep, wire
+from extender.kube import bounds, deep, wire
 
 NESTED = b"[" * 100_000 + b"]" * 100_000
 META = b'{"name":"bad","namespace":"ns","uid":"u","resourceVersion":"7","odd":%s}'
@@ -67,3 +67,18 @@ def test_parts_are_those_that_json_has() -> None:
     assert {name: bytes(value) for name, value in members.items()} == {"a": b'{"b": [1, 2]}', 'c"d,': b'"}"'}
     assert deep.elements(b"[]") == []
     assert deep.members(b"{ }") == {}
+
+
+@pytest.mark.parametrize("quotes", [10_000, 20_000])
+def test_a_string_that_does_not_end_is_looked_at_once(quotes: int) -> None:
+    """Searched for again from each of its quotes it would cost the square of its length, and nobody else could run."""
+    text = b"[" + b'"' + b'\\"' * quotes
+    assert len(list(deep._TOKEN.finditer(text))) == 2
+    with pytest.raises(msgspec.DecodeError, match="does not end"):
+        deep.elements(text)
+
+
+def test_a_large_page_with_a_deep_object_is_to_be_read_with_fewer_items() -> None:
+    page = b'{"items":[' + b"[" * 10_000 + b"]" * 10_000 + b"," + b" " * bounds.OBJECT + b"1]}"
+    with pytest.raises(bounds.BoundError):
+        wire.decode_page(page)
