@@ -27,7 +27,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from algorithm.quantity import QuantityError, parse_quantity
-from algorithm.reads import EVERYTHING, LONGEST_KEY, LONGEST_NAME, Reads, kept_labels, too_many
+from algorithm.reads import EVERYTHING, LONGEST_KEY, LONGEST_NAME, MOST_RESOURCES, Reads, kept_labels, too_many
 
 #: Amounts by resource name, sorted by name. cpu in thousandths of a core, everything else in units (bytes, devices).
 Resources = tuple[tuple[str, int], ...]
@@ -265,7 +265,7 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
     status = wire.status or _NO_POD_STATUS
     group = spec.scheduling_group
     annotations = reads.annotations(meta.annotations, decided=bool(spec.node_name)) if meta.annotations else None
-    oversized = too_many(_all_amounts(spec))
+    oversized = too_many(_all_amounts(spec)) if _may_be_too_many(spec) else ""
     if oversized and reads.resources is not None:
         _reduce(spec, reads.resources)
     return Pod(
@@ -304,6 +304,18 @@ def _name(text: str | None, path: str) -> str:
 def _first_of(text: str | None) -> str:
     """Of what is only compared with names, no more than makes it different from any."""
     return (text or "")[: LONGEST_NAME + 1]
+
+
+def _may_be_too_many(spec: _PodSpec) -> bool:
+    """Quickly: whether all requests and limits together name so much that it has to be looked at."""
+    number = len(spec.overhead or ())
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers or ():
+            if container and (asked := container.resources):
+                number += len(asked.requests or ()) + len(asked.limits or ())
+    if (asked := spec.resources) is not None:
+        number += len(asked.requests or ()) + len(asked.limits or ())
+    return number > MOST_RESOURCES
 
 
 def _all_requirements(spec: _PodSpec) -> list[_Requirements]:

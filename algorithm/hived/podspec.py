@@ -20,6 +20,9 @@ SPEC = PREFIX + "pod-scheduling-spec"
 LONGEST = 16_384
 #: Lines and commas of it. Each value has one or the other, and values are what is slow to read.
 MOST_PARTS = 512
+#: Characters of a group's name. While a group is without its quota, its name is written on every pod that is bound in
+#: its chain, and a pod takes 256 KiB of annotations.
+LONGEST_GROUP_NAME = 253
 #: Different numbers of devices per pod, in one group.
 MOST_SIZES = 64
 
@@ -117,6 +120,8 @@ def _parse(text: str) -> PodSpec:
 def _check_group(name: str, counts: list[tuple[int, int]], leafs: int) -> None:
     if not name:
         raise _wrong("group-name-empty", "AffinityGroup.Name is empty")
+    if len(name) > LONGEST_GROUP_NAME:
+        raise _wrong("group-name-long", f"AffinityGroup.Name is longer than {LONGEST_GROUP_NAME} characters")
     for devices, number in counts:
         if number <= 0:
             raise _wrong("member-podnumber", "AffinityGroup.Members has non-positive PodNumber")

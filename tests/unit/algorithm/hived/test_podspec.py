@@ -239,3 +239,9 @@ def test_a_group_has_no_more_sizes_than_machines_can_have():
     kind, text = refusal(affinityGroup={"name": "g", "members": members})
     assert kind == "spec-member-sizes"
     assert text == "AffinityGroup.Members has more than 64 different LeafCellNumbers"
+
+
+def test_a_groups_name_is_no_longer_than_any_name_in_kubernetes():
+    members = [{"podNumber": 1, "leafCellNumber": 1}]
+    kind, text = refusal(leafCellNumber=1, affinityGroup={"name": "g" * 254, "members": members})
+    assert (kind, text) == ("spec-group-name-long", "AffinityGroup.Name is longer than 253 characters")
