@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 
+import msgspec
+
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry, State
@@ -34,8 +36,11 @@ class Binding:
         self._passed.clear()
 
     def remember_passed(self, pod: Pod) -> None:
-        """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names."""
-        self._passed[pod.uid] = pod
+        """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names.
+
+        What their authors wrote on them is not kept for that: the informer shows it when they are bound.
+        """
+        self._passed[pod.uid] = msgspec.structs.replace(pod, labels=(), annotations=())
         self._passed.move_to_end(pod.uid)
         if len(self._passed) > PASSED:
             self._passed.popitem(last=False)

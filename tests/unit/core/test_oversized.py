@@ -8,8 +8,8 @@ import pytest
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code
-from extender.core.events import PreemptAnswer
-from tests.support.heart import Heart
+from extender.core.events import PreemptAnswer, WriteBinding
+from tests.support.heart import Heart, only
 from tests.support.objects import node, pod
 
 WHY = "its containers name more than 32 different resources"
@@ -59,3 +59,14 @@ def test_where_it_runs_it_takes_room(heart: Heart) -> None:
 
 def test_scores_are_not_worked_out_for_it(heart: Heart) -> None:
     assert heart.lifecycle.prioritize(oversized("p"), SuggestedNodes(["a"])) == {}
+
+
+def test_of_pods_of_others_that_pass_by_nothing_is_kept_that_their_authors_wrote() -> None:
+    heart = Heart(annotation="ours")
+    heart.see(node("a"))
+    p = msgspec.structs.replace(pod("p"), annotations=(("other", "x" * 10_000),), labels=(("l", "v"),))
+    assert heart.filter(p, "a").untouched
+    (kept,) = heart.lifecycle._binding._passed.values()
+    assert (kept.uid, kept.annotations, kept.labels) == (p.uid, (), ())
+    write = only(heart.bind(p, "a"), WriteBinding)
+    assert (write.node, write.annotations) == ("a", ())
