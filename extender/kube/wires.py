@@ -89,7 +89,7 @@ class Wires:
         self._waker.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._wires: set[_Wire] = set()
-        self._unfinished: list[_Wire] = []
+        self._unfinished: set[_Wire] = set()
         #: Set it, look once more for what is new, and poll: whoever comes with something after that wakes it.
         self.sleeps = False
 
@@ -128,6 +128,7 @@ class Wires:
 
     def poll(self, timeout: float | None) -> None:
         """Waits for answers, for a time to be up or for `wake`, at most `timeout` seconds; tells all that ended."""
+        unfinished = self._unfinished
         for key, events in self._selector.select(self._patience(timeout)):
             wire = key.data
             if wire is None:
@@ -139,11 +140,12 @@ class Wires:
                 if wire in self._wires and not wire.unsent:
                     self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
             if events & selectors.EVENT_READ and wire in self._wires:
+                unfinished.discard(wire)
                 self._step(wire, wire.read)
-        for wire in self._unfinished:  # what TLS has taken off the socket already does not show there
+        for wire in unfinished:  # what TLS has taken off the socket already does not show there
             if wire in self._wires:
                 self._step(wire, wire.read)
-        self._unfinished = [wire for wire in self._wires if wire.has_more]
+        self._unfinished = {wire for wire in self._wires if wire.has_more}
         self.sleeps = False
         self._end_late()
 
