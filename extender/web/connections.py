@@ -1,14 +1,14 @@
 """The connections of one listener, and which of them ends when there is no room for another.
 
-    accepted --TLS?--> unfinished handshake --> open, no request completed --> open, completed one --> closed
-                          |10 s                     |                             |
-                          +-------------------------+-----------------------------+--> evicted, to make room
+    accepted --> beginning: first byte, TLS handshake --> open, no request completed --> open, completed one --> closed
+                          |10 s                               |                             |
+                          +-----------------------------------+-----------------------------+--> evicted, to make room
 
-Promises: there are never more connections than `most`, of which no more than `most_unfinished` have not finished their
-TLS handshake. A newcomer gets in as long as anything can be evicted. A connection that answers is never evicted. What
-is evicted belongs to the peer address that has the most connections of the least use, so a client that floods a port
-loses its own connections before anybody else loses one: unfinished handshakes first, then connections that never
-completed a request (oldest first), then by when they last completed one.
+Promises: there are never more connections than `most`, of which no more than `most_unfinished` have sent nothing or
+have not finished their TLS handshake. A newcomer gets in as long as anything can be evicted. A connection that answers
+is never evicted. What is evicted belongs to the peer address that has the most connections of the least use, so a
+client that floods a port loses its own connections before anybody else loses one: those that have not begun first, then
+those that never completed a request (oldest first), then by when they last completed one.
 
 Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
 """
@@ -29,7 +29,7 @@ from extender.views import Metric
 
 _log = structlog.get_logger(__name__)
 
-#: TLS handshakes of one listener that are not finished. One takes some 50 KB once it has begun.
+#: Connections of one listener that have not begun. One takes some 50 KB once its handshake is under way.
 MOST_UNFINISHED: Final = 256
 #: Connections of the health port: kubelet, and some Prometheus servers.
 MOST_OF_HEALTH: Final = 200
@@ -37,14 +37,18 @@ MOST_OF_HEALTH: Final = 200
 RESERVED_DESCRIPTORS: Final = 200
 #: More than this many file descriptors are not asked for: some systems offer a billion.
 _MOST_DESCRIPTORS: Final = 65_536
-#: A search for a victim looks at all connections, so it finds this share of `most` at once among useless ones.
+#: A search for a victim looks at all connections, so it finds this share of `most` at once, if one address is at fault.
 _BATCH: Final = 1 / 32
 #: Above this share of `most`, useless connections are the reason for the lack of room, and whose they are is looked at.
 _USELESS: Final = 1 / 16
 
 
-#: What an evicted connection had been used for: it was in its handshake, or completed no request, or some.
-USES: Final = ("handshake", "no_request", "idle")
+#: What an evicted connection had been used for: it had not begun, or completed no request, or some.
+USES: Final = ("beginning", "no_request", "idle")
+
+
+#: Seconds that a newcomer has before it counts as one of no use, unless there are many.
+_GRACE_SECONDS: Final = 1.0
 
 
 class Served(Protocol):
@@ -109,7 +113,7 @@ class Connections:
 
     @property
     def unfinished(self) -> int:
-        """How many have not finished their TLS handshake."""
+        """How many have sent nothing, or have not finished their TLS handshake."""
         return len(self._unfinished)
 
     def open(self) -> list[Entry]:
@@ -118,33 +122,42 @@ class Connections:
 
     # -- coming and going ---------------------------------------------------------------------------------------------
 
-    def make_room(self) -> bool:
-        """Whether there is room for another connection; evicts others if there must be."""
-        if len(self) < self.most:
-            return True
-        self._evict(self._victims())
-        return len(self) < self.most
+    def is_full(self) -> bool:
+        """Whether another connection needs somebody's place."""
+        return len(self) >= self.most
 
-    def end_slow_handshake(self, entry: Entry) -> None:
-        """Another waits for its turn."""
-        self._evict([entry])
+    def evictable(self, now: float) -> list[Entry]:
+        """Some connections of the least use, whose place others may have; empty if every one answers a request."""
+        idle = [entry for entry in self._open if not (entry.served and entry.served.busy)]
+        useless = [*self._unfinished, *(entry for entry in idle if _is_unused(entry))]
+        if len(useless) > self.most * _USELESS:
+            at_fault = useless
+        else:
+            # So few are newcomers, who need a moment.
+            at_fault = [entry for entry in (*self._unfinished, *idle) if _is_due(entry, now)]
+        if not at_fault:
+            return []
+        [(heaviest, number)] = Counter(entry.address for entry in at_fault).most_common(1)
+        candidates = sorted((entry for entry in at_fault if entry.address == heaviest), key=_usefulness)
+        of_no_use = [entry for entry in candidates if _is_unused(entry)]
+        batch = max(1, int(self.most * _BATCH))
+        return of_no_use[:batch] or candidates[: batch if number > self.most // 2 else 1]
 
-    def evict_some(self) -> None:
-        """There is a lack of something else than room here: of file descriptors, or memory."""
-        self._evict(self._victims())
+    def evict(self, entries: Iterable[Entry]) -> None:
+        """End these, for others."""
+        for entry in list(entries):
+            self.evicted[_use(entry)] += 1
+            self.abort_all([entry])
 
-    def add(self, entry: Entry, *, finished: bool) -> None:
-        """A connection that was accepted. `finished`: it has no TLS handshake before it."""
-        if finished:
-            self._open[entry] = None
-            return
+    def add(self, entry: Entry) -> None:
+        """A connection that was accepted."""
         self._unfinished[entry] = None
         self._unfinished_by_address[entry.address] += 1
         if len(self._unfinished) > self.most_unfinished:
-            self._evict([self._oldest_unfinished()])
+            self.evict([self._oldest_unfinished()])
 
     def finish(self, entry: Entry) -> None:
-        """Its handshake is done."""
+        """It has begun: it is served from now on."""
         self._drop_unfinished(entry)
         self._open[entry] = None
 
@@ -180,28 +193,26 @@ class Connections:
 
     # -- who has to go ------------------------------------------------------------------------------------------------
 
-    def _evict(self, victims: list[Entry]) -> None:
-        for entry in victims:
-            self.evicted[_use(entry)] += 1
-        self.abort_all(victims)
-
     def _oldest_unfinished(self) -> Entry:
         """Of those that sent nothing, if there are some: who means it begins at once."""
         [(heaviest, _)] = self._unfinished_by_address.most_common(1)
-        theirs = [entry for entry in self._unfinished if entry.address == heaviest]
-        return next((entry for entry in theirs if not entry.heard), theirs[0])
+        first = None
+        for entry in self._unfinished:
+            if entry.address == heaviest:
+                first = first or entry
+                if not entry.heard:
+                    return entry
+        assert first is not None
+        return first
 
-    def _victims(self) -> list[Entry]:
-        """Some of the least use; empty if every connection answers a request."""
-        idle = [entry for entry in self._open if not (entry.served and entry.served.busy)]
-        useless = [*self._unfinished, *(entry for entry in idle if _completed(entry) == -math.inf)]
-        at_fault = useless if len(useless) > self.most * _USELESS else [*self._unfinished, *idle]
-        if not at_fault:
-            return []
-        [(heaviest, _)] = Counter(entry.address for entry in at_fault).most_common(1)
-        candidates = sorted((entry for entry in at_fault if entry.address == heaviest), key=_usefulness)
-        of_no_use = [entry for entry in candidates if _completed(entry) == -math.inf]
-        return of_no_use[: max(1, int(self.most * _BATCH))] or candidates[:1]
+
+def _is_unused(entry: Entry) -> bool:
+    return _completed(entry) == -math.inf
+
+
+def _is_due(entry: Entry, now: float) -> bool:
+    """Whether it has had the time to be of use."""
+    return not _is_unused(entry) or entry.since < now - _GRACE_SECONDS
 
 
 def _completed(entry: Entry) -> float:
@@ -215,8 +226,8 @@ def _usefulness(entry: Entry) -> tuple[bool, float, bool, float]:
 
 def _use(entry: Entry) -> str:
     if entry.served is None:
-        return "handshake"
-    return "no_request" if _completed(entry) == -math.inf else "idle"
+        return "beginning"
+    return "no_request" if _is_unused(entry) else "idle"
 
 
 def address_of(name: tuple[object, ...]) -> str:
@@ -235,11 +246,16 @@ def connection_metrics(ports: Iterable[Connections]) -> list[Metric]:
     now, evicted = [], []
     for port in ports:
         unfinished = port.unfinished
-        now.append(({"port": port.name, "state": "handshake"}, float(unfinished)))
+        now.append(({"port": port.name, "state": "beginning"}, float(unfinished)))
         now.append(({"port": port.name, "state": "open"}, float(len(port) - unfinished)))
         evicted += [({"port": port.name, "use": use}, float(port.evicted[use])) for use in USES]
     return [
-        Metric("waggle_connections", "gauge", "Connections, by whether their TLS handshake is finished.", now),
+        Metric(
+            "waggle_connections",
+            "gauge",
+            "Connections, by whether they have begun: something was sent, and the TLS handshake is finished.",
+            now,
+        ),
         Metric(
             "waggle_connections_evicted_total",
             "counter",

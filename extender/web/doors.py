@@ -3,6 +3,7 @@
     a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
     a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
     a probe, /metrics: never refused here
+    then: so many pages and probes at a turn of the event loop
 
 A browser sends a POST with a text for any page that it shows, without asking: it always sends an Origin with it, and
 kube-scheduler never does. The answer to a GET may be read by a page whose own name now leads here (DNS rebinding): Host
@@ -11,11 +12,12 @@ is that name then. The short cuts of protocol.py and http2.py leave what has an 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -34,6 +36,8 @@ _log = structlog.get_logger(__name__)
 _LOG_SECONDS: Final = 600.0
 #: Of so many it is known that they were told; the log as a whole has limits of its own.
 _MOST_TOLD: Final = 256
+#: Pages and probes that begin in one turn of the event loop.
+_A_TURN: Final = 3
 _REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
 _PORT: Final = re.compile(r":\d*$")
 
@@ -82,8 +86,11 @@ class Doors:
         self._verbs = frozenset(verbs)
         self._hosts = hosts
         self._refusals = refusals
+        self._turnstile = Turnstile()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in self._verbs:
+            await self._turnstile.enter()
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -107,6 +114,39 @@ class Doors:
                 text = f"Host: {host[:100]!r} is no name of this server; server.allowed_hosts adds names"
                 return _Refusal(421, text, "Host", "host", host[:100])
         return None
+
+
+class Turnstile:
+    """Lets so many pass in a turn of the event loop; the others wait, in order.
+
+    A page or a probe costs the loop some tenths of a millisecond, and each of a thousand connections may ask for one.
+    Calls of verbs that come meanwhile have their share of each turn.
+    """
+
+    def __init__(self, a_turn: int = _A_TURN) -> None:
+        self._a_turn = self._left = a_turn
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turn: asyncio.Handle | None = None
+
+    async def enter(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._turn is None:
+            self._turn = loop.call_soon(self._next_turn, loop)
+        if self._left:
+            self._left -= 1
+            return
+        passed = loop.create_future()
+        self._waiting.append(passed)
+        await passed
+
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._left = self._a_turn
+        while self._waiting and self._left:
+            passed = self._waiting.popleft()
+            if not passed.done():  # it may have been cancelled
+                passed.set_result(None)
+                self._left -= 1
+        self._turn = loop.call_soon(self._next_turn, loop) if self._waiting or not self._left else None
 
 
 class Refusals:

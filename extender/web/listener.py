@@ -1,15 +1,15 @@
-"""Accepts connections: so many at a turn, so many at all, and TLS for those that begin to speak.
+"""Accepts connections: few at a turn, so many at all, and nothing is made for one on which nothing was sent.
 
-    socket --accept--> room? (connections.py) --plain HTTP--------------------------------> protocol.py
-                                   |TLS                                                       ^     http2.py
-                                   v                                                          |        ^
-                   waits for its first byte --> queue --> handshake --> names --> ALPN -------+--------+
+    socket --accept--> room? (connections.py) --> waits for its first byte --> queue --plain HTTP--------> protocol.py
+                                                                                 |TLS                        ^  http2.py
+                                                                                 v                           |     ^
+                                                                             handshake --> names --> ALPN ---+-----+
 
-The event loop's own `create_server` makes a TLS object for each connection at once, keeps it for as long as the peer
-likes, accepts everything that waits in one turn, and closes the listening socket when descriptors have run out.
-Promises: a connection on which nothing was sent has no TLS object; a handshake ends within `HANDSHAKE_SECONDS` of the
-accept; a turn of the event loop starts so few handshakes that calls under way hardly notice; a lack of descriptors or
-of room is waited for, and never ends the listener. Addresses take turns in the queue.
+The event loop's own `create_server` makes protocol and TLS objects for each connection at once, keeps them for as long
+as the peer likes, accepts everything that waits in one turn, and closes the listening socket when descriptors run out.
+Promises: a connection on which nothing was sent is a socket and no more, and ends after `BEGIN_SECONDS`, as a TLS
+handshake does that is not finished by then; a turn of the event loop accepts and starts so few that calls under way
+hardly notice; a lack of descriptors or of room is waited for, and never ends the listener. Addresses take turns.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from extender.web.connections import Connections, Entry, Served, address_of
 
 _log = structlog.get_logger(__name__)
 
-#: Seconds from the accept to the end of the handshake.
-HANDSHAKE_SECONDS: Final = 10.0
+#: Seconds from the accept to the first byte, and to the end of the TLS handshake.
+BEGIN_SECONDS: Final = 10.0
 #: Seconds after a change of certificates in which a client may end its calls if the new ones do not let it in.
 WITHDRAWN_SECONDS: Final = 10.0
-#: Seconds that a connection is accepted for at most, before others have their turn.
-_TURN_SECONDS: Final = 0.004
-#: Handshakes that are started in one turn: each takes about a millisecond now, and another when the peer has answered.
-_STARTS: Final = 4
+#: Seconds that connections are accepted for in one turn.
+_TURN_SECONDS: Final = 0.001
+#: Connections started in one turn: a handshake takes a millisecond now, and another when the peer has answered.
+_STARTS_OF_TLS: Final = 1
+_STARTS: Final = 8
 #: Handshakes under way, whose next steps may come at the same moment.
 _MOST_UNDER_WAY: Final = 48
 #: Seconds after which a handshake under way may be ended for another that waits.
@@ -125,7 +126,8 @@ class Listener:
     def _accept(self) -> None:
         until = time.monotonic() + _TURN_SECONDS
         while time.monotonic() < until:
-            if not self.connections.make_room():
+            leaving = self.connections.evictable(self._loop.time()) if self.connections.is_full() else None
+            if leaving == []:
                 self._say("no room for another connection: all of them wait for their answers")
                 self._pause()
                 return
@@ -136,12 +138,13 @@ class Listener:
             except OSError as error:
                 self._cannot_accept(error)
                 return
+            self.connections.evict(leaving or ())
             self._admit(accepted, name)
         self._tell_of_evictions()
 
     def _cannot_accept(self, error: OSError) -> None:
         if error.errno in _SHORTAGES:
-            self.connections.evict_some()
+            self.connections.evict(self.connections.evictable(self._loop.time()))
         self._say("connections cannot be accepted", error=error.strerror or str(error))
         self._pause()
 
@@ -157,46 +160,103 @@ class Listener:
     def _admit(self, accepted: socket.socket, name: tuple[object, ...]) -> None:
         accepted.setblocking(False)
         entry = Entry(address_of(name), self._loop.time())
-        caller = Caller(str(name[0]))
-        if self._tls is None:
-            self.connections.add(entry, finished=True)
-            self._start_task(self._serve_plain(entry, accepted, caller))
-            return
         entry.give_up = partial(self._give_up_waiting, entry, accepted)
-        self.connections.add(entry, finished=False)
+        self.connections.add(entry)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-        self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted)
-
-    async def _serve_plain(self, entry: Entry, accepted: socket.socket, caller: Caller) -> None:
-        if entry.given_up:
-            accepted.close()
-            return
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: _Newcomer(partial(self._hand_over, entry, caller)), accepted
-            )
+            heard = accepted.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted)
         except OSError:
-            self.connections.remove(entry)
+            self._forget(entry, accepted)
+        else:
+            self._line_up(entry, accepted, heard)
 
-    def _hand_over(self, entry: Entry, caller: Caller, transport: asyncio.Transport) -> None:
-        if entry.given_up:
-            transport.abort()
-            return
-        entry.served = served = self._serve(caller, partial(self._lost, entry))
-        transport.set_protocol(served)  # type: ignore[arg-type]
-        served.connection_made(transport)
+    def _heard(self, entry: Entry, accepted: socket.socket) -> None:
+        """The first byte is there, or the end."""
+        self._loop.remove_reader(accepted.fileno())
+        try:
+            self._line_up(entry, accepted, accepted.recv(1, socket.MSG_PEEK))
+        except OSError:
+            self._forget(entry, accepted)
 
-    def _lost(self, entry: Entry) -> None:
-        """It was served, and has ended. Both must not hold each other: only the garbage collector would find them."""
+    def _line_up(self, entry: Entry, accepted: socket.socket, heard: bytes) -> None:
+        if heard:
+            entry.heard = True
+            self._queue[entry] = accepted
+            self._turn_soon()
+        else:
+            self._forget(entry, accepted)
+
+    def _forget(self, entry: Entry, accepted: socket.socket) -> None:
+        """The peer has gone."""
         self.connections.remove(entry)
-        entry.served = entry.give_up = None
+        accepted.close()
 
-    def _start(self, work: Coroutine[Any, Any, None], accepted: socket.socket) -> asyncio.Task[None]:
-        task = self._start_task(work)
-        # Where the event loop has taken it over, this waits for its end.
-        task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
-        return task
+    def _give_up_waiting(self, entry: Entry, accepted: socket.socket) -> None:
+        if self._queue.pop(entry, None) is None:
+            self._loop.remove_reader(accepted.fileno())
+        accepted.close()
+
+    def _sweep(self) -> None:
+        """Ends connections whose time to begin is up; handshakes under way end by themselves."""
+        self._sweeper = None
+        overdue = self.connections.overdue(self._loop.time() - BEGIN_SECONDS)
+        waiting = [entry for entry in overdue if entry not in self._under_way]
+        for entry in waiting:
+            if self._tls is not None:
+                self._tls.refused("timeout", f"nothing was sent within {BEGIN_SECONDS:g} s", entry.address)
+        self.connections.abort_all(waiting)
+        if self.connections.unfinished:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def _turn_soon(self) -> None:
+        if self._turn is None and self._queue:
+            self._turn = self._loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        self._turn = None
+        for _ in range(min(_STARTS if self._tls is None else _STARTS_OF_TLS, len(self._queue))):
+            if len(self._under_way) >= _MOST_UNDER_WAY and not self._end_a_slow_one():
+                self._turn = self._loop.call_later(_PATIENCE / 4, self._start_some)
+                return
+            self._start_one()
+        self._turn_soon()
+
+    def _end_a_slow_one(self) -> bool:
+        entry, since = next(iter(self._under_way.items()))
+        if self._loop.time() - since < _PATIENCE:
+            return False
+        self.connections.evict([entry])
+        self._under_way.pop(entry, None)
+        return True
+
+    def _start_one(self) -> None:
+        """The longest waiting of the address that has the fewest under way."""
+        entry = next(iter(self._queue))
+        if self._under_way and len(self._queue) > 1:
+            theirs = Counter(each.address for each in self._under_way)
+            entry = min(self._queue, key=lambda each: theirs[each.address])
+        accepted = self._queue.pop(entry)
+        self._under_way[entry] = self._loop.time()
+        if self._tls is None:
+            entry.give_up = None  # before it is handed over, `given_up` is looked at
+            task = self._start_task(self._serve_plain(entry, accepted))
+        else:
+            task = self._start_task(self._shake_hands(entry, accepted, self._tls, self._tls.current))
+            # Where the event loop has taken the socket over, this waits for its end.
+            task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
+            entry.give_up = task.cancel
+        task.add_done_callback(lambda _task: self._started(entry))
+
+    def _started(self, entry: Entry) -> None:
+        self._under_way.pop(entry, None)
+        if entry.served is None:
+            self.connections.remove(entry)
+        self._turn_soon()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -209,67 +269,34 @@ class Listener:
         if not task.cancelled() and (error := task.exception()):
             _log.error("a connection failed", exc_info=error)
 
-    # -- TLS ----------------------------------------------------------------------------------------------------------
-
-    def _heard(self, entry: Entry, accepted: socket.socket) -> None:
-        """The first byte is there, or the end."""
-        self._loop.remove_reader(accepted.fileno())
-        try:
-            entry.heard = bool(accepted.recv(1, socket.MSG_PEEK))
-        except OSError:
-            entry.heard = False
-        if not entry.heard:
-            self.connections.remove(entry)
+    async def _serve_plain(self, entry: Entry, accepted: socket.socket) -> None:
+        if entry.given_up:
             accepted.close()
             return
-        self._queue[entry] = accepted
-        self._turn_soon()
+        with suppress(OSError):
+            await self._loop.connect_accepted_socket(
+                lambda: _Newcomer(lambda transport: self._hand_over(entry, Caller(_name(transport)), transport)),
+                accepted,
+            )
 
-    def _give_up_waiting(self, entry: Entry, accepted: socket.socket) -> None:
-        if self._queue.pop(entry, None) is None:
-            self._loop.remove_reader(accepted.fileno())
-        accepted.close()
+    def _hand_over(self, entry: Entry, caller: Caller, transport: asyncio.Transport) -> None:
+        if entry.given_up:
+            transport.abort()
+            return
+        entry.served = served = self._serve(caller, partial(self._lost, entry))
+        self.connections.finish(entry)
+        transport.set_protocol(served)  # type: ignore[arg-type]
+        served.connection_made(transport)
 
-    def _turn_soon(self) -> None:
-        if self._turn is None and self._queue:
-            self._turn = self._loop.call_soon(self._start_some)
+    def _lost(self, entry: Entry) -> None:
+        """It was served, and has ended. Both must not hold each other: only the garbage collector would find them."""
+        self.connections.remove(entry)
+        entry.served = entry.give_up = None
 
-    def _start_some(self) -> None:
-        self._turn = None
-        for _ in range(min(_STARTS, len(self._queue))):
-            if len(self._under_way) >= _MOST_UNDER_WAY and not self._end_a_slow_one():
-                self._turn = self._loop.call_later(_PATIENCE / 4, self._start_some)
-                return
-            self._start_one()
-        self._turn_soon()
-
-    def _end_a_slow_one(self) -> bool:
-        entry, since = next(iter(self._under_way.items()))
-        if self._loop.time() - since < _PATIENCE:
-            return False
-        self.connections.end_slow_handshake(entry)
-        self._under_way.pop(entry, None)
-        return True
-
-    def _start_one(self) -> None:
-        """The longest waiting of the address that has the fewest handshakes under way."""
-        assert self._tls is not None
-        theirs = Counter(entry.address for entry in self._under_way)
-        entry = min(self._queue, key=lambda each: theirs[each.address])
-        accepted = self._queue.pop(entry)
-        self._under_way[entry] = self._loop.time()
-        task = self._start(self._shake_hands(entry, accepted, self._tls, self._tls.current), accepted)
-        task.add_done_callback(lambda _task: self._handshake_over(entry))
-        entry.give_up = task.cancel
-
-    def _handshake_over(self, entry: Entry) -> None:
-        self._under_way.pop(entry, None)
-        if entry.served is None:
-            self.connections.remove(entry)
-        self._turn_soon()
+    # -- TLS ----------------------------------------------------------------------------------------------------------
 
     async def _shake_hands(self, entry: Entry, accepted: socket.socket, tls: Tls, context: ssl.SSLContext) -> None:
-        left = max(entry.since + HANDSHAKE_SECONDS - self._loop.time(), 0.1)
+        left = max(entry.since + BEGIN_SECONDS - self._loop.time(), 0.1)
         newcomer = _Newcomer(partial(self._made, entry, context, accepted))
         try:
             await self._loop.connect_accepted_socket(
@@ -279,7 +306,7 @@ class Listener:
             reason = (error.reason or "other").lower()
             tls.refused(reason, getattr(error, "verify_message", "") or reason, entry.address)
         except ConnectionAbortedError:
-            tls.refused("timeout", f"not finished within {HANDSHAKE_SECONDS:g} s", entry.address)
+            tls.refused("timeout", f"not finished within {BEGIN_SECONDS:g} s", entry.address)
         except OSError:
             pass  # the peer has gone
         except ValueError as error:
@@ -289,31 +316,14 @@ class Listener:
         self, entry: Entry, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
     ) -> None:
         """The handshake is done, and what follows it has not been read."""
-        if entry.given_up:
-            transport.abort()
-            return
         _acknowledge(accepted)
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        address = str((transport.get_extra_info("peername") or (entry.address,))[0])
         certificate = transport.get_extra_info("peercert") or {}
-        caller = Caller(address, secured.selected_alpn_protocol() == "h2", certificate)
+        caller = Caller(_name(transport), secured.selected_alpn_protocol() == "h2", certificate)
         entry.certificate = secured.getpeercert(binary_form=True) or b""
-        self.connections.finish(entry)
         self._hand_over(entry, caller, transport)
         if self._tls is not None and context is not self._tls.current:
             self._renew([entry])
-
-    def _sweep(self) -> None:
-        """Ends handshakes whose time is up; those under way end by themselves."""
-        self._sweeper = None
-        overdue = self.connections.overdue(self._loop.time() - HANDSHAKE_SECONDS)
-        waiting = [entry for entry in overdue if entry not in self._under_way]
-        for entry in waiting:
-            if self._tls is not None:
-                self._tls.refused("timeout", f"nothing was sent within {HANDSHAKE_SECONDS:g} s", entry.address)
-        self.connections.abort_all(waiting)
-        if self.connections.unfinished:
-            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     # -- other certificates -------------------------------------------------------------------------------------------
 
@@ -353,6 +363,11 @@ class Listener:
         if now - self._told.get(what, float("-inf")) >= _LOG_SECONDS:
             self._told[what] = now
             _log.warning(what, port=self.connections.name, connections=len(self.connections), **more)
+
+
+def _name(transport: asyncio.Transport) -> str:
+    """The peer's IP address; empty if it has gone."""
+    return str((transport.get_extra_info("peername") or ("",))[0])
 
 
 def _acknowledge(accepted: socket.socket) -> None:

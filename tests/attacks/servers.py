@@ -145,6 +145,8 @@ def waggle(scheme: Scheme, cluster: str, folder: Path, sections: dict[str, Any])
             "cert_file": str(certs / "server.crt"),
             "key_file": str(certs / "server.key"),
             "client_ca_file": str(certs / "ca.crt"),
+            "verb_clients": ["kube-scheduler"],
+            "page_clients": ["kube-scheduler"],
         }
     server |= sections.get("server", {})
     settings = {**sections, "cluster": {"server": cluster, **sections.get("cluster", {})}, "server": server}

@@ -47,15 +47,22 @@ class Port:
 
     def shaking(self, address: str, *, heard: bool = False) -> Entry:
         self._time += 1
-        entry = Entry(address, self._time, lambda: self.ended.append(entry))
+        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry))
         entry.heard = heard
-        self.connections.add(entry, finished=False)
+        self.connections.add(entry)
         return entry
+
+    def make_room(self) -> bool:
+        """As a listener does; whether there is room now. Everything that is there has had its time."""
+        if self.connections.is_full():
+            self.connections.evict(self.connections.evictable(self._time + 10))
+        return not self.connections.is_full()
 
     def open(self, address: str, *, completed: float = -math.inf, busy: bool = False) -> Entry:
         self._time += 1
-        entry = Entry(address, self._time, lambda: self.ended.append(entry), served=State(completed, busy))
-        self.connections.add(entry, finished=True)
+        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry), served=State(completed, busy))
+        self.connections.add(entry)
+        self.connections.finish(entry)
         return entry
 
 
@@ -67,21 +74,21 @@ def is_out(entry: Entry) -> bool:
 def test_there_is_room_until_there_are_as_many_as_may_be():
     port = Port(most=2)
     port.open(LIGHT)
-    assert port.connections.make_room()
+    assert port.make_room()
     assert len(port.connections) == 1
 
 
 def test_a_newcomer_gets_the_place_of_the_one_that_answered_longest_ago():
     port = Port(most=3)
     entries = [port.open(LIGHT, completed=when) for when in (5.0, 3.0, 4.0)]
-    assert port.connections.make_room()
+    assert port.make_room()
     assert [is_out(entry) for entry in entries] == [False, True, False]
 
 
 def test_one_that_never_completed_a_request_goes_before_one_that_has():
     port = Port(most=3)
     used, unused, other = port.open(LIGHT, completed=1.0), port.open(LIGHT), port.open(LIGHT, completed=2.0)
-    port.connections.make_room()
+    port.make_room()
     assert [is_out(entry) for entry in (used, unused, other)] == [False, True, False]
 
 
@@ -90,7 +97,7 @@ def test_an_unfinished_handshake_goes_before_everything_else():
     port.open(LIGHT)
     shaking = port.shaking(LIGHT)
     port.open(LIGHT)
-    port.connections.make_room()
+    port.make_room()
     assert port.ended == [shaking]
 
 
@@ -98,7 +105,7 @@ def test_the_address_with_the_most_connections_pays():
     port = Port(most=4)
     oldest = port.open(LIGHT, completed=1.0)
     heavy = [port.open(HEAVY, completed=when) for when in (9.0, 8.0, 7.0)]
-    port.connections.make_room()
+    port.make_room()
     assert not is_out(oldest)
     assert [is_out(entry) for entry in heavy] == [False, False, True]
 
@@ -107,15 +114,25 @@ def test_many_useless_connections_pay_before_more_useful_ones_of_another_address
     port = Port(most=100)
     useful = [port.open(HEAVY, completed=1.0) for _ in range(80)]
     useless = [port.open(LIGHT) for _ in range(20)]
-    port.connections.make_room()
+    port.make_room()
     assert not any(map(is_out, useful))
     assert is_out(useless[0])
+
+
+def test_a_newcomer_is_not_ended_for_the_next_one_while_there_are_few():
+    port = Port(most=64)
+    used = [port.open(HEAVY, completed=float(number)) for number in range(62)]
+    beginning, unused = port.shaking(HEAVY), port.open(HEAVY)
+    beginning.since = unused.since
+    assert beginning not in port.connections.evictable(unused.since + 0.5)
+    assert used[0] in port.connections.evictable(unused.since + 0.5)
+    assert port.connections.evictable(unused.since + 5)[0] is beginning
 
 
 def test_what_answers_is_never_ended_and_the_newcomer_has_to_wait():
     port = Port(most=2)
     entries = [port.open(LIGHT, busy=True), port.open(LIGHT, completed=1.0, busy=True)]
-    assert not port.connections.make_room()
+    assert not port.make_room()
     assert not any(map(is_out, entries))
 
 
@@ -188,7 +205,7 @@ def test_a_flood_costs_the_same_per_connection_however_many_there_may_be(most: i
     port = Port(most=most)
     CountedLooks.looks = 0
     for _ in range(4 * most):
-        port.connections.make_room()
+        port.make_room()
         port.open(HEAVY).served = CountedLooks()
     assert len(port.connections) <= most
     assert CountedLooks.looks / (3 * most) < 40
@@ -198,13 +215,13 @@ def test_metrics_tell_what_there_is_and_what_was_ended():
     port = Port(most=2)
     port.open(LIGHT, completed=1.0)
     port.shaking(LIGHT)
-    port.connections.make_room()
+    port.make_room()
     now, evicted = connection_metrics([port.connections])
     assert now.samples == [
-        ({"port": "server", "state": "handshake"}, 0.0),
+        ({"port": "server", "state": "beginning"}, 0.0),
         ({"port": "server", "state": "open"}, 1.0),
     ]
-    assert evicted.samples[0] == ({"port": "server", "use": "handshake"}, 1.0)
+    assert evicted.samples[0] == ({"port": "server", "use": "beginning"}, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import http.client
 import ipaddress
@@ -24,7 +25,7 @@ from structlog.testing import capture_logs
 from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
-from extender.web.doors import Hosts
+from extender.web.doors import Hosts, Turnstile
 from extender.web.peers import ClientNames, names_of
 from extender.web.server import ServerHandle, serve_in_thread
 from tests.support.certificates import Files, https
@@ -306,3 +307,38 @@ def test_a_list_needs_an_authority():
 def test_the_error_is_json_as_every_other(client: Client):
     answer = ask(client, "GET", "/", headers={"Host": "attacker.example"})
     assert json.loads(answer.body).keys() == {"error", "field"}
+
+
+# -- turns ------------------------------------------------------------------------------------------------------------
+
+
+def test_so_many_pass_in_a_turn_of_the_loop_and_in_order():
+    async def scenario() -> list[int]:
+        turnstile, passed, turns = Turnstile(2), list[int](), [0]
+
+        async def one(number: int) -> None:
+            await turnstile.enter()
+            passed.append(number)
+
+        tasks = [asyncio.create_task(one(number)) for number in range(5)]
+        while len(passed) < 5:
+            await asyncio.sleep(0)
+            if len(passed) > turns[-1]:
+                turns.append(len(passed))
+        await asyncio.gather(*tasks)
+        assert passed == sorted(passed)
+        return turns
+
+    assert asyncio.run(scenario()) == [0, 2, 4, 5]
+
+
+def test_who_gives_up_waiting_takes_no_turn():
+    async def scenario() -> None:
+        turnstile = Turnstile(1)
+        await turnstile.enter()
+        gone, stays = (asyncio.create_task(turnstile.enter()) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait_for(stays, 5)
+
+    asyncio.run(scenario())

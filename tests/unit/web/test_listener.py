@@ -96,7 +96,7 @@ def half_a_hello() -> bytes:
 def test_a_handshake_that_does_not_end_is_ended_and_that_is_said_with_the_address(
     place: Place, sent: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "BEGIN_SECONDS", 0.2)
     monkeypatch.setattr(listener, "_SWEEP_SECONDS", 0.05)
     with place.serving() as server, capture_logs() as logs, tcp(server.url) as silent:
         silent.sendall(sent())
@@ -132,7 +132,7 @@ def test_silent_connections_have_no_tls_object_and_keep_nobody_out(place: Place,
     with place.serving() as server, ExitStack() as silent:
         for _ in range(300):
             silent.enter_context(tcp(server.url))
-        eventually(lambda: connections(server, state="handshake") == 256)
+        eventually(lambda: connections(server, state="beginning") == 256)
         assert wrapped == []
         with place.connect(server) as client:
             assert exchange(client, "POST", "/filter", FILTER).status == 200
