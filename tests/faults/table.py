@@ -114,6 +114,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("dropped after", {"action": "drop-after"}, _READS),
     Fault("applied, never answered", {"action": "silence"}),
     Fault("answer cut off", {"action": "cut"}, {"watch": "that is 'watch dropped'"}),
+    Fault("interim answers first", {"action": "interim"}),
     Fault("garbage", {"action": "garbage"}),
     Fault(
         "stale",

@@ -108,6 +108,8 @@ class App:
             error, headers = refusal
             await connection.reply(Answer(encode(error.body), error.code, headers=headers))
             return
+        if plan.has("interim"):
+            connection.hint_early()
         result, table = self._answer(request, plan), self._table(request)
         if plan.has("drop-after"):
             await connection.abort()

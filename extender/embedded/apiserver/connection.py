@@ -18,6 +18,9 @@ Send = Callable[[Message], Awaitable[None]]
 MAX_BODY = 3 * 1024 * 1024
 #: Key of scope["extensions"] under which the HTTP server offers a function that cuts the connection.
 ABORT = "waggle.abort"
+#: The same for one that writes to it, past HTTP.
+WRITE = "waggle.write"
+_EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </openapi/v3>; rel=preload\r\n\r\n"
 
 
 class Connection:
@@ -86,6 +89,10 @@ class Connection:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         then()
+
+    def hint_early(self) -> None:
+        """Send interim answers, which say nothing about the request."""
+        self._scope["extensions"][WRITE](_EARLY_HINTS * 2)
 
     async def abort(self) -> None:
         """Cut the connection, whatever was sent already. Raises RuntimeError under a server that cannot do it."""

@@ -10,6 +10,7 @@ so the same requests with the same rules fail in the same way.
     drop-after        do it, then close the connection without an answer
     silence           do it, then never answer, and keep the connection open
     cut               do it, then close the connection in the midst of the answer
+    interim           send two 103 Early Hints first, then do it and answer as always
     garbage           do it, then answer 200 with something that is not JSON, as a proxy's error page
     stale             get and list answer from `behind` revisions ago, as a lagging replica
     page              a list gives at most `after` objects at once, and a token for the rest
@@ -49,7 +50,7 @@ WatchAction = Literal[
     "watch-garbage",
 ]
 Action = Literal[
-    "status", "delay", "drop-before", "drop-after", "silence", "cut", "garbage", "stale", "page", WatchAction
+    "status", "delay", "drop-before", "drop-after", "silence", "cut", "interim", "garbage", "stale", "page", WatchAction
 ]
 #: What `garbage` answers.
 GARBAGE = b"<html><body>Bad gateway</body></html>"

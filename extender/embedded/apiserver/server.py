@@ -24,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender.embedded.apiserver.app import App
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
-from extender.embedded.apiserver.connection import ABORT
+from extender.embedded.apiserver.connection import ABORT, WRITE
 from extender.embedded.apiserver.controllers import Controllers
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.faults import Faults
@@ -65,7 +65,7 @@ class _Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         # ASGI says that the values are dicts; this one is between our own server and our own application.
-        self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
+        self.scope["extensions"] = {ABORT: self.transport.abort, WRITE: self.transport.write}  # type: ignore[dict-item]
 
 
 class _Server(uvicorn.Server):

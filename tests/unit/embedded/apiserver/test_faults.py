@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,16 @@ def test_an_answer_may_end_in_its_midst(api: Api, faulty: EmbeddedCluster) -> No
     with pytest.raises(httpx.TransportError):
         api.post("pods", pod("a", api.namespace))
     assert api.names("pods") == ["a"]
+
+
+def test_interim_answers_may_come_before_the_answer(api: Api, faulty: EmbeddedCluster) -> None:
+    faulty.faults.inject("interim", method="LIST")
+    host, port = faulty.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        path = api.path("pods")
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        came = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert [line.split()[1] for line in came.splitlines() if line.startswith(b"HTTP/1.1")] == [b"103", b"103", b"200"]
 
 
 def test_an_answer_may_be_no_json(api: Api, faulty: EmbeddedCluster) -> None:
