@@ -27,7 +27,16 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from algorithm.quantity import QuantityError, parse_quantity
-from algorithm.reads import EVERYTHING, LONGEST_KEY, LONGEST_NAME, MOST_RESOURCES, Reads, kept_labels, too_many
+from algorithm.reads import (
+    EVERYTHING,
+    LONGEST_KEY,
+    LONGEST_NAME,
+    MOST_CONTAINERS,
+    MOST_RESOURCES,
+    Reads,
+    kept_labels,
+    too_many,
+)
 
 #: Amounts by resource name, sorted by name. cpu in thousandths of a core, everything else in units (bytes, devices).
 Resources = tuple[tuple[str, int], ...]
@@ -80,7 +89,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
     `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was asked for, and `grace_period` is how
     long that may take then, in seconds. `oversized` says what of it is more than is accepted, "" if nothing: such a pod
-    is not scheduled, and `requests` and `limits` name only those of its resources that nodes have.
+    is not scheduled, and `requests` and `limits` name those of its resources that nodes have, none if it has no node.
     """
 
     namespace: str
@@ -265,8 +274,10 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
     status = wire.status or _NO_POD_STATUS
     group = spec.scheduling_group
     annotations = reads.annotations(meta.annotations, decided=bool(spec.node_name)) if meta.annotations else None
-    oversized = too_many(_all_amounts(spec)) if _may_be_too_many(spec) else ""
-    if oversized and reads.resources is not None:
+    oversized = _too_much(spec)
+    if oversized and not spec.node_name:
+        spec.containers = spec.init_containers = spec.resources = spec.overhead = None
+    elif oversized and reads.resources is not None:
         _reduce(spec, reads.resources)
     return Pod(
         namespace=_name(meta.namespace, "metadata.namespace") or "default",
@@ -333,6 +344,12 @@ def _all_amounts(spec: _PodSpec) -> list[_Amounts]:
     """All requests and limits of the pod, as they were given."""
     found = [part for each in _all_requirements(spec) for part in (each.requests, each.limits) if part]
     return [*found, spec.overhead] if spec.overhead else found
+
+
+def _too_much(spec: _PodSpec) -> str:
+    if len(spec.containers or ()) + len(spec.init_containers or ()) > MOST_CONTAINERS:
+        return f"it has more than {MOST_CONTAINERS} containers"
+    return too_many(_all_amounts(spec)) if _may_be_too_many(spec) else ""
 
 
 def _reduce(spec: _PodSpec, wanted: Iterable[str]) -> None:

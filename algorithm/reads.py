@@ -7,8 +7,9 @@ what is read of it:
   length that it is too long. A *decision* is what only a binding of ours writes: its text is kept on pods that have a
   node, anywhere else only that it is there. Of what is only *looked for*, no text is kept.
 * labels: the first MOST_LABELS by name.
-* resources: all, unless there are more than MOST_RESOURCES different ones. Such a pod is `oversized`: it is not
-  scheduled, and if it runs, those resources count that nodes have.
+* resources: all, unless there are more than MOST_RESOURCES different ones, more than MOST_AMOUNTS requests and limits
+  over all containers, or more than MOST_CONTAINERS containers. Such a pod is `oversized`: it is not scheduled, and if
+  it runs, those resources count that nodes have. What one asks for that waits is not read.
 
 So the memory and the time that one pod costs have a bound that its author cannot move.
 """
@@ -26,6 +27,10 @@ LONGEST_WISH = 16_384
 MOST_LABELS = 64
 #: Different resources that one pod may ask for. Real pods ask for less than ten.
 MOST_RESOURCES = 32
+#: Requests and limits that one pod may have, over all its containers: each has to be read as a number.
+MOST_AMOUNTS = 1024
+#: Containers of a pod, init containers among them.
+MOST_CONTAINERS = 1024
 #: Names of resources of nodes that are known at the same time.
 MOST_KNOWN = 64
 #: Characters of names, of keys (a name with a domain) and of a label's value: Kubernetes allows no more.
@@ -102,13 +107,14 @@ def kept_labels(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
 
 def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
     """What is too much of these requests and limits, "" if nothing. Costs no more than MOST_RESOURCES for each."""
+    entries = sum(map(len, amounts))
     names: set[str] = set()
     for each in amounts:
         if len(each) <= MOST_RESOURCES:
             names.update(each)
         if len(each) > MOST_RESOURCES or len(names) > MOST_RESOURCES:
             return f"its containers name more than {MOST_RESOURCES} different resources"
-    return ""
+    return f"its containers have more than {MOST_AMOUNTS} requests and limits" if entries > MOST_AMOUNTS else ""
 
 
 #: Everything, for those who hold no more than one pod at a time.

@@ -130,6 +130,10 @@ def oversized(raw: bytes | msgspec.Raw) -> str:
         return ""
     if size > OBJECT:
         return f"it has {size} bytes, expected at most {OBJECT}"
-    text = bytes(raw)
+    return too_many_parts(bytes(raw))
+
+
+def too_many_parts(text: bytes) -> str:
+    """Says of how many parts this is too many, "" if it is not."""
     parts = text.count(b",") + text.count(b":")
     return f"it has {parts} parts, expected at most {_SEPARATORS}" if parts > _SEPARATORS else ""

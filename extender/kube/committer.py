@@ -54,6 +54,7 @@ from extender.kube.hints import Hint, Hints, HintStats
 from extender.kube.lease import Fence, eternal
 from extender.kube.outcome import outcome_of, outcome_of_error, signal_of
 from extender.kube.podreader import PodReader
+from extender.kube.slim import slim_pod
 from extender.kube.throttle import Flight, Signal, Throttle
 from extender.kube.wires import Wires
 
@@ -377,10 +378,8 @@ def _pod_of(
 ) -> tuple[Outcome, Pod | None]:
     if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
         return outcome, None
-    if why := bounds.oversized(response.body):
-        return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {why}"), None
     try:
-        return outcome, reader.pod(response.body)
+        return outcome, reader.pod(slim_pod(response.body) if bounds.oversized(response.body) else response.body)
     except DecodeError as error:
         return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {error}"), None
 

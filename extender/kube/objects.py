@@ -47,15 +47,21 @@ class Objects(Generic[T]):
 
     def read(self, raw: msgspec.Raw) -> T | Unreadable:
         """One object; it has a uid and a resourceVersion."""
-        if why := bounds.oversized(raw):
-            return self._unreadable(raw, why)
         try:
-            obj = self._resource.decode(raw)
+            obj = self._decode(raw)
         except DecodeError as error:
             return self._unreadable(raw, str(error))
         if obj.uid and obj.resource_version:
             return obj
         return self._unreadable(raw, "metadata.uid and metadata.resourceVersion must not be empty")
+
+    def _decode(self, raw: msgspec.Raw) -> T:
+        why = bounds.oversized(raw)
+        if not why:
+            return self._resource.decode(raw)
+        if self._resource.slim is None or memoryview(raw).nbytes > bounds.OBJECT:
+            raise DecodeError(why)
+        return self._resource.decode(self._resource.slim(raw))
 
     def _unreadable(self, raw: msgspec.Raw, why: str) -> Unreadable:
         self._stats.decode_errors += 1

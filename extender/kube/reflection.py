@@ -14,6 +14,7 @@ from extender.kube.api import Response
 from extender.kube.backoff import BackoffSettings
 from extender.kube.bounds import Bound
 from extender.kube.podreader import PodReader
+from extender.kube.slim import slim_pod
 from extender.kube.store import Tracked, never_same, weigh
 from extender.kube.wire import decode_node_event, decode_pod_event
 
@@ -26,6 +27,9 @@ _FROM_THE_FUTURE = "Too large resource version"
 @dataclass(frozen=True)
 class Resource(Generic[T]):
     """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects.
+
+    `slim` cuts an object that has too many parts down to what is read of it, or raises DecodeError; None: such an
+    object is not read.
 
     `weigh` estimates the bytes that a record takes in memory, in all that is known of it.
 
@@ -41,6 +45,7 @@ class Resource(Generic[T]):
     decode_event: Callable[[bytes], tuple[str, T]] | None = None
     same: Callable[[T, T], bool] = never_same
     weigh: Callable[[T], int] = weigh
+    slim: Callable[[msgspec.Raw], msgspec.Raw] | None = None
 
 
 def pods_read_by(reader: PodReader) -> Resource[Pod]:
@@ -52,6 +57,7 @@ def pods_read_by(reader: PodReader) -> Resource[Pod]:
         lambda pod: f"{pod.namespace}/{pod.name}",
         decode_event=lambda line: decode_pod_event(line, reader.from_wire),
         same=same_but_version,
+        slim=slim_pod,
     )
 
 

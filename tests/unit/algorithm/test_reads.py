@@ -129,18 +129,38 @@ def test_more_different_resources_make_a_pod_oversized_wherever_they_stand(data:
     assert read(data).oversized == "its containers name more than 32 different resources"
 
 
+def test_a_pod_with_more_amounts_than_are_read_as_numbers_is_oversized() -> None:
+    pod = read(asking(*[{"cpu": "1m", "memory": "1Ki"}] * 600))
+    assert pod.oversized == "its containers have more than 1024 requests and limits"
+    assert dict(read(asking(*[{"cpu": "1m", "memory": "1Ki"}] * 600, nodeName="n")).requests)["cpu"] == 600
+
+
+def test_of_an_oversized_pod_that_waits_no_amount_is_read() -> None:
+    amounts = [{"cpu": f"{each}n", "memory": f"{each}"} for each in range(1_000)]
+    waits, runs = asking(*amounts), asking(*amounts, nodeName="n")
+    assert read(waits).requests == ()
+    assert effort(lambda: read(waits)) < 0.2 * effort(lambda: read(runs))
+
+
+def test_a_pod_with_more_containers_than_are_looked_at_is_oversized() -> None:
+    pod = read(raw(containers=[{}] * 1_000, initContainers=[None] * 25))
+    assert pod.oversized == "it has more than 1024 containers"
+    assert read(raw(containers=[{}] * 1_024)).oversized == ""
+    assert dict(read(asking(*[{"cpu": "1m"}] * 1_100, nodeName="n")).requests) == {"cpu": 1_100}
+
+
 def test_many_containers_that_ask_for_the_same_are_not_too_much() -> None:
     pod = read(asking(*[{"cpu": "1m", "memory": "1Ki"}] * 500))
     assert (pod.oversized, dict(pod.requests)["cpu"]) == ("", 500)
 
 
 def test_of_an_oversized_pod_the_resources_count_that_nodes_have() -> None:
-    pod = read(asking({"cpu": "2", "nvidia.com/gpu": "8", **many(300)}, {"memory": "1Ki"}))
+    pod = read(asking({"cpu": "2", "nvidia.com/gpu": "8", **many(300)}, {"memory": "1Ki"}, nodeName="n"))
     assert pod.requests == (("cpu", 2000), ("memory", 1024), ("nvidia.com/gpu", 8))
 
 
 def test_resources_that_nodes_bring_later_count_from_then_on() -> None:
-    data = asking({"cpu": "2", "amd.com/gpu": "8", **many(300)})
+    data = asking({"cpu": "2", "amd.com/gpu": "8", **many(300)}, nodeName="n")
     assert dict(read(data, READS.and_of(["amd.com/gpu", "cpu"])).requests) == {"cpu": 2000, "amd.com/gpu": 8}
 
 
