@@ -360,7 +360,10 @@ class WaggleProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self.headers) >= _MOST_FIELDS:
             raise ValueError("too many header fields")  # becomes a 400
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
