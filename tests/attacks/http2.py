@@ -136,7 +136,7 @@ def continuations(arena: Arena) -> str:
     return "the connection ended"
 
 
-@attack("HTTP/2: frames said to have 16 MB, 40 connections", limit="refused at the header", scheme="https", quick=True)
+@attack("HTTP/2: frames said to have 16 MB, 40 connections", limit="refused at the header", scheme="https")
 def long_frames(arena: Arena) -> str:
     clients = [Http2Client(arena) for _ in range(40)]
     refused = 0

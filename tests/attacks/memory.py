@@ -45,9 +45,7 @@ def send_all(connections: Sequence[socket.socket], size: int, *, seconds: float)
     return taken
 
 
-@attack(
-    "40 bodies of 31 MiB that are not finished", limit="96 MiB for all bodies together", quick=True, comparable=True
-)
+@attack("40 bodies of 31 MiB that are not finished", limit="96 MiB for all bodies together", comparable=True)
 def unfinished_bodies(arena: Arena) -> str:
     with ExitStack() as opened:
         connections = [opened.enter_context(arena.connect()) for _ in range(40)]
