@@ -135,7 +135,9 @@ def populate(api: httpx.Client) -> list[str]:
 @contextmanager
 def waggle(scheme: Scheme, cluster: str, folder: Path, sections: dict[str, Any]) -> Iterator[Server]:
     """`waggle serve`, ready. `sections` of its configuration are merged into the usual ones."""
-    port, health_port = free_port(), free_port()
+    port = free_port()
+    while (health_port := free_port()) == port:
+        pass
     server: dict[str, Any] = {"port": port, "health_port": health_port}
     certs = None
     if scheme == "https":

@@ -47,7 +47,7 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
 
     metrics = Metrics(service.runtime)
     for verb in (Verb("placed", placed, None), Verb("refused", refused, None)):
-        app.verbs[f"/floor/{verb.name}"] = Endpoint(verb, service.runtime, metrics, max_body)
+        app.verbs[f"/floor/{verb.name}"] = Endpoint(verb, service.runtime, metrics, max_body, app.budgets.bodies)
 
 
 def add_usage(app: FastAPI, service: Service) -> None:
