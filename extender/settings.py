@@ -111,7 +111,7 @@ class ClusterSettings(_Section):
     #: Seconds between two comparisons of the cache with a live list; 0 is never.
     compare_seconds: float = Field(300, ge=0, le=86_400)
     #: Memory that nodes and pods may take, in MiB, estimated: some 4.5 KB each. Where there is more, lists fail.
-    cache_mib: int = Field(640, ge=64, le=65_536)
+    cache_mib: int = Field(1024, ge=64, le=65_536)
     #: Bindings, evictions and verifying reads at the same time: never more. How many it is follows from the API server.
     concurrent_writes: int = Field(32, ge=1, le=128)
     #: However badly the API server does, so many are tried.
