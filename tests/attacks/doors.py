@@ -95,7 +95,7 @@ def gets_in(arena: Arena) -> float:
 
 
 @attack(
-    "18,000 TLS connections that send nothing",
+    "TLS connections that send nothing, 5,000 a second",
     limit="no TLS object before the first byte; 256 that have not begun",
     scheme="https",
     quick=True,
@@ -157,13 +157,13 @@ def idle_health(arena: Arena) -> str:
     return f"{attacker.number} opened, 200 kept; a probe took {probe * 1000:.0f} ms, a newcomer {newcomer:.0f} ms"
 
 
-@attack("idle connections to the verbs' port", limit="1,000 connections")
+@attack("idle connections to the verbs' port", limit="256 that have not begun")
 def idle_server(arena: Arena) -> str:
     with flood(arena) as attacker:
         attacker.go_on(seconds=2)
         newcomer = gets_in(arena)
         assert arena.metric('waggle_connections{port="server",state="open"}') <= 1000
-    return f"{attacker.number} opened, 1,000 kept; a newcomer was served in {newcomer:.0f} ms"
+    return f"{attacker.number} opened, 256 kept; a newcomer was served in {newcomer:.0f} ms"
 
 
 @attack("a request on each of 1,500 connections, then nothing", limit="longest unused first, of the heaviest address")
