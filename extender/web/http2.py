@@ -74,8 +74,8 @@ _RESETS: Final = 1000
 _HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 30.0
-#: Seconds that a peer at fault gets to read why: TLS would receive what it sends until it says goodbye, too.
-_FAREWELL_SECONDS: Final = 1.0
+#: Seconds that a peer at fault gets to read why.
+_FAREWELL_SECONDS: Final = 0.2
 #: Header names that HTTP/2 does not have.
 _OF_HTTP_1: Final = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"proxy-connection")
 
@@ -119,7 +119,6 @@ class Http2(asyncio.Protocol):
         self._bulk = False
         self._used_at = self._batch_at = self._moved_at = self._began = self._loop.time()
         self._closing_since: float | None = None
-        self._failed = False
         #: Loop time of the last complete answer.
         self.last_completed = -math.inf
 
@@ -202,15 +201,19 @@ class Http2(asyncio.Protocol):
             self._h2.close_connection(code)
         self._flush()
         self._abandon()
-        self._failed = True
-        self._close()
+        if self._closing_since is None:
+            # Not `close`: TLS would receive whatever is sent until the peer says goodbye.
+            self._closing_since = self._loop.time()
+            if not self._read_paused:
+                self._transport.pause_reading()
+            self._loop.call_later(_FAREWELL_SECONDS, self._transport.abort)
 
     def check(self, now: float) -> None:
         """The deadlines. Called once a second."""
         splitter, oldest = self._splitter, next(iter(self._incomplete.values()), None)
         waits_for_peer = self._unsent or self._write_paused
         if self._closing_since is not None:
-            if now - self._closing_since > (_FAREWELL_SECONDS if self._failed else _ANSWER_SECONDS):
+            if now - self._closing_since > _ANSWER_SECONDS:
                 self.abort()
         elif waits_for_peer and now - self._moved_at > _ANSWER_SECONDS:
             _log.warning("connection_stalled", client=self._addresses["client"], seconds=_ANSWER_SECONDS)
@@ -232,6 +235,8 @@ class Http2(asyncio.Protocol):
     # -- turns ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._closing_since is not None:
+            return
         self._splitter.add(data)
         if self._read_paused:
             return
@@ -279,7 +284,7 @@ class Http2(asyncio.Protocol):
 
     def _pause_or_resume(self) -> None:
         paused = self._write_paused or self._bulk or self._splitter.has_batch
-        if paused is self._read_paused or self._transport.is_closing():
+        if paused is self._read_paused or self._closing_since is not None or self._transport.is_closing():
             return
         self._read_paused = paused
         if paused:
