@@ -9,6 +9,9 @@ own plug-ins accept no node for the pod: such a seat would be kept for as long a
 algorithm has no clock, so time is kept here: the algorithm says whose room it keeps, and is told whose has lapsed. That
 costs a pod its seat, not its place: it is placed like any other when kube-scheduler comes.
 
+What a pod's author changes (the gang's minimum, say) can end a seat and bring it back. So the time that a seat was kept
+is remembered for as long as it was kept, and counts when it comes back: half of the time at most is kept for ever.
+
 The time of all begins anew with a term: while nobody decided, nobody could come.
 """
 
@@ -32,6 +35,8 @@ class Reservations:
         self.counts = counts
         #: When each became known, seconds, the oldest first.
         self._since: dict[str, float] = {}
+        #: For how long room was kept for pods for which it is not now, and when that ended, seconds.
+        self._spent: dict[str, tuple[float, float]] = {}
         self._lapsed: frozenset[str] = frozenset()
         self._seen: frozenset[str] = frozenset()
 
@@ -44,6 +49,7 @@ class Reservations:
         """What follows from this event, which has been handled."""
         if isinstance(event, Synced | TermBegan):
             self._since = dict.fromkeys(self._since, now)
+            self._spent.clear()
         reserved = self.t.teller.reserved()
         if reserved is not self._seen:
             self._follow(reserved, now)
@@ -62,10 +68,20 @@ class Reservations:
 
     def _follow(self, reserved: frozenset[str], now: float) -> None:
         for uid in [uid for uid in self._since if uid not in reserved]:
-            del self._since[uid]
-        for uid in sorted(reserved - self._since.keys()):
-            self._since[uid] = now
+            self._spent[uid] = (now - self._since.pop(uid), now)
+        came = sorted(reserved - self._since.keys())
+        self._since.update((uid, now - self._kept(uid, now)) for uid in came)
+        if any(self._since[uid] < now for uid in came):
+            self._since = dict(sorted(self._since.items(), key=lambda each: (each[1], each[0])))
+        self._spent = {
+            uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
+        }
         self._seen = reserved
+
+    def _kept(self, uid: str, now: float) -> float:
+        """Seconds for which room was kept for it, unless it has been without for as long since."""
+        kept, ended = self._spent.pop(uid, (0.0, now))
+        return kept if now < ended + kept else 0.0
 
     def _forget(self) -> None:
         gone = frozenset(uid for uid in self._lapsed if not self._waits(uid))

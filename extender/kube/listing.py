@@ -156,6 +156,8 @@ class Lister(Generic[T]):
                 listed.unreadable.append(obj)
                 listed.weight += _UNREADABLE
             else:
+                if self._resource.lighter is not None and listed.weight > most // 2:
+                    obj = self._resource.lighter(obj)
                 listed.objects[self._resource.key(obj)] = obj
                 listed.weight += self._resource.weigh(obj)
             if listed.weight > most:

@@ -57,6 +57,14 @@ class PodReader:
         """One that cannot be read costs only itself."""
         return decode_pods(items, self.reads)
 
+    def lighter(self, pod: Pod) -> Pod:
+        """The pod without the text of claims: they keep room for others, and nothing that it takes itself is lost."""
+        claims = self.reads.claims
+        if not any(text and name in claims for name, text in pod.annotations):
+            return pod
+        annotations = tuple((name, "" if name in claims else text) for name, text in pod.annotations)
+        return msgspec.structs.replace(pod, annotations=annotations)
+
     def node(self, raw: bytes | msgspec.Raw) -> Node:
         """Raises DecodeError."""
         return decode_node(raw, self.reads)

@@ -31,6 +31,8 @@ class Resource(Generic[T]):
     `slim` cuts an object that has too many parts down to what is read of it, or raises DecodeError; None: such an
     object is not read.
 
+    `lighter` is what is kept of a record once half of the room is taken, so that the room is not used up by texts.
+
     `weigh` estimates the bytes that a record takes in memory, in all that is known of it.
 
     Two that spare work: `decode_event` reads a whole line of a watch at once, type and object, and also raises
@@ -46,6 +48,7 @@ class Resource(Generic[T]):
     same: Callable[[T, T], bool] = never_same
     weigh: Callable[[T], int] = weigh
     slim: Callable[[msgspec.Raw], msgspec.Raw] | None = None
+    lighter: Callable[[T], T] | None = None
 
 
 def pods_read_by(reader: PodReader) -> Resource[Pod]:
@@ -58,6 +61,7 @@ def pods_read_by(reader: PodReader) -> Resource[Pod]:
         decode_event=lambda line: decode_pod_event(line, reader.from_wire),
         same=same_but_version,
         slim=slim_pod,
+        lighter=reader.lighter,
     )
 
 

@@ -71,7 +71,7 @@ class EventReader(Generic[T]):
         obj = self._at_once(line)
         if obj is None:
             return self._step_by_step(line)
-        self._check_room()
+        obj = self._fitting(obj)
         self._progress.advance(obj.resource_version)
         return self._store.seen(obj)
 
@@ -109,14 +109,16 @@ class EventReader(Generic[T]):
             self._objects.say_of_event(obj)
             self._progress.advance(obj.who.resource_version)
             return
-        self._check_room()
-        yield from self._store.seen(obj)
+        yield from self._store.seen(self._fitting(obj))
         self._progress.advance(obj.resource_version)
 
-    def _check_room(self) -> None:
-        """Raises RelistError if the store is full. Nothing is left out: an unknown pod's node would be booked twice."""
-        if self._store.weight > (most := self._most()):
+    def _fitting(self, obj: T) -> T:
+        """What is kept of it. Raises RelistError if the store is full: no object is left out, an unknown pod's node
+        would be booked twice."""
+        weight, most = self._store.weight, self._most()
+        if weight > most:
             raise ListBoundError(f"watch {self._resource.path}: {no_room(most)}", Bound.CACHE)
+        return self._resource.lighter(obj) if self._resource.lighter is not None and weight > most // 2 else obj
 
     def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
         obj = self._objects.read(raw)

@@ -259,6 +259,40 @@ def test_seats_on_nodes_that_could_never_take_the_pods_are_not_held() -> None:
     assert set(server.seats()) == {"u-w1"}
 
 
+def _declare(server: Server, minimum: int) -> None:
+    """The author changes the minimum on each of the gang's pods."""
+    for name in ("w0", "w1", "w2"):
+        entry = server.heart.find("ns", name)
+        assert entry is not None
+        annotations = pairs({**dict(entry.pod.annotations), "waggle.dev/gang-min": str(minimum)})
+        server.see(msgspec.structs.replace(entry.pod, node_name=entry.node, annotations=annotations))
+
+
+def test_seats_that_end_and_come_back_are_not_kept_for_longer() -> None:
+    server = Server()
+    server.see(*WAITING)
+    server.run(WAITING[0])
+    for _ in range(2):
+        server.wait(140)
+        _declare(server, 1)
+        assert server.seats() == {}
+        _declare(server, 3)
+        assert len(server.seats()) == 2
+    assert held_after(server, 21) == 0
+
+
+def test_seats_that_were_without_for_as_long_as_they_were_kept_have_their_whole_time_again() -> None:
+    server = Server()
+    server.see(*WAITING)
+    server.run(WAITING[0])
+    server.wait(100)
+    _declare(server, 1)
+    server.wait(101)
+    _declare(server, 3)
+    assert held_after(server, 290) == 2
+    assert held_after(server, 11) == 0
+
+
 def test_an_algorithm_that_takes_over_is_told_whose_seats_have_lapsed() -> None:
     server = Server(forged("n0"))
     server.see(*WAITING)

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import structlog
 
+from algorithm.reads import Reads
 from extender.kube import bounds
 from extender.kube.api import Interrupted, Response
 from extender.kube.bounds import Bound
 from extender.kube.listing import Lister
 from extender.kube.objects import Objects
-from extender.kube.reflection import PODS, ListBoundError, ReflectorStats
+from extender.kube.podreader import PodReader
+from extender.kube.reflection import PODS, ListBoundError, ReflectorStats, pods_read_by
 from extender.kube.store import weigh
 from tests.support.kube_objects import pod
 
@@ -155,3 +157,24 @@ def test_objects_that_cannot_be_read_take_room_too() -> None:
     listing = Listing(lambda _query: page(*[""] * 100, token=str(next(numbers))), most=lambda: bounds.MIB)
     assert listing.refused() is Bound.CACHE
     assert len(listing.queries) < 20
+
+
+def test_pods_whose_claims_are_long_do_not_use_up_the_room() -> None:
+    reads = Reads(frozenset(), frozenset({"claim"}), claims=frozenset({"claim"}))
+    resource = pods_read_by(PodReader(reads))
+
+    def carrier(number: int) -> dict[str, Any]:
+        made = pod(f"p{number}")
+        made["metadata"]["annotations"] = {"claim": f"{number}" * 20_000}
+        made["spec"] = {**made.get("spec", {}), "nodeName": "n"}
+        return made
+
+    body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [carrier(n) for n in range(10, 60)]}).encode()
+    stats = ReflectorStats()
+    objects = Objects(resource, stats, structlog.get_logger())
+    lister = Lister(resource, objects, stats, lambda _: Response(200, body), page=500, most=lambda: 600_000)
+    listed = lister.read()
+    kept = [bool(each.annotation("claim")) for each in listed.objects.values()]
+    assert len(kept) == 50
+    assert 5 < sum(kept) < 10
+    assert all(each.node_name == "n" for each in listed.objects.values())

@@ -98,3 +98,10 @@ def test_a_node_that_brings_nothing_new_changes_nothing() -> None:
     before = known.reads
     known.learn(Node(name="n", allocatable=tuple((name, 1) for name in sorted(NATIVE))))
     assert known.reads is before
+
+
+def test_of_texts_that_keep_room_for_others_none_is_kept_where_little_room_is_left() -> None:
+    reader = PodReader(Reads(frozenset({"wish"}), frozenset({"claim", "seat"}), claims=frozenset({"claim"})))
+    pod = Pod(namespace="n", name="p", node_name="a", annotations=(("claim", "x" * 9), ("seat", "s"), ("wish", "w")))
+    assert reader.lighter(pod).annotations == (("claim", ""), ("seat", "s"), ("wish", "w"))
+    assert reader.lighter(reader.lighter(pod)) == reader.lighter(pod)
