@@ -46,10 +46,31 @@ SMALL = {
     "two of three": _hosts(3, _SOCKETS, a=_HOST % 1, b=_HOST % 1),
     "mixed": _hosts(3, _SOCKETS, a=f"{_HOST % 1}, {_SOCKET % 1}", b=_SOCKET % 2),
 }
+#: Promises of three levels, and a row to spare: a gang may need cells of two levels, and larger cells split for both.
+LEVELS = """
+physicalCluster:
+  cellTypes:
+    host: {childCellType: gpu, childCellNumber: 1, isNodeLevel: true}
+    rack: {childCellType: host, childCellNumber: 2}
+    row: {childCellType: rack, childCellNumber: 2}
+  physicalCells:
+  - {cellType: row, cellChildren: [{cellChildren: [{cellAddress: a1}, {cellAddress: a2}]},
+                                   {cellChildren: [{cellAddress: a3}, {cellAddress: a4}]}]}
+  - {cellType: row, cellChildren: [{cellChildren: [{cellAddress: b1}, {cellAddress: b2}]},
+                                   {cellChildren: [{cellAddress: b3}, {cellAddress: b4}]}]}
+  - {cellType: row, cellChildren: [{cellChildren: [{cellAddress: c1}, {cellAddress: c2}]},
+                                   {cellChildren: [{cellAddress: c3}, {cellAddress: c4}]}]}
+virtualClusters:
+  small: {virtualCells: [{cellType: row.rack.host, cellNumber: 2}, {cellType: row.rack, cellNumber: 1}]}
+  medium: {virtualCells: [{cellType: row.rack, cellNumber: 1}]}
+  large: {virtualCells: [{cellType: row, cellNumber: 1}]}
+"""
+#: Those of the recordings, and our own.
+OWN = {**SMALL, "levels": LEVELS}
 
 
 def yaml_of(config: str) -> str:
-    return document()["configs"][config]["yaml"]
+    return OWN.get(config) or document()["configs"][config]["yaml"]
 
 
 def without_quota(each: Pod) -> Iterator[str]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import yaml
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from algorithm.hived import lazily
+from algorithm.hived.layout import preassigned
 from algorithm.interface import Bind, PodRefused, Preempt
 from algorithm.model import Pod
 from tests.conformance.hived_draws import (
@@ -32,7 +35,7 @@ from tests.conformance.hived_draws import (
     yaml_of,
 )
 from tests.conformance.hived_restarts import Restarts, picks
-from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept
+from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept, take_with_quota
 from tests.support.hived_world import (
     FILTERING,
     PREEMPTING,
@@ -49,15 +52,18 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
 
     steps = 0
     counted: ClassVar[Counter[str]] = Counter()
+    #: What a run draws from.
+    configs: ClassVar[Sequence[str]] = (*CONFIGS, "levels")
 
     @initialize(
-        config=st.sampled_from(CONFIGS),
+        config=picks,
         switches=st.sets(st.sampled_from(sorted(SWITCHES))),
         calm=st.booleans(),
         luck=st.integers(0, 1 << 32),
     )
     def start(self, config, switches, calm, luck):
         """`calm`: no hardware ever turns bad, so all promises can be kept, whatever comes."""
+        config = self.configs[config % len(self.configs)]
         self.config = yaml.safe_load(yaml_of(config)) | {switch: SWITCHES[switch] for switch in sorted(switches)}
         self.world = World(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
@@ -144,6 +150,28 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
             )
         self.check()
 
+    @rule(pick=picks, both=st.booleans(), ignores=st.booleans(), offers=st.sampled_from(["all", "some"]))
+    @precondition(lambda self: self.owed_cells() and len(self.world.waiting) < 12)
+    def gang_for_what_is_owed_arrives(self, pick, both, ignores, offers):
+        """It fills one cell, or one of each level of which some are owed."""
+        cells = self.owed_cells()
+        first = cells[pick % len(cells)]
+        alike = [each for each in cells if (each.tenant, each.chain) == (first.tenant, first.chain)]
+        members: Counter[int] = Counter()
+        for cell in {each.level: each for each in alike}.values() if both else [first]:
+            chain = self.world.hive.layout.chains[cell.chain]
+            devices = chain.levels[min(cell.level, chain.machine_level)].leafs
+            members[devices] += cell.leafs // devices
+        for each in self.submit(tenant=first.tenant, members=members, ignoreK8sSuggestedNodes=ignores):
+            answer = self.asked(each, offers, FILTERING)
+            if isinstance(answer, Bind):
+                self.take(each, answer)
+        self.check()
+
+    def owed_cells(self):
+        tenants = self.world.hive.layout.tenants.values()
+        return [each for tenant in tenants for each in preassigned(tenant) if each.physical is None]
+
     def submit(self, **wish):
         self.groups += 1
         pods = gang(f"g{self.groups}", **wish)
@@ -187,7 +215,7 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
     def take(self, each, answer):
         before = kept(self.world.hive)
         self.counted["lazily"] += any(name == lazily.LAZILY for name, _ in answer.annotations)
-        self.world.take(each, answer)
+        (self.world.take if self.reconfigured else partial(take_with_quota, self.world))(each, answer)
         if self.world.hive.sparing:
             assert before <= kept(self.world.hive), "what all are owed could be had at once, until this pod came"
 

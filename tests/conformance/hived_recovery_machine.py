@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import ClassVar
 
 import yaml
@@ -18,7 +19,7 @@ from algorithm.hived.layout import preassigned
 from algorithm.interface import Bind, PodRefused, Preempt
 from tests.conformance.hived_draws import SMALL, SWITCHES, pod_sizes
 from tests.conformance.hived_restarts import Restarts, picks
-from tests.support.hived_claims import assert_everybody_is_granted
+from tests.support.hived_claims import assert_everybody_is_granted, take_with_quota
 from tests.support.hived_world import World, gang
 
 
@@ -122,7 +123,7 @@ class RecoveryMachine(Restarts, RuleBasedStateMachine):
         if isinstance(answer, Bind):
             group = self.world.hive.groups.get(each.name.rpartition("-")[0])
             self.counted["late members of gangs without quota"] += group in self.world.hive.lazily
-            self.world.take(each, answer)
+            (self.world.take if self.reconfigured else partial(take_with_quota, self.world))(each, answer)
         elif isinstance(answer, Preempt) and self.random.random() < 0.5:
             self.world.delete(*[self.world.allocated[victim.uid] for victim in answer.victims])
 

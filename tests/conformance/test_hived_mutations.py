@@ -9,11 +9,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from algorithm.hived import algorithm, hive, planner
+from algorithm.hived import algorithm, gangs, hive, lazily, planner
+from algorithm.hived.accounts import Accounts
 from algorithm.hived.books import Books
+from algorithm.hived.bootstrap import Bootstrap
 from algorithm.hived.groups import Group
 from algorithm.hived.hive import Hive
 from tests.conformance.hived_machine import HivedMachine
+from tests.conformance.hived_recovery_machine import RecoveryMachine
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -84,6 +87,46 @@ def a_trial_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:
 
 def a_copy_shares_the_groups(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(algorithm, "_UNCHANGING", (*algorithm._UNCHANGING, Group))
+
+
+def pods_are_recovered_one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """As they are told; and a group without virtual placement is not known to have lost its quota."""
+
+    def at_once(self, pod):
+        self._accounts.add(pod, found=True)
+
+    take = Accounts._take_quota
+
+    def only_from_promised(self, group, taker):
+        if group.virtual is not None:
+            take(self, group, taker)
+
+    patch.setattr(Bootstrap, "collect", at_once)
+    patch.setattr(Accounts, "_take_quota", only_from_promised)
+
+
+def nobody_is_believed_who_names_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lazily.Told, "who_say_so", lambda self, group, pod: {})
+
+
+def the_first_pod_that_is_told_counts_as_the_oldest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gangs, "by_age", lambda pod: ())
+
+
+#: Noticed by the runs in which quota is lost.
+AT_RESTARTS = (
+    pods_are_recovered_one_by_one,
+    nobody_is_believed_who_names_others,
+    the_first_pod_that_is_told_counts_as_the_oldest,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutate", AT_RESTARTS)
+def test_random_restarts_notice(monkeypatch: pytest.MonkeyPatch, mutate: Patch) -> None:
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, KeyError)):
+        run_state_machine_as_test(RecoveryMachine, settings=SLICE)
 
 
 #: Noticed within seconds on an idle machine.

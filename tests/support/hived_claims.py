@@ -70,6 +70,15 @@ def _assert_nobody_else_pays(world: World, tenant: str, answer: Bind | Preempt) 
         assert user.virtual is None or user.tenant == tenant, f"{tenant} would evict {user.name} of {user.tenant}"
 
 
+def take_with_quota(world: World, each: Pod, answer: ScheduleResult) -> None:
+    """Whoever is placed with a guarantee has it, unless the gang had lost its quota before."""
+    lost = set(world.hive.lazily)
+    world.take(each, answer)
+    for group in world.hive.groups.values():
+        if any(member.uid == each.uid for member in group.members()):
+            assert group.virtual is not None or group.priority < 0 or group in lost, f"{group.name} has no quota"
+
+
 # -- all together -----------------------------------------------------------------------------------------------------
 
 

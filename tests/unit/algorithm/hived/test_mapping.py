@@ -6,7 +6,9 @@ import pytest
 
 from algorithm.hived.books import Books
 from algorithm.interface import Wait
+from tests.conformance.hived_draws import LEVELS
 from tests.conformance.hived_machine import kept
+from tests.support.hived_claims import take_with_quota
 from tests.support.hived_world import RACKS, World, gang, one
 
 #: Four racks of two machines; alpha owns a rack, beta two machines of any.
@@ -185,3 +187,20 @@ virtualClusters:
 
     assert isinstance(answer, Wait)
     assert world.hive.books["rack"].is_safe()
+
+
+def test_a_gang_that_needs_cells_of_two_levels_leaves_others_what_they_are_owed():
+    """Its first cell is cut from the row that may be split. Its second one must not be cut from another row.
+
+    The original forgets what is left of the first row. Only `_keeps_promises` protects the promise to `large`.
+    """
+    world = World(LEVELS)
+    [(used, _)] = world.bind(one("first", tenant="small"))
+    world.bind(*gang("second", tenant="medium", pods=2))
+    beside = {"1": "2", "2": "1", "3": "4", "4": "3"}
+    world.turn(used[0] + beside[used[1]], healthy=False)
+    for each in gang("next", tenant="small", pods=3):
+        take_with_quota(world, each, world.ask(each))
+
+    rows = {node[0] for node, _ in world.bind(*gang("large", tenant="large", pods=4))}
+    assert len(rows) == 1
