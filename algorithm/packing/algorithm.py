@@ -115,7 +115,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return Wait(reason(Code.NOTHING_OFFERED))
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
         if gang is not None and gang.oversized:
-            raise too_large(gang.key)
+            raise too_large(gang)
         faces = gang.faces() if gang is not None and gang.whole else None
         question = self._question(pod, gang, phase)
         known = self._memo.recall(self._state.generation, question, faces, suggested_nodes)

@@ -21,8 +21,9 @@ then UID), the seats of those members that are known and wait. So a restart in a
 member that is replaced all come to the same holds without a line of code for any of them.
 
 A pod's author chooses how large a gang is and what stands in its annotations. So a gang that is placed as a whole has
-at most MOST_MEMBERS pods, a member that comes or goes costs the same however many others there are, and of the plans
-that members carry only the last few are kept in the form in which they are used.
+at most MOST_MEMBERS pods, and at most MOST_SIZES different requests among those that wait; a member that comes or goes
+costs the same however many others there are; and of the plans that members carry only the last few are kept in the
+form in which they are used.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from algorithm.interface import PodRefused
-from algorithm.model import Pairs, Pod
+from algorithm.model import Pairs, Pod, Resources
 from algorithm.reasons import Code, reason
 
 GANG = "waggle.dev/gang"
@@ -45,6 +46,8 @@ GANG_PLAN = "waggle.dev/gang-plan"
 
 #: Pods of a gang that is placed as a whole; a plan for so many takes 200 kB on each of them.
 MOST_MEMBERS = 3000
+#: Different requests among the members that wait: what it costs to seat them grows with these.
+MOST_SIZES = 16
 #: As for any name in Kubernetes.
 _LONGEST_NAME = 253
 _SHOWN = 40
@@ -128,9 +131,11 @@ def _invalid(gang: GangKey, detail: str) -> PodRefused:
     return PodRefused(reason(Code.GANG_INVALID, gang=str(gang), detail=detail))
 
 
-def too_large(gang: GangKey) -> PodRefused:
-    """A gang that is placed as a whole has more pods than can be."""
-    return _invalid(gang, f"it has more than {MOST_MEMBERS} pods")
+def too_large(gang: Gang) -> PodRefused:
+    """A gang that is placed as a whole has more pods, or more different ones, than can be."""
+    if len(gang.minimums) > MOST_MEMBERS:
+        return _invalid(gang.key, f"it has more than {MOST_MEMBERS} pods")
+    return _invalid(gang.key, f"its pods have more than {MOST_SIZES} different requests")
 
 
 def _generation(pod: Pod) -> int | None:
@@ -171,7 +176,18 @@ def face_of(pod: Pod, minimum: int) -> Face:
 class Gang:
     """One gang: its members by UID, waiting and allocated, and the plans that the latter carry."""
 
-    __slots__ = ("_carriers", "_counts", "_faces", "allocated", "key", "minimum", "minimums", "plan_text", "waiting")
+    __slots__ = (
+        "_carriers",
+        "_counts",
+        "_faces",
+        "_sizes",
+        "allocated",
+        "key",
+        "minimum",
+        "minimums",
+        "plan_text",
+        "waiting",
+    )
 
     def __init__(self, key: GangKey) -> None:
         self.key = key
@@ -181,6 +197,8 @@ class Gang:
         self.minimums: dict[str, int] = {}
         self.minimum = 1
         self._counts: Counter[int] = Counter()
+        #: How many wait that ask for the same.
+        self._sizes: Counter[Resources] = Counter()
         #: The generations of the plans of allocated members, by UID, and the text of the newest, "" if there is none.
         self._carriers: dict[str, int] = {}
         self.plan_text = ""
@@ -203,8 +221,8 @@ class Gang:
 
     @property
     def oversized(self) -> bool:
-        """It has more pods than can be planned for."""
-        return self.whole and len(self.minimums) > MOST_MEMBERS
+        """It has more pods, or more different ones that wait, than can be planned for."""
+        return self.whole and (len(self.minimums) > MOST_MEMBERS or len(self._sizes) > MOST_SIZES)
 
     def alone_asks_for_most(self, uid: str) -> bool:
         """Whether without this member the gang's minimum would be lower."""
@@ -228,6 +246,7 @@ class Gang:
         self.minimum = max(self.minimum, minimum)
         if not pod.node_name:
             self.waiting[pod.uid] = pod
+            self._sizes[pod.requests] += 1
             return
         self.allocated[pod.uid] = pod
         generation = _generation(pod)
@@ -237,16 +256,22 @@ class Gang:
 
     def remove(self, pod: Pod) -> None:
         self._faces = None
-        (self.allocated if pod.node_name else self.waiting).pop(pod.uid)
+        if not pod.node_name:
+            self.leave(pod.uid)
+            return
+        self.allocated.pop(pod.uid)
         self._forget_minimum(pod.uid)
-        if pod.node_name and self._carriers.pop(pod.uid, None) is not None:
+        if self._carriers.pop(pod.uid, None) is not None:
             self._find_plan()
 
     def leave(self, uid: str) -> None:
         """Takes out a waiting member, if it is one."""
-        if self.waiting.pop(uid, None) is not None:
+        if (pod := self.waiting.pop(uid, None)) is not None:
             self._faces = None
             self._forget_minimum(uid)
+            self._sizes[pod.requests] -= 1
+            if not self._sizes[pod.requests]:
+                del self._sizes[pod.requests]
 
     def _forget_minimum(self, uid: str) -> None:
         minimum = self.minimums.pop(uid)
@@ -264,7 +289,7 @@ class Gang:
         twin = Gang(self.key)
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.minimums, twin.minimum, twin._counts = self.minimums.copy(), self.minimum, self._counts.copy()
-        twin._carriers, twin.plan_text = self._carriers.copy(), self.plan_text
+        twin._carriers, twin.plan_text, twin._sizes = self._carriers.copy(), self.plan_text, self._sizes.copy()
         return twin
 
 
@@ -324,4 +349,5 @@ class GangBook:
         for key, gang in self.gangs.items():
             other = fresh.gangs[key]
             assert (gang.waiting, gang.allocated) == (other.waiting, other.allocated), f"members of gang {key} differ"
+            assert gang._sizes == other._sizes, f"sizes of gang {key} differ"
             assert (gang.minimums, gang.plan) == (other.minimums, other.plan), f"plan of gang {key} differs"

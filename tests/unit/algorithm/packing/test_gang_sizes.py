@@ -8,7 +8,7 @@ import pytest
 from algorithm.interface import Bind, Phase, PodRefused, SuggestedNodes
 from algorithm.model import Pod, pairs
 from algorithm.packing import PackingAlgorithm
-from algorithm.packing.gangs import GANG_PLAN, MOST_MEMBERS, read_plan
+from algorithm.packing.gangs import GANG_PLAN, MOST_MEMBERS, MOST_SIZES, read_plan
 from algorithm.reasons import Code
 from tests.support.effort import effort
 from tests.support.packing_world import World, member, node
@@ -48,6 +48,32 @@ def test_a_gang_of_more_pods_than_can_be_planned_for_is_refused() -> None:
     assert refusal(algorithm, member("m0", "g", 2, cpu=1)) == why
     algorithm.delete_unallocated_pod(member("m1", "g", 2, cpu=1))
     assert isinstance(ask(algorithm, member("m0", "g", 2, cpu=1)), Bind)
+
+
+def test_a_gang_whose_pods_differ_more_than_can_be_planned_for_is_refused() -> None:
+    algorithm = told(0, 2)
+    pods = [member(f"m{index}", "g", 2, cpu=1 + index) for index in range(MOST_SIZES + 1)]
+    for pod in pods:
+        algorithm.add_unallocated_pod(pod)
+    why = (Code.GANG_INVALID, "gang ns/g is declared wrongly: its pods have more than 16 different requests")
+    assert refusal(algorithm, pods[0]) == why
+    assert refusal(algorithm.fork(), pods[0]) == why
+    algorithm.delete_unallocated_pod(pods[1])
+    answer = ask(algorithm, pods[0])
+    assert isinstance(answer, Bind)
+    algorithm.add_allocated_pod(pods[0].placed(answer.node, answer.annotations))
+    algorithm.add_unallocated_pod(pods[1])
+    assert isinstance(ask(algorithm, pods[2]), Bind), "those that run do not count"
+    algorithm.validate()
+
+
+def test_a_gang_of_which_a_newer_record_differs_too_much_is_refused() -> None:
+    algorithm = told(0, 2)
+    for index in range(MOST_SIZES):
+        algorithm.add_unallocated_pod(member(f"m{index % MOST_SIZES}", "g", 2, cpu=1 + index))
+    algorithm.add_unallocated_pod(member("last", "g", 2, cpu=1))
+    assert isinstance(ask(algorithm, member("last", "g", 2, cpu=1)), Bind)
+    assert refusal(algorithm, member("last", "g", 2, cpu=99))[0] is Code.GANG_INVALID
 
 
 def test_a_minimum_of_more_pods_than_can_be_planned_for_is_refused() -> None:
