@@ -140,3 +140,49 @@ def huge_annotations(arena: Arena) -> str:
             arena.api.delete(f"{_PODS}/fat-{index}", params={"gracePeriodSeconds": "0"})
     assert grown < 10, f"14 MiB of annotations took {grown:.0f} MiB"
     return f"{grown:.0f} MiB more for 14 MiB of them"
+
+
+@attack("a pod with 350,000 commas takes all GPUs of a node", limit="counted in what is read of the pod", quick=True)
+def pod_of_commas(arena: Arena) -> str:
+    node = NODE_NAMES[-1]
+    hidden = asking("hidden", {GPU: "8"}, annotations={"attack.example/note": "," * 250_000})
+    hidden["spec"] |= {"nodeName": node}
+    hidden["spec"]["containers"][0]["args"] = ["," * 100_000]
+    with created(arena, hidden, asking("honest", {GPU: "8"})) as (_, honest):
+        assert eventually(lambda: "hidden" in _page(arena, "/v1/inspect/pods?state=Bound")), "the pod is not seen"
+        _, answer = ask(arena, filter_body(honest, (node,)))
+        assert not answer["NodeNames"], "its GPUs were given away a second time"
+    return "it is read, and its GPUs are taken"
+
+
+@attack(
+    "a pod of 900 containers with 20 different quantities each, ten times",
+    limit="1,024 requests and limits of a pod",
+)
+def pod_of_900_containers(arena: Arena) -> str:
+    crowd = asking("crowd", {"cpu": "1m"}, uid="uid-crowd")
+    main = crowd["spec"]["containers"][0]
+    crowd["spec"]["containers"] = [
+        {**main, "resources": {"requests": {f"a.b/r{j}": str(10**9 + 20 * i + j) for j in range(20)}}}
+        for i in range(900)
+    ]
+    body = filter_body(crowd)
+    slowest = 0.0
+    for _ in range(10):
+        took, answer = ask(arena, body)
+        slowest = max(slowest, took)
+        assert any("more than 1024 requests and limits" in why for why in reasons(answer)), answer
+    return f"PodTooLarge, within {1e3 * slowest:.0f} ms"
+
+
+@attack("a gang of 200 pods that all differ, asked for 3 s", limit="16 different requests of a gang's waiting pods")
+def gang_of_200_sizes(arena: Arena) -> str:
+    gang = {"waggle.dev/gang": "motley", "waggle.dev/gang-min": "200"}
+    with created(arena, *(asking(f"motley-{i}", {"cpu": f"{100 + i}m"}, annotations=gang) for i in range(200))) as made:
+        assert eventually(lambda: "motley-199" in _page(arena, "/v1/inspect/pods?state=Waiting"))
+        slowest, give_up, answer = 0.0, time.monotonic() + 3, {}
+        while time.monotonic() < give_up:
+            took, answer = ask(arena, filter_body(made[int(1e6 * slowest) % 200]))
+            slowest = max(slowest, took)
+        assert any("more than 16 different requests" in why for why in reasons(answer)), answer
+    return f"GangInvalid, within {1e3 * slowest:.0f} ms"
