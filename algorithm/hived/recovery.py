@@ -283,7 +283,8 @@ class _Recovery:
 
 def _claims(group: Group, virtual: Virtual) -> Iterator[tuple[PhysicalCell, str, list[VirtualCell | None], int]]:
     """Each device with the type of the promise that it was used for, and where its virtual one belongs."""
-    for devices, places in group.places.items():
+    # Not `group.places`: while the group has no quota, its next pod is promised nothing.
+    for devices, places in group.written.items():
         for place, pod, row in zip(places, group.physical[devices], virtual[devices], strict=True):
             for index, (device, type_) in enumerate(zip(pod, place.types, strict=True)):
                 if device is not None:

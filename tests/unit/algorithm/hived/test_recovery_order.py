@@ -161,6 +161,30 @@ def test_without_who_came_meanwhile_it_has_its_quota_back():
     assert is_guaranteed(world, "g")
 
 
+@pytest.fixture
+def back_and_forth():
+    """g lost its quota as the hosts were promised to b, h says so, and then they are promised to a again."""
+    world = World(racks(a="rack.host 2"))
+    world.bind(one("g", leafs=4))
+    world.restart(config=racks(b="rack.host 2"))
+    world.bind(one("h", tenant="b", leafs=4))
+    assert [each.group for each in lazily.read(world.allocated["u-h-0"].annotation(lazily.LAZILY))] == ["g"]
+    world.settings = World(racks(a="rack.host 2")).settings
+    return world
+
+
+def test_what_was_lost_to_a_configuration_is_given_back_if_nobody_has_to_pay(back_and_forth):
+    for each in in_every_order(back_and_forth):
+        assert [is_guaranteed(each, name) for name in "gh"] == [True, False]
+
+
+@pytest.mark.parametrize("late", ["u-g-0", "u-h-0"])
+def test_who_is_found_late_leads_to_the_same_quotas(back_and_forth, late):
+    back_and_forth.restart(late=[late])
+
+    assert [is_guaranteed(back_and_forth, name) for name in "gh"] == [True, False]
+
+
 def test_the_more_important_keeps_its_quota_and_of_equals_the_older():
     world = World(racks(a="rack.host 4"))
     for number, (name, priority) in enumerate([("c", 0), ("b", 0), ("a", 0), ("d", 7)]):
