@@ -1,15 +1,15 @@
-"""What of a pod is kept in memory, and how much of it: a pod's author may write anything, and much of it.
+"""The fields of a pod that are kept in memory, with a bound for each: a pod's author may write anything.
 
 The API server lets a pod carry 256 KiB of annotations, labels without end and thousands of resources. A record keeps
-what is read of it:
+only what is read:
 
 * annotations by name. A *wish* is read on any pod, and is cut one character after LONGEST_WISH: a reader sees by the
-  length that it is too long. A *decision* is what only a binding of ours writes: its text is kept on pods that have a
-  node, anywhere else only that it is there. Of what is only *looked for*, no text is kept.
+  length that it is too long. Only our binding writes a *decision*: its text is kept on pods that have a node; on
+  other pods an empty text says only that it is there. Of an annotation that is only *looked for*, no text is kept.
 * labels: the first MOST_LABELS by name.
 * resources: all, unless there are more than MOST_RESOURCES different ones, more than MOST_AMOUNTS requests and limits
-  over all containers, or more than MOST_CONTAINERS containers. Such a pod is `oversized`: it is not scheduled, and if
-  it runs, those resources count that nodes have. What one asks for that waits is not read.
+  over all containers, or more than MOST_CONTAINERS containers. Such a pod is `oversized`: it is not scheduled. If it
+  runs, only those of its resources count that nodes have; if it waits, none is read.
 
 So the memory and the time that one pod costs have a bound that its author cannot move.
 """
@@ -117,5 +117,5 @@ def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
     return f"its containers have more than {MOST_AMOUNTS} requests and limits" if entries > MOST_AMOUNTS else ""
 
 
-#: Everything, for those who hold no more than one pod at a time.
+#: Everything, for callers that hold no more than one pod at a time.
 EVERYTHING = Reads()

@@ -1,8 +1,8 @@
-"""How many log lines of one event are written: a burst, then one a second. The others are counted, and that is said.
+"""Limits the log lines of one event: a burst, then one a second. The others are counted, and a line says how many.
 
 A caller can cause tens of thousands of bad requests a second. Each line costs time of the event loop, room on the
-node's disk, and the attention of the person who reads it. One budget for all events would let a flood hide what else
-happens, so each event has its own; a traceback, which is long, has one more.
+node's disk, and the attention of the person who reads it. With one budget for all events, a flood would hide
+everything else, so each event has its own; tracebacks, which are long, have a second one.
 
     a line --> has its event a line left? --yes--> written; a traceback without budget is left out of it
                  |no

@@ -1,13 +1,13 @@
 """How the server logs: structured lines on standard error, for people (console) or machines (json).
 
-What strangers say gets into these lines: names of pods, bodies of callers, messages of an API server. So each line goes
+Strangers' text gets into these lines: names of pods, bodies of callers, messages of an API server. So each line goes
 this way, our own as well as those of libraries that use `logging` (uvicorn, asyncio, the client of Kubernetes):
 
     event --> log_limits: has it a line left? --> level, time, traceback as text --> escape, cut --> render --> write
 
 Promises: one event is one line (in console format a traceback follows it, indented), whatever its values hold; no
 character of a value reaches the terminal that is not printable; a value has at most VALUE characters, a traceback at
-most TRACEBACK, a line at most LINE bytes; logging raises nothing, also where nothing can be written any more.
+most TRACEBACK, a line at most LINE bytes; logging raises nothing, even if nothing can be written any more.
 """
 
 from __future__ import annotations

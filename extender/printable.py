@@ -1,7 +1,7 @@
 """Text from strangers, made fit for a terminal or a log: nothing in it moves the cursor, rings, or hides other text.
 
-A pod's author, a caller or an API server may write any character into a name or a message. Escape sequences in it
-would be carried out by the terminal of the person who reads the log; a line break would begin a line that we never
+A pod's author, a caller or an API server may write any character into a name or a message. The terminal of the
+person who reads the log would act on escape sequences in it; a line break would begin a line that we never
 wrote; a bidirectional override shows other words than are there. Such characters are shown by their numbers instead.
 """
 

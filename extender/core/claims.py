@@ -1,13 +1,14 @@
-"""What stands on pods and keeps room for others: whose word it is.
+"""Which annotations that keep room for other pods (claims) are believed.
 
-    bound by us                                         what our binding wrote
-    found bound, before we decide (a restart, standby)  what stands there
-    found bound, while we decide                        nothing: nobody else binds with such a word
-    changed afterwards                                  what it was
+    the pod was                                         believed is
+    bound by us                                         the claim that our binding wrote
+    found bound, before we decide (a restart, standby)  the claim on the pod
+    found bound, while we decide                        nothing: nobody else binds with a claim
+    changed afterwards                                  the claim from before
 
 A gang's plan is written on its members, and keeps seats for those that still wait. It has to be believed after a
-restart, and anybody who may change a pod can write one. While this server decides it knows better: it has bound the
-gang itself. What it takes over at its beginning is bounded by time (`reservations.py`).
+restart, but anybody who may change a pod can write one. While this server decides, it needs no such text: it has bound
+the gang itself. The claims that it takes over when it begins to decide last for a limited time (`reservations.py`).
 """
 
 from __future__ import annotations

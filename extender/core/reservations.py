@@ -1,18 +1,19 @@
-"""Room that an algorithm keeps for pods that wait: given back when nobody has come for it in time.
+"""Room that an algorithm keeps for pods that wait: given back if kube-scheduler does not ask for them in time.
 
     reserved --- kube-scheduler comes, the pod is placed or gone ---> (forgotten)
         |
         +------- `policy.seat` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
 
-A gang's plan keeps seats for members that kube-scheduler has not asked about yet. It comes within seconds, unless its
-own plug-ins accept no node for the pod: such a seat would be kept for as long as the pod waits, whoever made it. An
-algorithm has no clock, so time is kept here: the algorithm says whose room it keeps, and is told whose has lapsed. That
-costs a pod its seat, not its place: it is placed like any other when kube-scheduler comes.
+A gang's plan keeps seats for members that kube-scheduler has not asked about yet. It asks within seconds, unless its
+own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An algorithm has no
+clock, so time is kept here: the algorithm names the pods that it keeps room for, and is told which of them have lapsed.
+Such a pod loses its seat only: it is placed like any other when kube-scheduler asks about it.
 
-What a pod's author changes (the gang's minimum, say) can end a seat and bring it back. So the time that a seat was kept
-is remembered for as long as it was kept, and counts when it comes back: half of the time at most is kept for ever.
+A pod's author can end a seat and bring it back, by changing the gang's minimum for example. So the time for which a
+seat was kept is remembered for equally long, and counts when the seat comes back: nobody can keep a seat for more than
+half of the time.
 
-The time of all begins anew with a term: while nobody decided, nobody could come.
+All times begin anew with a term: before it, nobody decided, so kube-scheduler could not ask.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
       |                                    |
       +-- too long, no HTTP                +-- too large, framing without end, cut off --> AnswerError
 
-Every byte that a server can send is bounded here but for the body of a stream: head with all interim answers, chunk
-extensions, trailers, and what `collect` keeps. Time is the reader's business.
+Everything that a server can send is bounded here, except the body of a stream: the head with all interim answers, chunk
+extensions, trailers, and what `collect` keeps. Deadlines are up to the caller.
 
 * Interim answers (100, 102, 103, ...) say nothing about the request. 101 is an error: no other protocol was asked for.
 * Contradictions about the length are errors: two of them, a negative one, one beside Transfer-Encoding.
-* Only `chunked` is taken off. Another coding was not asked for, and a small body could decompress to any size.
+* Only `chunked` is decoded. No other coding was asked for, and a small body could decompress to any size.
 * Trailers are dropped: they cannot change a header that was acted upon.
 """
 

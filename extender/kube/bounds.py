@@ -1,6 +1,6 @@
-"""How much of an API server's answer is read, kept and repeated to people: every bound, and who hears that one was hit.
+"""Bounds of what is read and kept of an API server's answers, and the record of answers that broke one.
 
-What answers may be broken, or may not be the API server at all. An answer beyond a bound is refused: the connection is
+The server may be broken, or may not be the API server at all. An answer beyond a bound is refused: the connection is
 closed, a write counts as *unknown* and is read back, a list or watch is tried again with back-off. Each refusal is
 counted by its bound, logged once a minute at most, and shown by `/readyz` for five minutes.
 

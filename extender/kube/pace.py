@@ -1,10 +1,9 @@
-"""Leaves others half of the time: a thread that decodes what comes as fast as it comes would keep the interpreter busy.
+"""Leaves half of the interpreter's time to others: a thread that decodes a flood would otherwise keep it busy.
 
     works --longer than a moment without waiting--> rests for as long as it worked --> works
 
-Whoever waits for the server now and then, as with all that a cluster sends in its daily life, never rests. A flood (a
-list of everything, a server that never stops sending) is read at half speed, and the server feels it: its connection
-is read no faster.
+A thread that waits for the server now and then, as in the daily life of a cluster, never rests. A flood (a list of
+everything, a server that never stops sending) is read at half speed, and so the server can send no faster.
 """
 
 from __future__ import annotations

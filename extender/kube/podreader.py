@@ -1,7 +1,7 @@
-"""Makes the records of pods and nodes: each keeps what is read of it (`algorithm.reads`), and no more.
+"""Makes the records of pods and nodes: each keeps the fields that somebody reads (`algorithm.reads`), and no more.
 
-One reader serves informers, verbs, comparisons and reads of single pods: so two records of a pod that say the same are
-equal. It learns from nodes which resources there are: those count of a bound pod that asks for too many to keep all.
+One reader serves informers, verbs, comparisons and reads of single pods, so two records of a pod that say the same are
+equal. It learns from nodes which resources exist: of a bound pod with too many resources, only these count.
 A resource that a node brings later is counted on such pods once the comparer has looked at them again.
 """
 
@@ -27,7 +27,7 @@ from algorithm.reads import EVERYTHING, NATIVE, Reads
 from extender.core.policy import Policy
 from extender.core.preemption import ANNOTATION
 
-#: By which pods say which gang they belong to; it is only shown here, the algorithm decides what it means.
+#: The annotation with the name of a pod's gang. The server only shows it; the algorithm decides what it means.
 GANG_ANNOTATION = "waggle.dev/gang"
 
 

@@ -1,12 +1,12 @@
-"""How much memory the nodes and pods of a cluster may take, so that no list and no watch fills it all.
+"""The memory that the nodes and pods of a cluster may take, so that no list and no watch fills it all.
 
     all           `cluster.cache_mib`
     nodes         at most a quarter of it
-    pods          at most three quarters of it, and no more than so many nodes plausibly have: 192 MiB (45,000 ordinary
+    pods          at most three quarters of it, and no more than the nodes plausibly have: 192 MiB (45,000 ordinary
                   pods, waiting or ended) and 512 KiB (120 pods) a node
 
-Bytes are estimates (`store.weigh`). Nothing is left out when there is more: a pod that is not known would be a place
-that is given away twice. The list or watch fails, what was known before stays, and the refusal is told (bounds.py).
+Bytes are estimates (`store.weigh`). If there is more, no object is left out: the room of an unknown pod would be given
+away twice. The list or watch fails, the objects known before stay, and the refusal is recorded (bounds.py).
 """
 
 from __future__ import annotations

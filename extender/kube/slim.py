@@ -1,9 +1,9 @@
-"""A large pod without what nobody reads of it: so that nothing that its author writes makes the pod unreadable.
+"""A large pod without the fields that nobody reads, so that its author cannot make it unreadable.
 
-What decoding an object costs goes with the number of its parts, and beyond a bound (`bounds.oversized`) no object is
-decoded. A pod that runs and cannot be read would be room that is given away twice, and its author can write hundreds of
-thousands of labels, arguments, or commas within one text. So what is read of a pod is cut out first, without decoding
-the rest; only that is held against the bound. Such a pod has no labels here.
+The cost of decoding an object grows with the number of its parts, and beyond a bound (`bounds.oversized`) no object is
+decoded. The room of a running pod that cannot be read would be given away twice, and its author can write hundreds of
+thousands of labels, arguments, or commas within one text. So the fields that are read are cut out first, without
+decoding the rest, and only they are checked against the bound. Such a pod has no labels here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def slim_pod(raw: bytes | msgspec.Raw) -> msgspec.Raw:
-    """The pod with what is read of it. Raises DecodeError if that cannot be told, or has too many parts itself."""
+    """The pod with only the fields that are read. Raises DecodeError if they cannot be found or have too many parts."""
     try:
         pod = _pods.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """How much memory all connections together may hold: for bodies that are not complete, and for answers not yet taken.
 
-A limit for each request does not bound their sum. So everything that waits in memory for a peer has a holder, and says
-how much it holds. Where the sum is over the limit, the largest holder gives up what it has: small requests pass,
-however many large ones are left unfinished. Where all are small, the oldest gives up: a valid body is complete
+A limit for each request does not bound their sum. So all bytes that wait in memory for a peer have a holder, which
+reports how many they are. If the sum is over the limit, the largest holder gives up its bytes: small requests pass,
+however many large ones are left unfinished. If all are small, the oldest gives up: a valid body is complete
 milliseconds after its first byte.
 
 One server has one pair of budgets, found by `budgets_of(app)`. Used by the thread of its event loop only.
@@ -21,7 +21,7 @@ _LARGE: Final = 64 * 1024
 
 
 class Holder(Protocol):
-    """What holds memory for a peer. `held` is set by the budget, and is 0 at first."""
+    """Something that keeps bytes for a peer. The budget sets `held`, which is 0 at first."""
 
     held: int
 

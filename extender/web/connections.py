@@ -1,4 +1,4 @@
-"""The connections of one listener, and which of them ends when there is no room for another.
+"""The connections of one listener, and the choice of those that end to make room for others.
 
     accepted --> beginning: first byte, TLS handshake --> open, no request completed --> open, completed one --> closed
                           |10 s                               |                             |
@@ -6,9 +6,9 @@
 
 Promises: there are never more connections than `most`, of which no more than `most_unfinished` have sent nothing or
 have not finished their TLS handshake. A newcomer gets in as long as anything can be evicted. A connection that answers
-is never evicted. What is evicted belongs to the peer address that has the most connections of the least use, so a
-client that floods a port loses its own connections before anybody else loses one: those that have not begun first, then
-those that never completed a request (oldest first), then by when they last completed one.
+is never evicted. The evicted one belongs to the peer address that has the most connections of the least use. So a
+client that floods a port loses its own connections before anybody else loses one: first those that have not begun, then
+those that never completed a request (oldest first), then those that completed one longest ago.
 
 Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
 """
@@ -123,17 +123,17 @@ class Connections:
     # -- coming and going ---------------------------------------------------------------------------------------------
 
     def is_full(self) -> bool:
-        """Whether another connection needs somebody's place."""
+        """Whether a new connection gets in only if another one is evicted."""
         return len(self) >= self.most
 
     def evictable(self, now: float) -> list[Entry]:
-        """Some connections of the least use, whose place others may have; empty if every one answers a request."""
+        """Some connections of the least use, which may be evicted; empty if every one answers a request."""
         idle = [entry for entry in self._open if not (entry.served and entry.served.busy)]
         useless = [*self._unfinished, *(entry for entry in idle if _is_unused(entry))]
         if len(useless) > self.most * _USELESS:
             at_fault = useless
         else:
-            # So few are newcomers, who need a moment.
+            # So few may be newcomers, which need a moment.
             at_fault = [entry for entry in (*self._unfinished, *idle) if _is_due(entry, now)]
         if not at_fault:
             return []
@@ -194,7 +194,7 @@ class Connections:
     # -- who has to go ------------------------------------------------------------------------------------------------
 
     def _oldest_unfinished(self) -> Entry:
-        """Of those that sent nothing, if there are some: who means it begins at once."""
+        """One that sent nothing, if there is one: a client that wants an answer begins at once."""
         [(heaviest, _)] = self._unfinished_by_address.most_common(1)
         first = None
         for entry in self._unfinished:
@@ -285,7 +285,7 @@ def raise_descriptor_limit() -> int:
 def shares(descriptors: int, wanted: int) -> tuple[int, int]:
     """Connections that port and health port may have, where a process may have so many file descriptors.
 
-    `wanted` is server.max_connections. The health port's share is taken from nobody else's.
+    `wanted` is server.max_connections. The health port has a share of its own.
     """
     usable = max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2)
     health = min(MOST_OF_HEALTH, usable // 4)

@@ -1,13 +1,13 @@
-"""Who is let in to what: refuses browsers where they do not belong, and clients whose names are not on the lists.
+"""Access to verbs and pages: refuses browsers where they do not belong, and clients whose names are not listed.
 
     a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
     a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
     a probe, /metrics: never refused here
-    then: so many pages and probes at a turn of the event loop
+    then: a few pages and probes begin in each turn of the event loop
 
-A browser sends a POST with a text for any page that it shows, without asking: it always sends an Origin with it, and
-kube-scheduler never does. The answer to a GET may be read by a page whose own name now leads here (DNS rebinding): Host
-is that name then. The short cuts of protocol.py and http2.py leave what has an Origin to this module.
+Any web page can make a browser send a POST with a text, without asking. The browser always adds an Origin, and
+kube-scheduler never does. A page whose own name now leads here (DNS rebinding) may read the answer to a GET: then Host
+is that name. The short cuts of protocol.py and http2.py leave requests with an Origin to this module.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 #: Between two log lines about the same refusal.
 _LOG_SECONDS: Final = 600.0
-#: Of so many it is known that they were told; the log as a whole has limits of its own.
+#: Refused clients that are remembered as logged; the log as a whole has limits of its own.
 _MOST_TOLD: Final = 256
 #: Pages and probes that begin in one turn of the event loop.
 _A_TURN: Final = 3
@@ -48,12 +48,12 @@ class _Refusal(NamedTuple):
     field: str | None
     #: As the metric has it.
     reason: str
-    #: Whom it is about, for the log.
+    #: The client, origin or host at fault, for the log.
     who: str
 
 
 class Hosts:
-    """Names under which browsers may ask this server for pages. `certificate` says the names of the one in use."""
+    """Names under which browsers may ask this server for pages. `certificate` returns the names in the served one."""
 
     def __init__(self, settings: ServerSettings, certificate: Callable[[], Iterable[str]] = tuple) -> None:
         own = (settings.host, socket.gethostname(), *settings.allowed_hosts)
@@ -108,7 +108,7 @@ class Doors:
         return self._host(scope) or _other_site(scope) or _client(peer, path, "page_clients")
 
     def _host(self, scope: Scope) -> _Refusal | None:
-        """Nobody whom it matters to sends none: HTTP/1.0 has no Host."""
+        """A missing Host is accepted: HTTP/1.0 has none, and browsers always send one."""
         for host in _values(scope, b"host"):
             if not self._hosts.has(host):
                 text = f"Host: {host[:100]!r} is no name of this server; server.allowed_hosts adds names"
@@ -117,7 +117,7 @@ class Doors:
 
 
 class Turnstile:
-    """Lets so many pass in a turn of the event loop; the others wait, in order.
+    """Lets `a_turn` requests pass in a turn of the event loop; the others wait, in order.
 
     A page or a probe costs the loop some tenths of a millisecond, and each of a thousand connections may ask for one.
     Calls of verbs that come meanwhile have their share of each turn.
@@ -179,7 +179,7 @@ def _origin(scope: Scope) -> _Refusal | None:
 
 
 def _other_site(scope: Scope) -> _Refusal | None:
-    """A page of another site loads one of ours as an image, say: it cannot read it, but it can have it made."""
+    """A page of another site loads one of ours as an image, say: it cannot read it, but it can make us compute it."""
     if "cross-site" in _values(scope, b"sec-fetch-site") and "navigate" not in _values(scope, b"sec-fetch-mode"):
         return _Refusal(403, "this page is not for pages of other sites", "Sec-Fetch-Site", "site", "")
     return None

@@ -1,8 +1,8 @@
 """Cuts what an HTTP/2 peer sends at the boundaries of frames, so that it is handled in small batches.
 
 h2 handles all that it is given before it returns, and buffers a frame up to the length that its header announces. Here
-a batch has whole frames that take about a millisecond, a frame beyond the limit is refused at its header, and what
-comes without asking for anything (PING, SETTINGS, empty DATA) is held against what was asked and sent.
+a batch has whole frames that take about a millisecond, a frame beyond the limit is refused at its header, and frames
+that ask for nothing (PING, SETTINGS, empty DATA) are counted against the requests and bytes that were exchanged.
 
     nine bytes: length (3), type (1), flags (1), stream (4); then `length` bytes          (RFC 9113, section 4.1)
 """
@@ -27,7 +27,7 @@ LARGEST_BLOCK: Final = 1 << 16
 _BATCH: Final = 64
 _COSTS: Final = {_HEADERS: 8, _SETTINGS: 8, _CONTINUATION: 2, _RST_STREAM: 2}
 
-#: Frames that a peer may send for nothing, at first and in each second.
+#: Frames that a peer may send without a request, at first and in each second.
 _FREE: Final = 1_000
 _FREE_A_SECOND: Final = 20
 #: Frames that come with a request. Go's client sends a WINDOW_UPDATE or two for each 4 KiB that it has taken.
@@ -37,7 +37,7 @@ _BYTES_A_FRAME: Final = 256
 
 
 class FrameError(ProtocolError):
-    """The peer is to be told so, and the connection ends."""
+    """A fault of the peer: it is sent this text and code, and the connection ends."""
 
     def __init__(self, text: str, code: ErrorCodes) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class FrameError(ProtocolError):
 
 
 class FrameSplitter:
-    """What one peer has sent and was not handled yet."""
+    """The bytes of one peer that were not handled yet."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -82,11 +82,11 @@ class FrameSplitter:
         return length > LARGEST or size >= _HEADER + length
 
     def answered(self, size: int) -> None:
-        """So many bytes were sent to the peer: taking them costs it frames."""
+        """`size` bytes were sent to the peer, which needs frames to take them."""
         self._earned += 1 + size // _BYTES_A_FRAME
 
     def is_calm(self, seconds: float) -> bool:
-        """Whether the frames so far have a relation to what was asked and sent, `seconds` after the beginning."""
+        """Whether the number of frames fits the requests and bytes so far, `seconds` after the beginning."""
         return self._spent <= self._earned + _FREE_A_SECOND * seconds
 
     def next_batch(self) -> bytes:

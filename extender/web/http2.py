@@ -1,8 +1,8 @@
 """HTTP/2, which kube-scheduler speaks wherever it speaks TLS: all its calls over one connection.
 
-It binds in as many goroutines as there are pods to be bound, but keeps only two idle connections of HTTP/1.1. What is
-more is opened anew each time, and with mutual TLS a handshake costs both sides more than the call. The frames are the
-business of the library `h2`; here is what stands between them and what answers:
+kube-scheduler binds in as many goroutines as there are pods to bind, but keeps only two idle connections of HTTP/1.1.
+Further connections are opened anew each time, and with mutual TLS a handshake costs both sides more than the call. The
+library `h2` handles the frames; this module connects them with the verbs and the application:
 
     bytes --FrameSplitter--> a batch of frames a turn --h2--> events
     RequestReceived --> a verb, as kube-scheduler posts it? --no--> a task, ASGI, FastAPI's routing
@@ -11,12 +11,12 @@ business of the library `h2`; here is what stands between them and what answers:
 
 Promises:
 
-* A batch of frames, or the answer to one request, is what a connection does in a turn (turns.py); reading is paused
-  while more waits. A peer whose frames have no relation to what it asks and sends is told to be calm, and is closed.
-* A body is at most what its endpoint takes, and elsewhere is not received faster than it is read. Bodies that are not
-  complete, and answers that peers do not take, have a budget for all connections together (budget.py). No further
-  request of a connection is begun while much of its answers is unsent.
-* A header block has 10 seconds, a body 30, and a peer takes a part of its answers within 30.
+* In a turn (turns.py) a connection handles a batch of frames, or answers one request; reading is paused while more
+  waits. A peer that sends too many frames for what it asks gets ENHANCE_YOUR_CALM, and its connection ends.
+* A verb's body has at most as many bytes as its endpoint takes; any other is not received faster than it is read.
+  Bodies that are not complete, and answers that peers do not take, have a budget for all connections together
+  (budget.py). No further request of a connection is begun while much of its answers is unsent.
+* A header block has 10 seconds, a body 30, and a peer has 30 seconds to take a further part of its answers.
 * A connection that is to end lets its streams end first (GOAWAY), and the peer opens another for what comes next.
 """
 

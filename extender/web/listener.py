@@ -1,4 +1,4 @@
-"""Accepts connections: few at a turn, so many at all, and nothing is made for one on which nothing was sent.
+"""Accepts connections: a few in a turn, a bounded number in all, and no objects before the first byte.
 
     socket --accept--> room? (connections.py) --> waits for its first byte --> queue --plain HTTP--------> protocol.py
                                                                                  |TLS                        ^  http2.py
@@ -7,9 +7,9 @@
 
 The event loop's own `create_server` makes protocol and TLS objects for each connection at once, keeps them for as long
 as the peer likes, accepts everything that waits in one turn, and closes the listening socket when descriptors run out.
-Promises: a connection on which nothing was sent is a socket and no more, and ends after `BEGIN_SECONDS`, as a TLS
-handshake does that is not finished by then; a turn of the event loop accepts and starts so few that calls under way
-hardly notice; a lack of descriptors or of room is waited for, and never ends the listener. Addresses take turns.
+Promises: a connection on which nothing was sent is a socket and no more, and ends after `BEGIN_SECONDS`; so does a TLS
+handshake that is not finished by then. A turn of the event loop accepts and starts so few that calls under way hardly
+notice. If descriptors or room are lacking, the listener waits and never ends. Addresses take turns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STARTS: Final = 8
 _MOST_UNDER_WAY: Final = 48
 #: Seconds after which a handshake under way may be ended for another that waits.
 _PATIENCE: Final = 0.1
-#: Seconds until it is looked again for room, or for a file descriptor.
+#: Seconds until the next look for room or for a file descriptor.
 _PAUSE: Final = 0.05
 #: Between two log lines about the same.
 _LOG_SECONDS: Final = 60.0
@@ -56,7 +56,7 @@ _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Caller(NamedTuple):
-    """Whom a connection is with, as the socket and TLS know it."""
+    """The peer of a connection, as the socket and TLS know it."""
 
     address: str
     #: Whether HTTP/2 was agreed on.

@@ -1,8 +1,8 @@
 """What is written to an HTTP/1.1 peer: the transport's methods as uvicorn calls them, and a bound on what waits.
 
 A transport takes whatever it is given, and TLS copies it. So it gets a little at a time; the rest waits here, counted
-in the server's budget for answers, and the connection begins no further request meanwhile (`is_full`). A peer that
-takes nothing is found out by `is_stalled`.
+in the server's budget for answers, and the connection begins no further request meanwhile (`is_full`).
+`stalled_since` tells for how long a peer has taken nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT_ONCE: Final = 16 * STEP
 
 
 class _Gone(asyncio.Transport):
-    """In the place of a transport that has ended: nothing is to hold that one, and what holds it."""
+    """Replaces a transport that has ended, so that nothing keeps that one in memory."""
 
     def is_closing(self) -> bool:
         return True

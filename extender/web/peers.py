@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and what it may ask for: decided once, when the handshake is done.
+"""The peer of a connection and what it may ask for: decided once, when the handshake is done.
 
 A name is the common name in the certificate's subject, or an alternative name (DNS, URI, email, IP address). It is
 compared as a whole and exactly: no wildcards, no case folding. IP addresses are compared as addresses.

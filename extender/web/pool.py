@@ -30,13 +30,13 @@ MOST_WAITING: Final = 64
 
 
 class Pool:
-    """For use in one event loop. `name` is what the text of a refusal says that there is too much of."""
+    """For use in one event loop. A refusal says that there are too many `name`."""
 
     def __init__(self, name: str, threads: int, most_waiting: int = MOST_WAITING) -> None:
         self._name = name
         self._most_waiting = most_waiting
         self._slots = CapacityLimiter(threads)
-        #: Who runs has a slot of this pool already.
+        #: A run has a slot of this pool already, so anyio's limiter need not count it.
         self._any = CapacityLimiter(math.inf)
         self._waiting: dict[Hashable, asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()

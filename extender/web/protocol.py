@@ -7,15 +7,15 @@
 
 kube-scheduler stands still while `/filter` is answered, and a task with Starlette's request and response around it
 takes longer than the answer. The short cut is for `POST` of a verb's very path with a Content-Length within the limit.
-All else (pages, misspelt paths, bodies of unknown length) goes uvicorn's way, and is answered the same.
+All else (pages, misspelt paths, bodies of unknown length) goes uvicorn's way, and gets the same answer.
 
-What comes is fed to the parser some kilobytes at a time, and one request of a connection is answered in a turn
+The parser gets a few kilobytes at a time, and one request of a connection is answered in a turn
 (turns.py). Nothing more is read, parsed or begun while requests of the connection wait or the peer does not take its
 answers. Unfinished bodies and answers are counted (budget.py). A head has 10 seconds, its body 30, and so has each part
-of an answer; a connection that is not used ends. What a parser must not keep for ever (heads, trailers) is limited.
+of an answer; a connection that is not used ends. Heads and trailers, which the parser keeps, have limits.
 
-A request that wants another protocol (Upgrade) is served as one that does not, as RFC 9110 allows; one that also has a
-body is refused, because the parser does not read it. Connections for which TLS has agreed on HTTP/2 are http2.py's.
+A request that wants another protocol (Upgrade) is served without it, as RFC 9110 allows. If it also has a body, it
+is refused, because the parser does not read it. Connections for which TLS has agreed on HTTP/2 are http2.py's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose turn it is in the event loop, so that a client that sends much does not make others wait.
+"""Turns of connections in the event loop, so that a client that sends much does not make others wait.
 
     data_received --little--> done at once
           |much: reading is paused, the rest waits with its connection
