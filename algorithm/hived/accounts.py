@@ -1,8 +1,8 @@
-"""The accounts of bound pods: which groups they are, and which groups have quota.
+"""The accounts of bound pods: which groups they form, and which groups have quota.
 
-A pod that is bound while others run is accounted for by itself (`add`): it says which groups had lost their quota when
-it was bound, and has the place that it was given. Pods that are found bound at a start are accounted for all together
-(`recover`), because what one of them says is about others, and they come in any order:
+A pod that is bound while others run is accounted for by itself (`add`): it names the groups that had lost their quota
+when it was bound, and has the place that it was given. Pods that are found bound at a start are accounted for all
+together (`recover`), because one pod may say something about others, and they come in any order:
 
 1. Pods are put together to gangs (`gangs.py`).
 2. A gang that lost its quota runs on without, if it agreed to that (`lazyPreemptionEnable`). It lost its quota if a pod
@@ -11,8 +11,8 @@ it was bound, and has the place that it was given. Pods that are found bound at 
    quota all at once when the last of their pods was bound, because that pod would have named each that had not. Only a
    changed configuration can leave too little room. Then the more important gang of a virtual cluster keeps its quota,
    of equals the older one.
-4. A gang that lost its quota without having agreed lost it to a changed configuration. It has it back if no other gang
-   has to give up any for it, and so has one that found no room in step 3: those that no pod names come first.
+4. A gang that lost its quota without having agreed lost it to a changed configuration. It gets it back if no other gang
+   has to give up any for it, and so does one that found no room in step 3. Gangs that no pod names come first.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Accounts:
         self._take_quota(self.hive.groups[spec.group], taker)
 
     def _give_back(self, takers: dict[str, str]) -> None:
-        """Quota to who has lost it without having agreed, as far as nobody has to pay for it."""
+        """Gives quota back to gangs that lost it without having agreed, as far as no other gang has to pay for it."""
         places = {name: number for number, name in enumerate(takers)}
         lost = [group for group in self.hive.lazily if not (group.lazy and takers[group.name])]
         for group in sorted(lost, key=lambda each: (bool(takers[each.name]), -each.priority, places[each.name])):
@@ -148,7 +148,7 @@ class Accounts:
             self._told.add(bound.pod.uid, bound.spec.group, _lost(bound.pod), found=found)
 
     def _add(self, bound: BoundPod, *, found: bool) -> None:
-        """Quota that others lost to this pod's decision, or have lost since, is theirs no more."""
+        """Takes the quota that others lost to this pod's decision, or have lost since."""
         pod, spec, hive = bound.pod, bound.spec, self.hive
         for each in _lost(pod):
             group = hive.groups.get(each.group)
@@ -176,7 +176,7 @@ class Accounts:
             self.hive.take_quota([group], taker)
 
     def remove(self, pod: Pod) -> PodSpec | None:
-        """The pod is gone. What it wanted, if it was accounted for."""
+        """The pod is gone. Returns its wish, if it was accounted for."""
         self._told.drop(pod.uid)
         self._line.drop(pod.uid)
         spec = None
@@ -194,7 +194,7 @@ class Accounts:
     # -- what is written on pods ----------------------------------------------------------------------------------
 
     def to_write(self, pod: Pod, spec: PodSpec, plan: Plan) -> Pairs:
-        """Who is without quota once the plan is taken, for the pod that is bound by it."""
+        """The groups that are without quota once the plan is carried out, as the pod that is bound by it names them."""
         if self.hive.promoting and spec.priority >= 0:
             return self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
         if plan.group.virtual is None:

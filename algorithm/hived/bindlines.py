@@ -1,8 +1,8 @@
 """Reads the places of a group as either scheduler writes them, line by line, without YAML.
 
-Places of a large group are a quarter of a megabyte of YAML, which takes up to a second to read; anybody may write as
-much on a pod. They are always written in one form, which is read here in a fraction of that time. What has another
-form is left to YAML, and has to be short.
+The places of a large group are a quarter of a megabyte of YAML, which takes up to a second to read, and anybody may
+write as much on a pod. Schedulers always write them in one form, which is read here in a fraction of that time. A text
+of another form is left to YAML, and has to be short.
 
     affinityGroupBindInfo:
     - podPlacements:
@@ -68,7 +68,7 @@ def _members(lines: Iterator[str]) -> list[list[Line]]:
 
 
 def _taken(lines: Iterator[str], wanted: re.Pattern[str]) -> tuple[list[str], str | None]:
-    """What matches, and the first line that does not."""
+    """The lines that match, and the first one that does not."""
     found: list[str] = []
     for line in lines:
         match = wanted.fullmatch(line)

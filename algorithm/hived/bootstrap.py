@@ -7,9 +7,9 @@
                                         a bound pod, a node
 
 A decision pod by pod would depend on the order: quota goes to the first that asks, and a later pod may say that another
-group had lost it. So pods are only read when they are told. They are accounted for (`accounts.py`) when a question is
-asked, or when the first pod waits. If more of them come after a question, the accounts are made anew from all that was
-told: the result depends on the nodes and on the set of bound pods, and on nothing else.
+group had lost it. So a pod that is told is only read. Pods are accounted for (`accounts.py`) when a question is
+asked, or when the first pod waits. If more of them come after a question, the accounts are made anew from all pods that
+were told: the result depends on the nodes and on the set of bound pods, and on nothing else.
 
 Start-up is over when the first pod waits, or when the first bound pod ends. If that takes long, it is over after the
 accounts were made anew a bounded number of times.

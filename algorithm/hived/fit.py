@@ -1,8 +1,8 @@
-"""Whether all promises can be kept at once: counted on the hardware that is there once the pinned cells are taken out.
+"""Checks whether all promises can be kept at once, by counting the hardware that is left beside the pinned cells.
 
-A pinned cell is one certain piece of hardware. It takes all that is in it, and no larger cell of which it is a part is
-whole any more. The trees of a chain are uniform, so for the other promises counting is exact then: whichever whole
-cells of a level are handed out first, as many smaller ones are left.
+A pinned cell is one certain piece of hardware. It takes everything inside it, and no larger cell around it is whole
+any more. The trees of a chain are uniform, so counting is exact for the other promises: it does not matter which whole
+cells of a level are handed out first, because the same number of smaller ones is left.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rooms(chain: Chain, tenants: Iterable[Tenant], pinned: Iterable[PhysicalCell
 
 
 def check(chains: Iterable[Chain], tenants: Mapping[str, Tenant], pinned: Mapping[str, PhysicalCell]) -> None:
-    """Raises HivedConfigError, with the name of what cannot be kept. `pinned` has what is pinned for nobody, too."""
+    """Raises HivedConfigError, which names the promise that cannot be kept. `pinned` includes cells of nobody."""
     owners = _owners(tenants)
     mine = {pinned_id: pinned[pinned_id] for pinned_id in owners}
     _check_nested(mine, owners)
@@ -114,7 +114,7 @@ def _too_much(room: Room, wanted: Mapping[str, int]) -> str:
 
 
 def _beside(chain: Chain, pinned: Mapping[str, PhysicalCell], owners: Mapping[str, str]) -> str:
-    """The pinned cells of the chain: it may be for them that so few are left."""
+    """The pinned cells of the chain: they may be the reason that so few are left."""
     here = [f"{id_} for {owners[id_]} ({cell.address})" for id_, cell in pinned.items() if cell.chain == chain.name]
     if not here:
         return ""

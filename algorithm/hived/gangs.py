@@ -1,8 +1,8 @@
 """Bound pods by gang, as they are found at a start: the same result in whatever order the pods are told.
 
 Pods are sorted by age (creation time, then namespace, name, UID). The oldest pod of a group says what the gang's plan
-is. What any member says is true of all of it: if one member agreed to lazy preemption, the gang did; if one member was
-bound without quota, the gang had lost it; and the gang's claim is what the members say that were bound with quota.
+is. A statement of any member holds for the gang: if one member agreed to lazy preemption, the gang did; if one was
+bound without quota, the gang had lost it. The gang's claim comes from the members that were bound with quota.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Devices that go from a victim to its preemptor, and back if that gives up: who holds them as what.
+"""Devices that go from a victim to its preemptor, and back if the preemptor gives up: their holders, and as what.
 
-The original takes them one by one, and a cell that both have stays the tenant's all the while. That decides how free
-cells are listed afterwards, and so which of equal ones is taken next.
+The original takes them one by one, and a cell that both have stays the tenant's all the time. This determines the order
+of free cells afterwards, and so which of several equal cells is taken next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A time that somebody said, as the text that Kubernetes has for it. Nothing here asks for the time."""
+"""A time that was told, as Kubernetes writes it. Nothing here reads a clock."""
 
 from __future__ import annotations
 

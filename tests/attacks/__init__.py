@@ -22,7 +22,7 @@ To add an attack, write a function in the module of its family (`http1.py`, `htt
             ...
         return "each answered, reading paused meanwhile"
 
-It returns what the server did, in a few words, and raises AssertionError if that was wrong. It takes 2 to 6 seconds, is
+It returns in a few words what the server did, and raises AssertionError if that was wrong. It takes 2 to 6 seconds, is
 bounded, and closes what it opened. `quick=True` makes it part of `make test`. Attackers prepare their bytes first and
 send large pieces: the attacker's own CPU is taken from the server on a machine with two cores.
 """

@@ -1,4 +1,4 @@
-"""What every attack must leave intact, and how a run is held against it."""
+"""The aims that every attack must meet, and the check of a run against them."""
 
 from __future__ import annotations
 

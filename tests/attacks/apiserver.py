@@ -53,7 +53,7 @@ class Lies:
 
 @contextmanager
 def lies(arena: Arena, *, listed: bool = False) -> Iterator[Lies]:
-    """Within, the API server lies; afterwards the server must have found back to the truth.
+    """A context in which the API server lies; afterwards the server must be in step with the truth again.
 
     `listed`: lies that were believed, so that it has to list anew. (The comparer would find out within five minutes.)
     """
@@ -110,7 +110,7 @@ def bind(arena: Arena) -> dict[str, Any]:
 
 
 def binds(arena: Arena, lie: str, bound: str, seconds: float = 2.0, at_once: int = 8) -> str:
-    """Binds for some seconds that are lied to: each ends as unknown, and the pod is read back."""
+    """Binds for some seconds, each with a lie as its answer: each ends as unknown, and the pod is read back."""
     count, answers = refused(arena), list[dict[str, Any]]()
     end = time.monotonic() + seconds
 
@@ -163,7 +163,7 @@ def dripping_bind_answer(arena: Arena) -> str:
 
 
 def lists(arena: Arena, lie: str, bound: str, seconds: float) -> str:
-    """Informers have to list pods, and are lied to for some seconds."""
+    """Makes informers list pods, and lies to them for some seconds."""
     count = refused(arena)
     with lies(arena) as told:
         told.tell("410", "GET", _PODS_WATCH, 1)
@@ -193,7 +193,7 @@ def endless_pages(arena: Arena) -> str:
 
 
 def watches(arena: Arena, lie: str, bound: str, seconds: float) -> str:
-    """Watches of pods are lied to for some seconds. `bound`: which is broken by it, if any is."""
+    """Watches of pods are lied to for some seconds. `bound`: the bound that this breaks, if any."""
     count = refused(arena)
     with lies(arena, listed=True) as told:
         told.tell(lie, "GET", _PODS_WATCH)

@@ -1,4 +1,4 @@
-"""What an attack has in its hands: connections to the server, its API server, and looks at what it does."""
+"""The tools of an attack: connections to the server, its API server, and looks at what it does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Arena:
         client: str = KUBE_SCHEDULER,
         timeout: float = 20,
     ) -> socket.socket:
-        """A connection, after the TLS handshake where the server speaks TLS. `client`: whose certificate is shown."""
+        """A connection, after the TLS handshake where the server speaks TLS. `client`: its certificate."""
         connection = self.tcp(health=health, timeout=timeout)
         if health or self.server.certs is None:
             return connection
@@ -105,7 +105,7 @@ class Arena:
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = 15, every: float = 0.05) -> bool:
-    """Whether it becomes true in that time."""
+    """Whether the condition becomes true in that time."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:

@@ -1,4 +1,4 @@
-"""Who gets in and how many: floods of connections, handshakes that do not end, browsers, names, pages that wait."""
+"""Access: floods of connections, handshakes that do not end, browsers, names of clients, pages that wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Flood:
         self.number = 0
 
     def go_on(self, *, seconds: float = _SECONDS, most: int = _MANY) -> None:
-        """Opens connections for so long."""
+        """Opens connections for that many seconds."""
         began = time.monotonic()
         while time.monotonic() < began + seconds and self.number < most:
             self.open_one()

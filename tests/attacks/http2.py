@@ -60,7 +60,7 @@ class Http2Client:
 
 
 def flood(arena: Arena, piece: bytes, *, on_stream: bool = False, seconds: float = 2.0) -> str:
-    """Sends the piece again and again, for so many seconds; says how it ended."""
+    """Sends the piece again and again for that many seconds; returns how it ended."""
     sent, began = 0, time.monotonic()
     connections = 0
     errors: set[int] = set()

@@ -1,11 +1,11 @@
-"""An API server that lies: the embedded one, and in front of it somebody who answers some requests himself.
+"""An API server that lies: the embedded one behind a proxy that answers some requests by itself.
 
     python -m tests.attacks.lying_apiserver --parent-pid PID       prints "ready URL"
 
-What has no lie is passed on and answered truly. Over HTTP, at the same address:
+Requests without a lie are passed on and answered truly. Over HTTP, at the same address:
 
     POST /lies    {"lie": NAME, "method": "GET", "path": REGEX, "times": N}     tell it to requests of Waggle's
-    DELETE /lies  the truth again; whoever is being lied to is hung up on
+    DELETE /lies  the truth again; connections with a lie under way are closed
     POST /hangup  end Waggle's connections, so that it asks anew
     GET /lies     {"told": how often, "bytes": how many were sent}
 """

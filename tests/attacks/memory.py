@@ -1,4 +1,4 @@
-"""What one client can make the server keep in memory, and what large valid bodies cost others."""
+"""Memory: bytes that one client can make the server keep, and the cost of large valid bodies for others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begin(length: int) -> bytes:
 
 
 def send_all(connections: Sequence[socket.socket], size: int, *, seconds: float) -> int:
-    """Sends so much on each, a piece at a time; how much was taken in all."""
+    """Sends that many bytes on each connection, a piece at a time; returns how many were taken in all."""
     left = dict.fromkeys(connections, size)
     give_up = time.monotonic() + seconds
     taken = 0

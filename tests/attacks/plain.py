@@ -1,4 +1,4 @@
-"""A plain uvicorn with a FastAPI application that answers /filter with the first node: what others would have.
+"""A plain uvicorn with a FastAPI application that answers /filter with the first node: the usual alternative.
 
 python -m tests.attacks.plain PORT
 """

@@ -1,4 +1,4 @@
-"""Pods: what somebody can do who may create them, or send one to the verbs' port."""
+"""Pods: attacks by an author of pods, and by a client that sends one to the verbs' port."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.attacks.servers import Server, World
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one attack. `problems`: what was wrong, in words; none if the server held."""
+    """The outcome of one attack. `problems`: what was wrong, in words; none if the server held."""
 
     attack: Attack
     did: str
