@@ -5,10 +5,12 @@
                           +-----------------------------------+-----------------------------+--> evicted, to make room
 
 Promises: there are never more connections than `most`, of which no more than `most_unfinished` have sent nothing or
-have not finished their TLS handshake. A newcomer gets in as long as anything can be evicted. A connection that answers
-is never evicted. The evicted one belongs to the peer address that has the most connections of the least use. So a
-client that floods a port loses its own connections before anybody else loses one: first those that have not begun, then
-those that never completed a request (oldest first), then those that completed one longest ago.
+have not finished their TLS handshake. A newcomer gets in as long as anything can be evicted. The evicted one belongs to
+the peer address that has the most connections of the least use. So a client that floods a port loses its own
+connections before anybody else loses one: first those that have not begun, then those that never completed a request
+(oldest first), then those that completed one longest ago. A connection that answers is not evicted, unless one address
+has more than half of all places and answers on every one of them: requests that it sends ahead, or answers that it does
+not take, would keep the port closed for as long as it likes.
 
 Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
 """
@@ -135,6 +137,7 @@ class Connections:
         else:
             # So few may be newcomers, which need a moment.
             at_fault = [entry for entry in (*self._unfinished, *idle) if _is_due(entry, now)]
+            at_fault = self._of_who_has_most(now, at_fault)
         if not at_fault:
             return []
         [(heaviest, number)] = Counter(entry.address for entry in at_fault).most_common(1)
@@ -142,6 +145,14 @@ class Connections:
         of_no_use = [entry for entry in candidates if _is_unused(entry)]
         batch = max(1, int(self.most * _BATCH))
         return of_no_use[:batch] or candidates[: batch if number > self.most // 2 else 1]
+
+    def _of_who_has_most(self, now: float, at_fault: list[Entry]) -> list[Entry]:
+        """Those of the address that has more than half of all places, if there is one; if need be, one that answers."""
+        [(address, number)] = Counter(entry.address for entry in (*self._unfinished, *self._open)).most_common(1)
+        if number <= self.most // 2:
+            return at_fault
+        theirs = [entry for entry in at_fault if entry.address == address]
+        return theirs or [entry for entry in self._open if entry.address == address and _is_due(entry, now)]
 
     def evict(self, entries: Iterable[Entry]) -> None:
         """End these, for others."""

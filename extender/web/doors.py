@@ -17,8 +17,8 @@ import ipaddress
 import re
 import socket
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
 import structlog
@@ -90,7 +90,7 @@ class Doors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in self._verbs:
-            await self._turnstile.enter()
+            await self._turnstile.enter((_address(scope), scope["path"] if scope["path"] in ProbesOnly.PATHS else ""))
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -117,18 +117,19 @@ class Doors:
 
 
 class Turnstile:
-    """Lets `a_turn` requests pass in a turn of the event loop; the others wait, in order.
+    """Lets `a_turn` requests pass in a turn of the event loop; the others wait. Turns go round among values of `who`.
 
     A page or a probe costs the loop some tenths of a millisecond, and each of a thousand connections may ask for one.
-    Calls of verbs that come meanwhile have their share of each turn.
+    Calls of verbs that come meanwhile have their share of each turn. `who` is an address and a
+    probe's path: a kubelet's probe does not wait for a thousand pages of another client.
     """
 
     def __init__(self, a_turn: int = _A_TURN) -> None:
         self._a_turn = self._left = a_turn
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
         self._turn: asyncio.Handle | None = None
 
-    async def enter(self) -> None:
+    async def enter(self, who: Hashable = None) -> None:
         loop = asyncio.get_running_loop()
         if self._turn is None:
             self._turn = loop.call_soon(self._next_turn, loop)
@@ -136,13 +137,16 @@ class Turnstile:
             self._left -= 1
             return
         passed = loop.create_future()
-        self._waiting.append(passed)
+        self._waiting.setdefault(who, deque()).append(passed)
         await passed
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._left = self._a_turn
         while self._waiting and self._left:
-            passed = self._waiting.popleft()
+            who, theirs = self._waiting.popitem(last=False)
+            passed = theirs.popleft()
+            if theirs:
+                self._waiting[who] = theirs
             if not passed.done():  # it may have been cancelled
                 passed.set_result(None)
                 self._left -= 1

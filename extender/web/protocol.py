@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 _LONGEST_HEAD: Final = 64 * 1024
 #: Header fields and trailers of a request.
 _MOST_FIELDS: Final = 256
-#: Bytes that are parsed at once: some dozen of the smallest requests.
+#: Bytes that are parsed at once, until a request has to wait.
 _PIECE: Final = 4 * 1024
 #: Bytes of a body that is answered where it is received; a larger one waits for its turn.
 LARGE_BODY: Final = 64 * 1024
@@ -301,10 +301,21 @@ class WaggleProtocol(HttpToolsProtocol):
             self._flow.set_backlog(backlog=False)
 
     def _parse_piece(self) -> None:
-        """A piece, and what follows of the body of a verb that began in it."""
-        self._parse(_PIECE)
-        while self._body_left and self._unparsed:
-            self._parse(self._body_left)
+        """A piece, but no more than a request that must wait, and what follows of the body of a verb that began in it.
+
+        Many connections may send a piece at the same moment, and all that is parsed of it is kept until it is answered.
+        """
+        left = _PIECE
+        while left > 0 and self._unparsed:
+            # A head ends here, or a body in chunks.
+            end = bytes(self._unparsed[:left]).find(b"\r\n\r\n") + 4
+            size = end if end > 3 else left
+            left -= max(size, _PIECE // 64)
+            self._parse(size)
+            while self._body_left and self._unparsed:
+                self._parse(self._body_left)
+            if self.transport.is_closing() or self._is_held_up():
+                break
         call = self._receiving
         if isinstance(call, _Call) and call.refusal is None:
             self._bodies.hold(call, len(call.body) or 1)

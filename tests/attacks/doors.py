@@ -166,6 +166,20 @@ def idle_server(arena: Arena) -> str:
     return f"{attacker.number} opened, 256 kept; a newcomer was served in {newcomer:.0f} ms"
 
 
+@attack("requests sent ahead on each of 220 connections to the health port", limit="half of all places", quick=True)
+def all_answer(arena: Arena) -> str:
+    scrapes = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 400
+    with flood(arena, health=True, hello=scrapes, source=_ELSEWHERE) as attacker:
+        attacker.go_on(most=220)
+        probes = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert arena.call("GET", "/livez", health=True).status == 200
+            probes.append(time.monotonic() - began)
+        assert max(probes) < _GETS_IN, f"a probe waited for {max(probes):.1f} s"
+    return f"each of 200 had an answer under way; a probe took {max(probes) * 1000:.0f} ms"
+
+
 @attack("a request on each of 1,500 connections, then nothing", limit="longest unused first, of the heaviest address")
 def used_and_idle(arena: Arena) -> str:
     livez = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"

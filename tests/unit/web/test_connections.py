@@ -129,11 +129,30 @@ def test_a_newcomer_is_not_ended_for_the_next_one_while_there_are_few():
     assert port.connections.evictable(unused.since + 5)[0] is beginning
 
 
-def test_what_answers_is_never_ended_and_the_newcomer_has_to_wait():
+def test_what_answers_is_not_ended_and_the_newcomer_has_to_wait():
     port = Port(most=2)
-    entries = [port.open(LIGHT, busy=True), port.open(LIGHT, completed=1.0, busy=True)]
+    entries = [port.open(LIGHT, busy=True), port.open(HEAVY, completed=1.0, busy=True)]
     assert not port.make_room()
     assert not any(map(is_out, entries))
+
+
+def test_who_answers_on_more_than_half_of_all_places_pays_and_not_the_only_one_that_is_idle():
+    port = Port(most=4)
+    idle = port.open(LIGHT, completed=1.0)
+    heavy = [port.open(HEAVY, completed=when, busy=True) for when in (9.0, 7.0, 8.0)]
+    assert port.make_room()
+    assert not is_out(idle)
+    assert [is_out(entry) for entry in heavy] == [False, True, False]
+
+
+def test_who_has_more_than_half_of_all_places_loses_an_idle_one_before_one_that_answers():
+    port = Port(most=4)
+    port.open(LIGHT, completed=1.0)
+    answers, idle = port.open(HEAVY, completed=2.0, busy=True), port.open(HEAVY, completed=9.0)
+    port.open(HEAVY, completed=2.0, busy=True)
+    assert port.make_room()
+    assert is_out(idle)
+    assert not is_out(answers)
 
 
 def test_unfinished_handshakes_have_a_limit_of_their_own():

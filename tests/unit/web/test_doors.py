@@ -332,6 +332,20 @@ def test_so_many_pass_in_a_turn_of_the_loop_and_in_order():
     assert asyncio.run(scenario()) == [0, 2, 4, 5]
 
 
+def test_turns_go_round_so_that_one_waits_for_one_of_many_and_not_for_all():
+    async def scenario() -> list[str]:
+        turnstile, passed = Turnstile(1), list[str]()
+
+        async def one(who: str) -> None:
+            await turnstile.enter(who)
+            passed.append(who)
+
+        await asyncio.gather(*(one(who) for who in ("many", "many", "many", "many", "few")))
+        return passed
+
+    assert asyncio.run(scenario()) == ["many", "many", "few", "many", "many"]
+
+
 def test_who_gives_up_waiting_takes_no_turn():
     async def scenario() -> None:
         turnstile = Turnstile(1)
