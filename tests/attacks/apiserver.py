@@ -210,9 +210,15 @@ def endless_line(arena: Arena) -> str:
     return watches(arena, "endless line", "size", seconds=3.0)
 
 
-@own("a watch with new pods as fast as they are taken", limit="cluster.cache_mib: 192 MiB and 512 KiB a node")
+# Pods are what the server is there to know: after thousands of them Python keeps half-empty arenas (2.6 times what was
+# sent), although none of their records is left, and fills them again.
+@own(
+    "a watch with new pods as fast as they are taken",
+    limit="cluster.cache_mib: 192 MiB and 512 KiB a node",
+    left_mib=160,
+)
 def flood_of_pods(arena: Arena) -> str:
-    return watches(arena, "flood of pods", "", seconds=3.0)
+    return watches(arena, "flood of pods", "", seconds=2.0)
 
 
 @own(

@@ -116,9 +116,7 @@ def half_hello(arena: Arena) -> str:
     return f"{attacker.number} opened; a newcomer was served in {newcomer:.0f} ms"
 
 
-@attack(
-    "whole ClientHellos, and nothing after them", limit="four handshakes begun in a turn of the loop", scheme="https"
-)
+@attack("whole ClientHellos, and nothing after them", limit="one handshake begun in a turn of the loop", scheme="https")
 def hellos(arena: Arena) -> str:
     with flood(arena, hello=client_hello(), source=_ELSEWHERE) as attacker:
         attacker.go_on()
@@ -193,7 +191,7 @@ def used_and_idle(arena: Arena) -> str:
     return f"1,000 kept; a newcomer was served in {newcomer:.0f} ms"
 
 
-@attack("connections that are opened and closed at once", limit="4 ms of accepts in a turn of the loop")
+@attack("connections that are opened and closed at once", limit="1 ms of accepts in a turn of the loop")
 def open_and_close(arena: Arena) -> str:
     with flood(arena, keep=1) as attacker:
         attacker.go_on(most=1_000_000)

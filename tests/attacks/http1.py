@@ -67,7 +67,7 @@ def pipelined_pages(arena: Arena) -> str:
     return f"{sent >> 10} KiB of requests taken"
 
 
-@attack("tiny chunks and empty lines", limit="8 KB parsed a turn")
+@attack("tiny chunks and empty lines", limit="4 KiB parsed a turn")
 def tiny_chunks(arena: Arena) -> str:
     chunks = b"1\r\n \r\n" * 200_000
     sent, give_up = 0, time.monotonic() + 3

@@ -101,7 +101,11 @@ def empty_data(arena: Arena) -> str:
     return flood(arena, _repeated(frame(_DATA, stream=1)), on_stream=True)
 
 
-@attack("HTTP/2: unknown frames, PRIORITY and WINDOW_UPDATE in floods", limit="as before", scheme="https")
+@attack(
+    "HTTP/2: unknown frames, PRIORITY and WINDOW_UPDATE in floods",
+    limit="64 frames a turn, then ENHANCE_YOUR_CALM",
+    scheme="https",
+)
 def other_frames(arena: Arena) -> str:
     pieces = frame(_UNKNOWN), frame(_PRIORITY, bytes(5), stream=1), frame(_WINDOW_UPDATE, (1).to_bytes(4))
     return "; ".join(flood(arena, _repeated(piece), on_stream=True, seconds=1.0) for piece in pieces)
@@ -128,7 +132,7 @@ def rapid_reset(arena: Arena) -> str:
 @attack("HTTP/2: a header block that does not end", limit="64 KiB of header block", scheme="https")
 def continuations(arena: Arena) -> str:
     with Http2Client(arena) as client, suppress(OSError):
-        client.socket.settimeout(0.5)
+        client.socket.settimeout(0.2)
         client.socket.sendall(frame(_HEADERS, b"\x00", stream=1))
         for _ in range(1000):
             client.socket.sendall(frame(_CONTINUATION, bytes(16_000), stream=1))
@@ -136,13 +140,13 @@ def continuations(arena: Arena) -> str:
     return "the connection ended"
 
 
-@attack("HTTP/2: frames said to have 16 MB, 40 connections", limit="refused at the header", scheme="https")
+@attack("HTTP/2: frames said to have 16 MB, 20 connections", limit="refused at the header", scheme="https")
 def long_frames(arena: Arena) -> str:
-    clients = [Http2Client(arena) for _ in range(40)]
+    clients = [Http2Client(arena) for _ in range(20)]
     refused = 0
     for client in clients:
         with suppress(OSError):
-            client.socket.settimeout(0.5)
+            client.socket.settimeout(0.2)
             client.socket.sendall(b"\xff\xff\xff\x00\x00" + (1).to_bytes(4))
             for _ in range(16):
                 client.socket.sendall(bytes(1 << 20))

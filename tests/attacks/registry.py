@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from tests.attacks.aims import LEFT_MIB
+
 if TYPE_CHECKING:
     from tests.attacks.arena import Arena
 
@@ -30,6 +32,8 @@ class Attack:
     comparable: bool = False
     #: Seconds that the server may take to close what the attacker left open.
     settle_seconds: float = 5.0
+    #: MiB that may stay: the allocator keeps arenas in which anything is still used, and uses them again.
+    left_mib: float = LEFT_MIB
     #: The module that is run in the place of the embedded API server.
     api_server: str = ""
     #: Sections of waggle.yaml that differ. An attack that has some gets a server of its own.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_MIB, LEFT_THREADS, Figures, Usage, missed
+from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_THREADS, Figures, Usage, missed
 from tests.attacks.arena import Arena
 from tests.attacks.registry import Attack
 from tests.attacks.servers import Server, World
@@ -90,7 +90,7 @@ def assail(attack: Attack, world: World) -> Result:
     time.sleep(0.1)  # the attacker has left; this may cost the innocent caller, too
     measured = world.probe.end()
     try:
-        after = _settled(world.server, before, attack.settle_seconds)
+        after = _settled(world.server, before, attack)
     except AssertionError as error:
         return Result(attack, did, None, (*problems, str(error)))
     figures = Figures(
@@ -102,16 +102,16 @@ def assail(attack: Attack, world: World) -> Result:
         len(arena.logged()),
         seconds,
     )
-    return Result(attack, did, figures, (*problems, *missed(figures)))
+    return Result(attack, did, figures, (*problems, *missed(figures, attack.left_mib)))
 
 
-def _settled(server: Server, before: Usage, seconds: float) -> Usage:
+def _settled(server: Server, before: Usage, attack: Attack) -> Usage:
     """What the server holds once it has closed what was left, or when the time is up."""
-    give_up = time.monotonic() + seconds
+    give_up = time.monotonic() + attack.settle_seconds
     while True:
         usage = server.usage()
         is_back = (
-            usage.mib <= before.mib + LEFT_MIB
+            usage.mib <= before.mib + attack.left_mib
             and usage.descriptors <= before.descriptors + LEFT_DESCRIPTORS
             and usage.threads <= before.threads + LEFT_THREADS
         )
