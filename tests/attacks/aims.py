@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 #: Seconds in which a valid /filter on another connection is answered, at p99.
 P99_SECONDS = 0.1
-#: MiB of resident memory: half of the limit in manifests/.
+#: MiB of resident memory: a third of the limit in manifests/.
 MOST_MIB = 512
 #: MiB that may be there more than before, once the attacker has left: the allocator keeps some.
 LEFT_MIB = 64
