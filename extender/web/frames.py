@@ -24,7 +24,9 @@ LARGEST: Final = 16_384
 #: Bytes of one header block, in all its frames.
 LARGEST_BLOCK: Final = 1 << 16
 #: What the frames of a batch may cost, in units of a PING (some 10 microseconds).
-_BATCH: Final = 64
+BATCH: Final = 64
+#: The same where they are received: HEADERS and DATA of one call.
+AT_ONCE: Final = 10
 _COSTS: Final = {_HEADERS: 8, _SETTINGS: 8, _CONTINUATION: 2, _RST_STREAM: 2}
 
 #: Frames that a peer may send without a request, at first and in each second.
@@ -89,13 +91,13 @@ class FrameSplitter:
         """Whether the number of frames fits the requests and bytes so far, `seconds` after the beginning."""
         return self._spent <= self._earned + _FREE_A_SECOND * seconds
 
-    def next_batch(self) -> bytes:
+    def next_batch(self, most: int = BATCH) -> bytes:
         """Whole frames, b"" if there are none. Raises FrameError if the next has more bytes than it may have."""
         data = self._data
         end = min(self._preface, len(data))
         self._preface -= end
         cost = 0
-        while cost < _BATCH and len(data) - end >= _HEADER:
+        while cost < most and len(data) - end >= _HEADER:
             length, kind = int.from_bytes(data[end : end + 3]), data[end + 3]
             if length > LARGEST:
                 if end:

@@ -49,7 +49,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from extender.web.budget import budgets_of
-from extender.web.frames import FrameError, FrameSplitter
+from extender.web.frames import AT_ONCE, BATCH, FrameError, FrameSplitter
 from extender.web.outlet import GONE, STEP, limit_read_buffer
 from extender.web.peers import Peer
 from extender.web.streams import STREAM_BYTES, Frames, Stream
@@ -241,9 +241,9 @@ class Http2(asyncio.Protocol):
         if self._read_paused:
             return
         is_bulk = len(data) > BULK
-        if not (is_bulk and self._turns.is_busy):
+        if self._turns.admits() and not (is_bulk and self._turns.is_busy):
             self._at_once = True
-            self._handle_batch()
+            self._handle_batch(AT_ONCE)
             self._at_once = False
         if is_bulk or self._has_work():
             self._turns.add(self)
@@ -293,14 +293,14 @@ class Http2(asyncio.Protocol):
             self._batch_at = self._loop.time()
             self._transport.resume_reading()
 
-    def _handle_batch(self) -> None:
+    def _handle_batch(self, most: int = BATCH) -> None:
         splitter = self._splitter
         if self._closing_since is not None:
             splitter.clear()
             return
         was_in_head = splitter.in_head
         try:
-            batch = splitter.next_batch()
+            batch = splitter.next_batch(most)
             if batch:
                 for event in self._h2.receive_data(batch):
                     if self._closing_since is None:

@@ -25,6 +25,8 @@ _log = structlog.get_logger(__name__)
 
 #: Seconds of one iteration of the event loop that all turns together may take.
 SLICE: Final = 0.001
+#: Connections whose little is handled where it is received, in one iteration of the event loop.
+AT_ONCE: Final = 32
 #: Bytes that are no longer little: reading stops after them until the connection had its turn. A transport would go on
 #: reading from one connection for as long as there is something.
 BULK: Final = 32 * 1024
@@ -50,6 +52,7 @@ class Turns:
         self._waiting: OrderedDict[Paced, None] = OrderedDict()
         self._scheduled = False
         self._slice_over = False
+        self._at_once = 0
         self._watched: set[Paced] = set()
         self._look: asyncio.TimerHandle | None = None
 
@@ -68,6 +71,16 @@ class Turns:
     def is_busy(self) -> bool:
         """Whether connections wait for their turn."""
         return bool(self._waiting)
+
+    def admits(self) -> bool:
+        """Whether what came may be handled at once: for the first connections in an iteration of the loop."""
+        if not self._at_once:
+            asyncio.get_running_loop().call_soon(self._admit_again)
+        self._at_once += 1
+        return self._at_once <= AT_ONCE
+
+    def _admit_again(self) -> None:
+        self._at_once = 0
 
     def add(self, connection: Paced) -> None:
         """Give it a turn as soon as others had theirs. It may wait already."""

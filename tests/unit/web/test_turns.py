@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from extender.web import turns
-from extender.web.turns import Turns
+from extender.web.turns import AT_ONCE, Turns
 
 
 class Busy:
@@ -119,3 +119,15 @@ def test_who_has_left_has_no_turn_and_no_deadline(monkeypatch: pytest.MonkeyPatc
         return done, len(left.checked), len(stays.checked)
 
     assert asyncio.run(run()) == (["b"], 0, 1)
+
+
+def test_only_the_first_connections_of_an_iteration_are_served_where_they_are_received() -> None:
+    async def scenario() -> list[int]:
+        turns, found = Turns(), list[int]()
+        for _ in range(2):
+            found.append(sum(turns.admits() for _ in range(AT_ONCE * 3)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        return found
+
+    assert asyncio.run(scenario()) == [AT_ONCE, AT_ONCE]
