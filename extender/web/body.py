@@ -17,7 +17,8 @@ _MIB = 1 << 20
 class _Body:
     """What was received, counted in the budget of all bodies."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: str) -> None:
+        self.client = client
         self.received = bytearray()
         self.held = 0
         self.is_given_up = False
@@ -36,7 +37,7 @@ async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise too_large(limit)
-    body = _Body()
+    body = _Body(request.client.host if request.client else "")
     try:
         async for chunk in request.stream():
             if body.is_given_up:

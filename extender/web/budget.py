@@ -1,9 +1,10 @@
 """How much memory all connections together may hold: for bodies that are not complete, and for answers not yet taken.
 
-A limit for each request does not bound their sum. So all bytes that wait in memory for a peer have a holder, which
-reports how many they are. If the sum is over the limit, the largest holder gives up its bytes: small requests pass,
-however many large ones are left unfinished. If all are small, the oldest gives up: a valid body is complete
-milliseconds after its first byte.
+A limit for each request does not bound their sum. So everything that waits in memory for a peer has a holder, and says
+how much it holds. Where the sum is over the limit, the client (an address) that holds the most gives something up: of
+its large holders (64 KiB and more) the oldest, or else the oldest of all. So small requests pass, however many large
+ones are left unfinished, and a large one passes, however many somebody else leaves unfinished, or the same client
+before it: a valid body is complete milliseconds after its first byte.
 
 One server has one pair of budgets, found by `budgets_of(app)`. Used by the thread of its event loop only.
 """
@@ -21,12 +22,38 @@ _LARGE: Final = 64 * 1024
 
 
 class Holder(Protocol):
-    """Something that keeps bytes for a peer. The budget sets `held`, which is 0 at first."""
+    """What holds memory for a peer. `held` is set by the budget, and is 0 at first."""
 
     held: int
 
+    @property
+    def client(self) -> str:
+        """The address of the peer. It does not change."""
+
     def give_up(self) -> None:
         """Drop what is held, and tell the peer. The budget counts it as dropped, and it must not hold more."""
+
+
+class _Share:
+    """What one client holds. Both kinds by age, the oldest first."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.small: OrderedDict[Holder, None] = OrderedDict()
+        self.large: OrderedDict[Holder, None] = OrderedDict()
+
+    def hold(self, holder: Holder, size: int) -> None:
+        before, holder.held = holder.held, size
+        self.used += size - before
+        if size >= _LARGE:
+            self.small.pop(holder, None)
+            self.large[holder] = None
+        elif size:
+            self.large.pop(holder, None)
+            self.small[holder] = None
+        elif before:
+            self.small.pop(holder, None)
+            self.large.pop(holder, None)
 
 
 class Budget:
@@ -37,35 +64,32 @@ class Budget:
         self.used = 0
         #: How many had to give up.
         self.given_up = 0
-        # Both by age, the oldest first. There are never more large ones than limit / _LARGE.
-        self._small: OrderedDict[Holder, None] = OrderedDict()
-        self._large: OrderedDict[Holder, None] = OrderedDict()
+        self._shares: dict[str, _Share] = {}
 
     def hold(self, holder: Holder, size: int) -> None:
         """`holder` has `size` bytes now, 0 if it has ended. Others, or itself, may be made to give up."""
-        before, holder.held = holder.held, size
-        self.used += size - before
-        if size >= _LARGE:
-            self._small.pop(holder, None)
-            self._large[holder] = None
-        elif size:
-            self._large.pop(holder, None)
-            self._small[holder] = None
-        elif before:
-            self._small.pop(holder, None)
-            self._large.pop(holder, None)
+        if not size and not holder.held:
+            return
+        self.used += size - holder.held
+        share = self._shares.get(holder.client)
+        if share is None:
+            share = self._shares[holder.client] = _Share()
+        share.hold(holder, size)
+        if not share.used:
+            del self._shares[holder.client]
         while self.used > self.limit:
             self._make_room()
 
     def _make_room(self) -> None:
-        holder = max(self._large, key=_held) if self._large else next(iter(self._small))
+        share = max(self._shares.values(), key=_used)
+        holder = next(iter(share.large or share.small))
         self.hold(holder, 0)
         self.given_up += 1
         holder.give_up()
 
 
-def _held(holder: Holder) -> int:
-    return holder.held
+def _used(share: _Share) -> int:
+    return share.used
 
 
 class Budgets(NamedTuple):

@@ -88,6 +88,7 @@ class Http2(asyncio.Protocol):
         self._idle_seconds = config.timeout_keep_alive
         self._state = state
         self._peer = peer
+        self.client = peer.address
         self._verbs = peer.verbs
         self._bodies, self._answers = budgets_of(self._app)
         self._loop = asyncio.get_running_loop()
@@ -352,7 +353,7 @@ class Http2(asyncio.Protocol):
         if endpoint is not None and not endpoint.takes(named.get(b"content-length", b"")):
             endpoint = None
         self._last = number
-        stream = Stream(number, method, endpoint, self._loop.time(), self._refuse)
+        stream = Stream(number, method, endpoint, self._loop.time(), self._refuse, self.client)
         self._streams[number] = stream
         if endpoint is None:
             stream.scope = self._scope(method, target, headers)

@@ -53,8 +53,11 @@ GONE: Final = _Gone()
 class Outlet(asyncio.Transport):
     """Stands for `transport`. `on_change` is called when it became full, or has room again."""
 
-    def __init__(self, transport: asyncio.Transport, budget: Budget, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, budget: Budget, on_change: Callable[[], None], client: str = ""
+    ) -> None:
         super().__init__()
+        self.client = client
         self._transport = transport
         self._budget = budget
         self._on_change = on_change

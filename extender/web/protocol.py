@@ -69,7 +69,10 @@ class _Call:
     It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
     """
 
-    def __init__(self, endpoint: Endpoint, refuse: Callable[[_Call, BadRequest], None], *, keep_alive: bool) -> None:
+    def __init__(
+        self, endpoint: Endpoint, refuse: Callable[[_Call, BadRequest], None], client: str, *, keep_alive: bool
+    ) -> None:
+        self.client = client
         self.endpoint = endpoint
         self.keep_alive = keep_alive
         self.body: bytes | bytearray = b""
@@ -183,7 +186,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._outlet = Outlet(transport, self._answers, self._on_outlet)
+        self._outlet = Outlet(transport, self._answers, self._on_outlet, self._peer.address)
         limit_read_buffer(transport)
         super().connection_made(self._outlet)
         self._flow = self.flow = _Flow(self._outlet, self._go_on)
@@ -389,7 +392,9 @@ class WaggleProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = self.cycle.keep_alive and not self._ends
             self._receiving = self.cycle
             return
-        call = _Call(endpoint, self._refuse, keep_alive=self.parser.should_keep_alive() and not self._ends)
+        call = _Call(
+            endpoint, self._refuse, self._peer.address, keep_alive=self.parser.should_keep_alive() and not self._ends
+        )
         self.cycle = call  # type: ignore[assignment]  # see _Call
         self._receiving = call
         if self._answering is None:

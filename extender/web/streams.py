@@ -29,9 +29,16 @@ class Stream:
     """One request and its answer."""
 
     def __init__(
-        self, number: int, method: bytes, endpoint: Endpoint | None, began: float, refuse: Callable[[Stream], None]
+        self,
+        number: int,
+        method: bytes,
+        endpoint: Endpoint | None,
+        began: float,
+        refuse: Callable[[Stream], None],
+        client: str = "",
     ) -> None:
         self.number = number
+        self.client = client
         self.method = method
         #: The verb that is asked for, by the short cut; None: the application is to be run, with `scope`.
         self.endpoint = endpoint

@@ -10,7 +10,8 @@ KIB = 1024
 
 
 class Body:
-    def __init__(self) -> None:
+    def __init__(self, client: str = "") -> None:
+        self.client = client
         self.held = 0
         self.has_given_up = False
 
@@ -18,8 +19,8 @@ class Body:
         self.has_given_up = True
 
 
-def hold(budget: Budget, *sizes: int) -> list[Body]:
-    bodies = [Body() for _ in sizes]
+def hold(budget: Budget, *sizes: int, client: str = "") -> list[Body]:
+    bodies = [Body(client) for _ in sizes]
     for body, size in zip(bodies, sizes, strict=True):
         budget.hold(body, size)
     return bodies
@@ -36,16 +37,35 @@ def test_up_to_the_limit_nothing_has_to_go() -> None:
     assert budget.used == 1000 * KIB
 
 
-def test_the_largest_goes_first_so_that_small_ones_pass() -> None:
+def test_the_oldest_of_the_large_ones_goes_first_so_that_small_ones_pass() -> None:
     budget = Budget(1000 * KIB)
-    bodies = hold(budget, 100 * KIB, 500 * KIB, 300 * KIB, 200 * KIB)
+    bodies = hold(budget, 10 * KIB, 500 * KIB, 300 * KIB, 200 * KIB)
     assert gone(bodies) == [False, True, False, False]
-    assert budget.used == 600 * KIB
+    assert budget.used == 510 * KIB
 
 
-def test_the_newest_goes_if_it_is_the_largest() -> None:
-    bodies = hold(Budget(1000 * KIB), 300 * KIB, 600 * KIB, 900 * KIB)
-    assert gone(bodies) == [False, False, True]
+def test_the_client_that_holds_the_most_gives_up_though_its_bodies_are_smaller() -> None:
+    budget = Budget(1000 * KIB)
+    flood = hold(budget, *[100 * KIB] * 8, client="10.0.0.1")
+    (large,) = hold(budget, 400 * KIB, client="10.0.0.2")
+    assert gone(flood) == [True] * 2 + [False] * 6
+    assert not large.has_given_up
+
+
+def test_many_unfinished_bodies_of_its_own_client_do_not_stop_a_large_one() -> None:
+    budget = Budget(1000 * KIB)
+    flood = hold(budget, *[100 * KIB] * 10)
+    (large,) = hold(budget, 400 * KIB)
+    assert gone(flood) == [True] * 4 + [False] * 6
+    assert not large.has_given_up
+
+
+def test_nothing_is_remembered_of_clients_that_hold_nothing() -> None:
+    budget = Budget(1000 * KIB)
+    for number in range(100):
+        (body,) = hold(budget, 100 * KIB, client=f"10.0.0.{number}")
+        budget.hold(body, 0)
+    assert not budget._shares
 
 
 def test_where_all_are_small_the_oldest_goes() -> None:
@@ -61,22 +81,22 @@ def test_what_ended_gives_room_back() -> None:
     assert budget.used == 90 * KIB
 
 
-def test_a_holder_that_shrinks_is_no_longer_the_largest() -> None:
+def test_a_holder_that_shrinks_is_no_longer_a_large_one() -> None:
     budget = Budget(1000 * KIB)
     first, second = hold(budget, 600 * KIB, 300 * KIB)
     budget.hold(first, 10 * KIB)
-    assert gone([first, second, *hold(budget, 200 * KIB, 600 * KIB)]) == [False, False, False, True]
+    assert gone([first, second, *hold(budget, 200 * KIB, 600 * KIB)]) == [False, True, False, False]
 
 
-@pytest.mark.parametrize("size", [10, 100 * KIB])
-def test_what_is_looked_at_does_not_grow_with_all_that_hold(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ones are few, because each takes its part; of small ones only the oldest is looked at."""
-    looked: list[Body] = []
-    monkeypatch.setattr("extender.web.budget._held", lambda body: looked.append(body) or body.held)
-    budget = Budget(1000 * size)
-    hold(budget, *[size] * 2000)
+@pytest.mark.parametrize("clients", [1, 10])
+def test_what_is_looked_at_is_each_client_once_whatever_it_holds(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr("extender.web.budget._used", lambda share: looked.append(share) or share.used)
+    budget = Budget(1000 * KIB)
+    for number in range(2000):
+        hold(budget, KIB, client=f"10.0.0.{number % clients}")
     assert budget.given_up == 1000
-    assert len(looked) <= budget.given_up * (1000 * size // (64 * KIB) + 1)
+    assert len(looked) == 1000 * clients
 
 
 def test_a_server_has_room_for_three_of_its_largest_bodies() -> None:

@@ -165,12 +165,12 @@ def budgets(secure: Secure):
     return secure.server._server.config.loaded_app.budgets
 
 
-def test_of_unfinished_bodies_the_largest_is_refused(
+def test_of_unfinished_bodies_the_oldest_large_one_is_refused(
     secure: Secure, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budgets(secure).bodies, "limit", 700_000)
-    small, large = (peer.begin("/filter", more={"content-length": "900000"}) for _ in range(2))
-    for number, size in ((small, 200_000), (large, 600_000)):
+    older, newer = (peer.begin("/filter", more={"content-length": "900000"}) for _ in range(2))
+    for number, size in ((older, 200_000), (newer, 600_000)):
         for _ in range(size // 10_000):
             peer.flush()
             peer.until(
@@ -179,8 +179,8 @@ def test_of_unfinished_bodies_the_largest_is_refused(
             if number not in peer.reset:
                 peer.h2.send_data(number, bytes(10_000))
     peer.flush()
-    peer.until(lambda: large in peer.reset)
-    assert small not in peer.reset
+    peer.until(lambda: older in peer.reset)
+    assert newer not in peer.reset
     assert peer.answer(peer.ask("/filter", FILTER))[0] == 200
 
 

@@ -163,19 +163,20 @@ def test_a_large_body_waits_for_its_turn(served: Served, wire: socket.socket) ->
 # -- memory -------------------------------------------------------------------------------------------------------
 
 
-def test_of_unfinished_bodies_the_largest_goes_when_all_have_too_much(served: Served) -> None:
+def test_of_unfinished_bodies_the_oldest_large_one_goes_when_all_have_too_much(served: Served) -> None:
     bodies = served.server._server.config.loaded_app.budgets.bodies
     before, bodies.limit = bodies.limit, 3 << 20
     opened = [served.connect() for _ in range(3)]
     try:
-        for each, size in zip(opened, (1_000_000, 1_500_000, 1_200_000), strict=True):
+        for each, size, held in zip(opened, (1_000_000, 1_500_000, 1_200_000), (1_000_000, 2_500_000, 0), strict=True):
             each.sendall(b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" + bytes(size))
-        status, body = Answers(opened[1]).next()
+            until(lambda held=held: bodies.used >= held)
+        status, body = Answers(opened[0]).next()
         assert status == 200
         assert b"too many requests are being received" in body
         assert bodies.used < 3 << 20
-        opened[1].sendall(bytes(500_000) + request("/filter", FILTER))
-        assert statuses(opened[1], 1) == [200]  # the rest was thrown away, and the connection goes on
+        opened[0].sendall(bytes(1_000_000) + request("/filter", FILTER))
+        assert statuses(opened[0], 1) == [200]  # the rest was thrown away, and the connection goes on
     finally:
         bodies.limit = before
         for each in opened:
