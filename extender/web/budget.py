@@ -62,6 +62,8 @@ class Budget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        #: The most that was held since somebody set it back.
+        self.peak = 0
         #: How many had to give up.
         self.given_up = 0
         self._shares: dict[str, _Share] = {}
@@ -79,6 +81,7 @@ class Budget:
             del self._shares[holder.client]
         while self.used > self.limit:
             self._make_room()
+        self.peak = max(self.peak, self.used)
 
     def _make_room(self) -> None:
         share = max(self._shares.values(), key=_used)

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.views import Metric
+from extender.web.budget import budgets_of
 from extender.web.certificates import Certificates
 from extender.web.connections import Connections, connection_metrics, raise_descriptor_limit, shares
 from extender.web.health import ProbesOnly
@@ -32,6 +33,7 @@ from extender.web.listener import Caller, Listener
 from extender.web.metrics import Metrics
 from extender.web.peers import ClientNames, Peer, names_of
 from extender.web.protocol import WaggleProtocol
+from extender.web.trim import LOOK_SECONDS, Trimmer
 from extender.web.verbs import Endpoint
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
@@ -82,6 +84,7 @@ class _Server(uvicorn.Server):
             each.start()
         self.servers = listeners  # type: ignore[assignment]  # of a server uvicorn wants no more than Listener has
         self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
+        self._look_after_memory(Trimmer(budgets_of(self.config.app)))
         self.started = True
         self._on_started()
 
@@ -97,6 +100,10 @@ class _Server(uvicorn.Server):
             names=names,
         )
         return (Http2 if caller.http2 else WaggleProtocol)(config, self.server_state, peer)
+
+    def _look_after_memory(self, trimmer: Trimmer) -> None:
+        trimmer.look()
+        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_after_memory, trimmer)
 
     def _from_a_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # it has ended

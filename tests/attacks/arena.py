@@ -37,10 +37,10 @@ class Arena:
 
     # -- connections ------------------------------------------------------------------------------------------------
 
-    def tcp(self, *, health: bool = False, timeout: float = 20) -> socket.socket:
-        """A TCP connection on which nothing was sent; of the health port if that was said."""
+    def tcp(self, *, health: bool = False, timeout: float = 20, source: str = "127.0.0.1") -> socket.socket:
+        """A TCP connection on which nothing was sent; of the health port if that was said. `source`: its address."""
         port = self.server.health_port if health else self.server.port
-        connection = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=timeout, source_address=(source, 0))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 

@@ -157,7 +157,7 @@ def long_frames(arena: Arena) -> str:
     return f"all {refused} connections ended at once"
 
 
-@attack("HTTP/2: 250 requests begun on each of 20 connections", limit="8 KiB each in the budget; 30 s", scheme="https")
+@attack("HTTP/2: 100 requests begun on each of 20 connections", limit="8 KiB each in the budget; 30 s", scheme="https")
 def begun_requests(arena: Arena) -> str:
     clients = [Http2Client(arena) for _ in range(20)]
     try:

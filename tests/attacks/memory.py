@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from tests.attacks.arena import Arena
+from tests.attacks.arena import Arena, eventually
 from tests.attacks.http2 import Http2Client
+from tests.attacks.probe import read_answer
 from tests.attacks.registry import attack
 from tests.attacks.requests import filter_body, pod, post
 
@@ -197,3 +199,24 @@ def left_connections(arena: Arena) -> str:
             client.socket.sendall(client.h2.data_to_send())
         ended += 1
     return f"{ended} came and went"
+
+
+@attack(
+    "500 unfinished bodies of 250 KB, from one address", limit="96 MiB for all bodies; the address with the most pays"
+)
+def crowd_of_bodies(arena: Arena) -> str:
+    large = post("/filter", filter_body(pod("large", uid="uid-large"), tuple(f"node-{n:0100}" for n in range(18_000))))
+    answered = []
+    with ExitStack() as opened:
+        for _ in range(500):
+            connection = opened.enter_context(arena.tcp(source="127.0.0.9"))
+            connection.sendall(begin(30_000_000) + bytes(250_000))
+        assert eventually(lambda: arena.metric('waggle_http_waiting_bytes{what="bodies"}') > 90e6), "nothing is full"
+        for _ in range(10):
+            with arena.tcp() as innocent, suppress(ConnectionError):
+                for start in range(0, len(large), 200_000):
+                    innocent.sendall(large[start : start + 200_000])
+                    time.sleep(0.003)
+                answered.append(json.loads(read_answer(innocent)[1])["Error"])
+    assert answered == [""] * 10, f"of 10 valid requests of 2 MB these were answered: {answered}"
+    return "10 valid requests of 2 MB from another address were answered"
