@@ -218,7 +218,7 @@ def endless_line(arena: Arena) -> str:
     left_mib=160,
 )
 def flood_of_pods(arena: Arena) -> str:
-    return watches(arena, "flood of pods", "", seconds=2.0)
+    return watches(arena, "flood of pods", "", seconds=1.0)
 
 
 @own(
@@ -226,4 +226,4 @@ def flood_of_pods(arena: Arena) -> str:
     limit="200,000 commas and colons an object; each byte is looked at once",
 )
 def hostile_objects(arena: Arena) -> str:
-    return watches(arena, "hostile objects", "", seconds=3.0)
+    return watches(arena, "hostile objects", "", seconds=2.0)

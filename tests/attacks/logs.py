@@ -72,11 +72,11 @@ _WRONG: Sequence[bytes] = (
 )
 
 
-@attack("bad requests for 3 s, one after the other on 8 connections", limit="30 lines of an event, then one a second")
+@attack("bad requests for 2 s, one after the other on 8 connections", limit="30 lines of an event, then one a second")
 def flood_of_bad_requests(arena: Arena) -> str:
     request = post("/filter", b'{"Pod": 1, "NodeNames": []}')
     connections = [arena.connect() for _ in range(8)]
-    sent, give_up = 0, time.monotonic() + 3
+    sent, give_up = 0, time.monotonic() + 2
     while time.monotonic() < give_up:
         for connection in connections:
             connection.sendall(request)
@@ -92,9 +92,9 @@ def flood_of_bad_requests(arena: Arena) -> str:
     return f"{sent} answered, {log.count(b'bad_request')} lines of {len(log)} bytes, {counted:.0f} counted"
 
 
-@attack("connections that speak no HTTP, for 3 s", limit="30 lines of an event, then one a second", quick=True)
+@attack("connections that speak no HTTP, for 2 s", limit="30 lines of an event, then one a second", quick=True)
 def flood_of_junk(arena: Arena) -> str:
-    sent, give_up = 0, time.monotonic() + 3
+    sent, give_up = 0, time.monotonic() + 2
     while time.monotonic() < give_up:
         with arena.connect() as connection, suppress(ConnectionError):
             connection.sendall(b"\x1b[2Jnonsense\x07 %d\r\n\r\n" % sent)
@@ -106,12 +106,12 @@ def flood_of_junk(arena: Arena) -> str:
 
 
 @attack(
-    "TLS handshakes that fail, for 3 s",
+    "TLS handshakes that fail, for 2 s",
     limit="30 lines of an event, then one a second; the peer's address",
     scheme="https",
 )
 def flood_of_failed_handshakes(arena: Arena) -> str:
-    sent, give_up = 0, time.monotonic() + 3
+    sent, give_up = 0, time.monotonic() + 2
     while time.monotonic() < give_up:
         with arena.tcp() as connection, suppress(ConnectionError):
             connection.sendall((b"\x16\x03\x01\x00\x05hello", b"GET / HTTP/1.1\r\n\r\n", b"\0" * 50)[sent % 3])

@@ -60,7 +60,7 @@ def unfinished_bodies(arena: Arena) -> str:
 
 @attack("60 bodies of 16 MiB, not finished, on one HTTP/2 connection", limit="96 MiB for all bodies", scheme="https")
 def http2_bodies(arena: Arena) -> str:
-    give_up = time.monotonic() + 4
+    give_up = time.monotonic() + 3
     sent = 0
     with Http2Client(arena) as client:
         client.socket.settimeout(0.5)
@@ -92,7 +92,7 @@ def answers_not_taken(arena: Arena) -> str:
     asked = post("/filter", filter_body(pod("probe-0", uid="u", gpus=99), _names(5_000)))
     with ExitStack() as opened:
         connections = [opened.enter_context(arena.connect()) for _ in range(100)]
-        give_up = time.monotonic() + 4
+        give_up = time.monotonic() + 3
         taken = 0
         for each in connections:
             each.setblocking(False)
@@ -133,7 +133,7 @@ def http2_answers_not_taken(arena: Arena) -> str:
     return f"{asked} requests, of which a few were answered"
 
 
-def ask_again(arena: Arena, asked: bytes, *, connections: int, seconds: float = 3.0) -> list[bytes]:
+def ask_again(arena: Arena, asked: bytes, *, connections: int, seconds: float = 2.0) -> list[bytes]:
     """The first bytes of all answers, on so many connections, one request after the other."""
     answers = []
     give_up = time.monotonic() + seconds
