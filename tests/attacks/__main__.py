@@ -26,7 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", choices=("waggle", "uvicorn", "granian"), default="waggle", help="what is attacked")
     parser.add_argument("--last-failed", action="store_true", help="those that broke the server the last time")
     chosen = parser.parse_args(arguments)
-    attacks = [each for each in ATTACKS if not chosen.only or any(word in each.name for word in chosen.only)]
+    if chosen.only:
+        attacks = [each for each in ATTACKS if any(word in each.name for word in chosen.only)]
+    else:
+        attacks = [each for each in ATTACKS if chosen.list or not each.only_by_name]
     if chosen.server == "uvicorn":
         attacks = [each for each in attacks if each.comparable]
     if chosen.last_failed:

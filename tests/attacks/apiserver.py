@@ -187,6 +187,7 @@ def endless_list(arena: Arena) -> str:
     "a list of pods that always has one more page",
     limit="cluster.cache_mib (160 here); by default 192 MiB and 512 KiB a node",
     settings={"cluster": {"cache_mib": 160}},
+    only_by_name=True,
 )
 def endless_pages(arena: Arena) -> str:
     return lists(arena, "endless pages", "cache", seconds=0.0)

@@ -28,6 +28,8 @@ class Attack:
     scheme: Scheme = "http"
     #: Part of `make test`.
     quick: bool = False
+    #: Run only where it is named: others show the same, and all together have three minutes.
+    only_by_name: bool = False
     #: Says something about a plain uvicorn, too (`--server uvicorn`).
     comparable: bool = False
     #: Seconds that the server may take to close what the attacker left open.

@@ -15,6 +15,9 @@ from tests.attacks.arena import Arena
 from tests.attacks.registry import Attack
 from tests.attacks.servers import Server, World
 
+#: How often an attack is tried in which a valid /filter was late, and nothing else was wrong.
+_TRIES = 3
+
 
 @dataclass(frozen=True)
 class Result:
@@ -24,6 +27,11 @@ class Result:
     did: str
     figures: Figures | None
     problems: tuple[str, ...]
+
+    @property
+    def is_only_late(self) -> bool:
+        """Whether nothing was wrong but the time that a valid /filter took: a busy machine can do that, too."""
+        return self.figures is not None and all(" at p99 " in problem for problem in self.problems)
 
 
 class Runner:
@@ -46,9 +54,17 @@ class Runner:
     def run(self, attacks: Iterable[Attack], tell: Callable[[Result], None]) -> list[Result]:
         results = []
         for attack in sorted(attacks, key=lambda each: (each.scheme, each.api_server, bool(each.settings))):
-            results.append(self.run_one(attack))
-            tell(results[-1])
+            results.append(self._run_until_held(attack, tell))
         return results
+
+    def _run_until_held(self, attack: Attack, tell: Callable[[Result], None]) -> Result:
+        """Tries again what was only late: a server that is held up is so again, a machine that was busy is not."""
+        for _ in range(_TRIES):
+            result = self.run_one(attack)
+            tell(result)
+            if not (result.problems and result.is_only_late):
+                break
+        return result
 
     def run_one(self, attack: Attack) -> Result:
         key = (attack.scheme, attack.api_server)
@@ -64,7 +80,7 @@ class Runner:
                 self._shared.popitem()[1].close()
             self._shared[key] = self._start(attack)
         result = assail(attack, self._shared[key])
-        if result.problems:
+        if not result.is_only_late:
             self._shared.pop(key).close()
         return result
 
