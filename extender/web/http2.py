@@ -154,7 +154,7 @@ class Http2(asyncio.Protocol):
         self._transport.abort()
 
     def give_up(self) -> None:
-        """What waits here for the peer is the most of all connections, and all have too much."""
+        """All connections have too much that waits for peers, and this one is to give up what it has."""
         _log.warning("answers_not_taken", client=self._addresses["client"])
         self.abort()
 

@@ -55,7 +55,7 @@ def unfinished_bodies(arena: Arena) -> str:
             each.sendall(begin(32 * _MIB))
         taken = send_all(connections, 31 * _MIB, seconds=4)
         time.sleep(0.5)
-    return f"{taken / _MIB:.0f} MiB received, of which the largest were dropped"
+    return f"{taken / _MIB:.0f} MiB received, of which the oldest were dropped"
 
 
 @attack("60 bodies of 16 MiB, not finished, on one HTTP/2 connection", limit="96 MiB for all bodies", scheme="https")
