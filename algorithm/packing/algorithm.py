@@ -43,7 +43,7 @@ from algorithm.packing.refusals import Refusals, Told, few, few_of, some
 from algorithm.packing.settings import PackingSettings
 from algorithm.packing.state import State
 from algorithm.packing.summary import summary
-from algorithm.packing.trial import Trial
+from algorithm.packing.trial import MOST_VICTIMS, TooManyVictimsError, Trial
 from algorithm.reasons import Code, Reason, reason
 
 #: In Filtering a preemption is only announced; kube-scheduler asks again before anybody is evicted.
@@ -199,7 +199,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if isinstance(found, Seating):
             return Bind(found.seats[pod.uid], self._annotations(gang, found.seats))
         mates = [member for member in members if member.uid != pod.uid]
-        room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
+        try:
+            room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
+        except TooManyVictimsError:
+            found, room = f"more than {MOST_VICTIMS} pods would have to go", None
         return room or self._refuse_gang(pod, gang, offer, phase, mates, found)
 
     def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:

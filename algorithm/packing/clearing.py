@@ -22,7 +22,7 @@ from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.preemption import release_lower
 from algorithm.packing.refusals import some
 from algorithm.packing.state import State
-from algorithm.packing.trial import Trial
+from algorithm.packing.trial import Trial, most_victims
 from algorithm.packing.victims import Eviction, Evictor
 from algorithm.reasons import Code, reason
 
@@ -46,7 +46,10 @@ class Clearing:
         self._gang = state.mates(asking.pod, state.gangs.of(asking.uid)) | {member.uid for member in self._members}
 
     def plan(self) -> Preempt | Wait | None:
-        """The plan; None if eviction does not help; Wait if it would, but for protected pods."""
+        """The plan; None if eviction does not help; Wait if it would, but for protected pods.
+
+        Raises TooManyVictimsError.
+        """
         protected = self._state.protected
         seats = self._seat_all(protected)
         if seats is not None:
@@ -58,7 +61,7 @@ class Clearing:
         return Wait(reason(Code.VICTIM_PROTECTED, victims=_names(spared)))
 
     def _seat_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
-        with Trial(self._state.cluster) as trial:
+        with Trial(self._state.cluster, most_victims(self._needed)) as trial:
             for member in self._members:
                 trial.release(member.hold)
             release_lower(trial, self._state, self._asking.pod.priority, self._gang)
@@ -77,16 +80,16 @@ class Clearing:
         seats: list[tuple[Member, Eviction]] = []
         hopeless: dict[tuple[Demand, int], int] = {}
         spare = len(self._members) - self._needed
+        spared = self._gang | protected
         for member in self._members:
-            evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=self._gang | protected)
+            evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
             seat = self._seat(trial, member, evictor, hopeless)
             if seat is None:
                 spare -= 1
                 if spare < 0 or member is self._asking:
                     return None
                 continue
-            for victim in seat.victims:
-                trial.evict(victim)
+            trial.evict_all(seat.victims)
             trial.take(seat.node, member.demand)
             seats.append((member, seat))
             if len(seats) == self._needed:

@@ -35,6 +35,15 @@ def fits(demand: Demand, free: Mapping[str, int]) -> bool:
     return True
 
 
+def seats_in(free: Mapping[str, int], demand: Demand) -> int:
+    """How many pods of this demand there is room for."""
+    fewest: int | None = None
+    for name, amount in demand:
+        seats = free.get(name, 0) // amount
+        fewest = seats if fewest is None or seats < fewest else fewest
+    return max(0, fewest or 0)
+
+
 def short_of(demand: Demand, free: Mapping[str, int]) -> dict[str, int]:
     """How much is missing of each resource that is short, in the resource's units."""
     return {name: amount - free.get(name, 0) for name, amount in demand if free.get(name, 0) < amount}
@@ -51,6 +60,7 @@ def least_of(demands: Iterable[Demand]) -> Demand:
     return tuple(sorted(least.items()))
 
 
+@lru_cache(maxsize=4096)
 def size(demand: Demand) -> tuple[int, ...]:
     """Larger means harder to place: extended resources count before cpu and memory."""
     amounts = dict(demand)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Self
+from typing import Any, Self
 
 from algorithm.model import CPU, MEMORY, PODS
 from algorithm.packing.demand import Demand, fits, is_extended
@@ -27,23 +27,25 @@ _EXACT = 32
 
 FreeOf = Callable[[str], Mapping[str, int]]
 #: Leading amount, the other amount, pods, node name: all negated to spread, so that the first fitting one is best.
-_Entry = tuple[int, int, int, str]
-_Shape = tuple[tuple[str, int], ...]
+Entry = tuple[int, int, int, str]
+#: What is free of extended resources, rounded up above _EXACT, sorted by name.
+Shape = tuple[tuple[str, int], ...]
+Preference = tuple[Any, ...]
 
 
-class _Bucket:
+class Bucket:
     """The nodes of one shape, in order of free cpu and in order of free memory."""
 
     __slots__ = ("by_cpu", "by_memory", "most", "shape")
 
-    def __init__(self, shape: _Shape) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.most = dict(shape)
-        self.by_cpu: list[_Entry] = []
-        self.by_memory: list[_Entry] = []
+        self.by_cpu: list[Entry] = []
+        self.by_memory: list[Entry] = []
 
-    def copy(self) -> _Bucket:
-        twin = _Bucket(self.shape)
+    def copy(self) -> Bucket:
+        twin = Bucket(self.shape)
         twin.by_cpu = self.by_cpu.copy()
         twin.by_memory = self.by_memory.copy()
         return twin
@@ -54,7 +56,7 @@ class FreeIndex:
 
     def __init__(self, *, spread: bool) -> None:
         self._sign = -1 if spread else 1
-        self._buckets: dict[_Shape, _Bucket] = {}
+        self._buckets: dict[Shape, Bucket] = {}
 
     def copy(self) -> Self:
         twin = type(self)(spread=self._sign < 0)
@@ -62,38 +64,38 @@ class FreeIndex:
         return twin
 
     def add(self, name: str, free: Mapping[str, int]) -> None:
-        shape = _shape(free)
+        shape = shape_of(free)
         bucket = self._buckets.get(shape)
         if bucket is None:
-            bucket = self._buckets[shape] = _Bucket(shape)
-        by_cpu, by_memory = self._entries(name, free)
+            bucket = self._buckets[shape] = Bucket(shape)
+        by_cpu, by_memory = self.entries(name, free)
         insort(bucket.by_cpu, by_cpu)
         insort(bucket.by_memory, by_memory)
 
     def remove(self, name: str, free: Mapping[str, int]) -> None:
         """Takes the node out; `free` as it was when the node was added."""
-        bucket = self._buckets[_shape(free)]
-        by_cpu, by_memory = self._entries(name, free)
+        bucket = self._buckets[shape_of(free)]
+        by_cpu, by_memory = self.entries(name, free)
         del bucket.by_cpu[bisect_left(bucket.by_cpu, by_cpu)]
         del bucket.by_memory[bisect_left(bucket.by_memory, by_memory)]
         if not bucket.by_cpu:
             del self._buckets[bucket.shape]
 
-    def contents(self) -> dict[str, set[_Entry]]:
+    def contents(self) -> dict[str, set[Entry]]:
         """Everything that is indexed, for validation: entries by node name."""
-        found: dict[str, set[_Entry]] = {}
+        found: dict[str, set[Entry]] = {}
         for bucket in self._buckets.values():
             for entry in (*bucket.by_cpu, *bucket.by_memory):
                 found.setdefault(entry[-1], set()).add(entry)
         return found
 
-    def expected(self, name: str, free: Mapping[str, int]) -> set[_Entry]:
+    def expected(self, name: str, free: Mapping[str, int]) -> set[Entry]:
         """What `contents` has to say about this node."""
-        return set(self._entries(name, free))
+        return set(self.entries(name, free))
 
     def best(self, demand: Demand, allowed: Allowed, free_of: FreeOf) -> str | None:
         """The first allowed node, in order of preference, that has room for `demand`."""
-        buckets = self._fitting(demand)
+        buckets = self.fitting(demand)
         if not buckets:
             return None
         amounts = dict(demand)
@@ -116,7 +118,7 @@ class FreeIndex:
             for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
         )
         ranked = [
-            (self._preference(_Bucket(_shape(free)), demand), self._entries(name, free)[cpu > memory])
+            (self._preference(Bucket(shape_of(free)), demand), self.entries(name, free)[cpu > memory])
             for name, free in frees.items()
             if fits(demand, free)
         ]
@@ -124,7 +126,7 @@ class FreeIndex:
 
     def roomy(self, demand: Demand) -> Iterator[str]:
         """Nodes that may have room for `demand`, in no order that means anything: no other node has."""
-        buckets = self._fitting(demand)
+        buckets = self.fitting(demand)
         amounts = dict(demand)
         lead = self._scarcer(buckets, amounts)
         for bucket in buckets:
@@ -132,12 +134,18 @@ class FreeIndex:
             for position in self._range(entries, amounts.get(lead, 0)):
                 yield entries[position][-1]
 
-    def _entries(self, name: str, free: Mapping[str, int]) -> tuple[_Entry, _Entry]:
+    @property
+    def spreads(self) -> bool:
+        return self._sign < 0
+
+    def entries(self, name: str, free: Mapping[str, int]) -> tuple[Entry, Entry]:
+        """The node's places in the orders by cpu and by memory."""
         sign = self._sign
         cpu, memory, pods = sign * free.get(CPU, 0), sign * free.get(MEMORY, 0), sign * free.get(PODS, 0)
         return (cpu, memory, pods, name), (memory, cpu, pods, name)
 
-    def _fitting(self, demand: Demand) -> list[_Bucket]:
+    def fitting(self, demand: Demand) -> list[Bucket]:
+        """The buckets with enough of extended resources, the preferred one first."""
         extended = [(name, amount) for name, amount in demand if is_extended(name)]
         buckets = [
             bucket
@@ -147,20 +155,36 @@ class FreeIndex:
         buckets.sort(key=lambda bucket: self._preference(bucket, demand))
         return buckets
 
-    def _preference(self, bucket: _Bucket, demand: Demand) -> tuple[object, ...]:
+    def _preference(self, bucket: Bucket, demand: Demand) -> Preference:
         asked = tuple(self._sign * bucket.most[name] for name, _ in demand if name in bucket.most)
         if self._sign < 0:
             return asked
         return (len(bucket.most) - len(asked), asked, bucket.shape)
 
-    def _scarcer(self, buckets: list[_Bucket], amounts: Mapping[str, int]) -> str:
+    def preference(self, shape: Shape, demand: Demand) -> Preference | None:
+        """Of a bucket of this shape, the least is preferred; None if it has not enough of extended resources."""
+        bucket = Bucket(shape)
+        if any(bucket.most.get(name, 0) < amount for name, amount in demand if is_extended(name)):
+            return None
+        return self._preference(bucket, demand)
+
+    def _scarcer(self, buckets: list[Bucket], amounts: Mapping[str, int]) -> str:
         """cpu or memory, whichever fewer nodes have enough of: the search is shorter, and that one is packed tight."""
+        cpu, memory = self.enough(buckets, amounts)
+        return CPU if cpu <= memory else MEMORY
+
+    def enough(self, buckets: list[Bucket], amounts: Mapping[str, int]) -> tuple[int, int]:
+        """How many nodes in these buckets have enough cpu, and how many have enough memory."""
         cpu, memory = amounts.get(CPU, 0), amounts.get(MEMORY, 0)
         enough_cpu = sum(len(self._range(bucket.by_cpu, cpu)) for bucket in buckets)
-        enough_memory = sum(len(self._range(bucket.by_memory, memory)) for bucket in buckets)
-        return CPU if enough_cpu <= enough_memory else MEMORY
+        return enough_cpu, sum(len(self._range(bucket.by_memory, memory)) for bucket in buckets)
 
-    def _range(self, entries: list[_Entry], least: int) -> range:
+    def in_order(self, bucket: Bucket, lead: str, least: int) -> Iterator[Entry]:
+        """The nodes of a bucket with at least `least` free of `lead`, in order; the index must not change meanwhile."""
+        entries = bucket.by_cpu if lead == CPU else bucket.by_memory
+        return (entries[position] for position in self._range(entries, least))
+
+    def _range(self, entries: list[Entry], least: int) -> range:
         """Positions of the entries with at least `least` free of the leading resource."""
         if self._sign > 0:
             # A demand of nothing is met by a node that is over-committed, too.
@@ -170,13 +194,13 @@ class FreeIndex:
 
     def _first(
         self,
-        bucket: _Bucket,
+        bucket: Bucket,
         lead: str,
         least: int,
         demand: Demand,
         allowed: Allowed,
         free_of: FreeOf,
-    ) -> Iterator[_Entry]:
+    ) -> Iterator[Entry]:
         entries = bucket.by_cpu if lead == CPU else bucket.by_memory
         for position in self._range(entries, least):
             name = entries[position][-1]
@@ -185,11 +209,12 @@ class FreeIndex:
                 return
 
 
-def _leading(entry: _Entry) -> int:
+def _leading(entry: Entry) -> int:
     return entry[0]
 
 
-def _shape(free: Mapping[str, int]) -> _Shape:
+def shape_of(free: Mapping[str, int]) -> Shape:
+    """The shape of the bucket in which a node with so much free stands."""
     return tuple(sorted([(name, _at_most(amount)) for name, amount in free.items() if amount > 0 and "/" in name]))
 
 

@@ -16,12 +16,14 @@ node costs to look at does not depend on what strangers ask for.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
 from algorithm.model import PODS, Node, Pod
+from algorithm.packing.bulk import BulkSearch
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import FreeIndex
 from algorithm.packing.offer import Allowed
@@ -170,6 +172,8 @@ class Cluster:
         self.generation = 0
         #: The names of the nodes that changed last, the newest change at the end.
         self._journal: list[str] = []
+        #: In a batch, the nodes that have left the index and are not back.
+        self._aside: dict[str, NodeRoom] | None = None
         #: Sums: what the known nodes have, what counts of what pods take there, and of what is held.
         self.allocatable: dict[str, int] = {}
         self.used: dict[str, int] = {}
@@ -251,6 +255,18 @@ class Cluster:
         _add(self.held, room.keep(hold, -1), -1)
         self._in(room)
 
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """For many changes of holds: the index is told of each node once, at the end; until then nobody may look."""
+        assert self._aside is None, "batches do not nest"
+        self._aside = {}
+        try:
+            yield
+        finally:
+            rooms, self._aside = self._aside.values(), None
+            for room in rooms:
+                self._in(room)
+
     def shift(self, name: str, demand: Demand, sign: int) -> None:
         """Only `free` changes, and the index with it: for trials, which undo it."""
         room = self.known(name)
@@ -259,6 +275,23 @@ class Cluster:
         self.index.remove(name, room.free)
         room.shift(demand, sign)
         self.index.add(name, room.free)
+
+    def shift_all(self, shifts: Sequence[tuple[str, Demand, int]]) -> None:
+        """The same for several changes in any order: the index is told of each node once."""
+        if len(shifts) == 1:
+            self.shift(*shifts[0])
+            return
+        rooms: dict[str, NodeRoom] = {}
+        for name, demand, sign in shifts:
+            room = rooms.get(name) or self.known(name)
+            if room is None:
+                continue
+            if name not in rooms:
+                self.index.remove(name, room.free)
+                rooms[name] = room
+            room.shift(demand, sign)
+        for name, room in rooms.items():
+            self.index.add(name, room.free)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -271,6 +304,12 @@ class Cluster:
         if allowed.few is not None:
             return self.index.best_of((name for name in allowed.few if self.known(name)), demand, self.free_of)
         return self.index.best(demand, allowed, self.free_of)
+
+    def best_for(self, number: int, demand: Demand, allowed: Allowed) -> tuple[list[str], Mapping[str, int]]:
+        """The nodes that so many calls of `best` find if each takes its demand there, and how many go to each node."""
+        names = None if allowed.few is None else [name for name in allowed.few if self.known(name)]
+        search = BulkSearch(self.index, demand, allowed, self.free_of, names)
+        return search.seats(number), search.taken
 
     def with_lower_pods(self, priority: int, start: int = 0) -> Iterator[NodeRoom]:
         """Known nodes that run a pod of lower priority, the lowest first, then by name; `start` are left out."""
@@ -298,6 +337,10 @@ class Cluster:
         return room
 
     def _out(self, room: NodeRoom) -> None:
+        if self._aside is not None:
+            if room.name in self._aside:
+                return
+            self._aside[room.name] = room
         if room.node is None:
             return
         self.index.remove(room.name, room.free)
@@ -305,6 +348,8 @@ class Cluster:
             del self.by_priority[bisect_left(self.by_priority, (room.lowest, room.name))]
 
     def _in(self, room: NodeRoom) -> None:
+        if self._aside is not None:
+            return
         self.generation += 1
         self._journal.append(room.name)
         if len(self._journal) > 2 * _JOURNAL:

@@ -8,8 +8,9 @@ members of one size it is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from algorithm.model import Pod
 from algorithm.packing.demand import Demand, demand_of, size
@@ -18,20 +19,16 @@ from algorithm.packing.offer import Allowed
 from algorithm.packing.trial import Trial
 
 
-@dataclass(frozen=True, slots=True)
 class Member:
-    """A pod to be seated, and what is held for it."""
+    """A pod to be seated, and what is held for it. Not to be changed."""
 
-    pod: Pod
-    hold: Hold | None = None
+    __slots__ = ("demand", "hold", "pod", "uid")
 
-    @property
-    def uid(self) -> str:
-        return self.pod.uid
-
-    @property
-    def demand(self) -> Demand:
-        return demand_of(self.pod.requests)
+    def __init__(self, pod: Pod, hold: Hold | None = None) -> None:
+        self.pod = pod
+        self.hold = hold
+        self.uid = pod.uid
+        self.demand = demand_of(pod.requests)
 
 
 @dataclass(slots=True)
@@ -44,11 +41,13 @@ class Seating:
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
     """Those with a hold, then by size, the asking one first of its size, equal ones together, then by age."""
-    return sorted(members, key=lambda m: (m.hold is None, [-part for part in size(m.demand)], *_rank(m, asking)))
+    bulk = {demand: [-part for part in size(demand)] for demand in {member.demand for member in members}}
+    return sorted(members, key=lambda m: (m.hold is None, bulk[m.demand], *_rank(m, asking)))
 
 
 def easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, size(m.demand), *_rank(m, asking)))
+    bulk = {demand: size(demand) for demand in {member.demand for member in members}}
+    return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, bulk[m.demand], *_rank(m, asking)))
 
 
 def _rank(member: Member, asking: str) -> tuple[object, ...]:
@@ -76,18 +75,36 @@ def _seat_in_order(trial: Trial, members: Sequence[Member], asking: str, offered
     spare = len(members) - needed
     hopeless: set[Demand] = set()
     first_out: Member | None = None
-    for member in members:
-        node = None if member.demand in hopeless and member.hold is None else seat(trial, member, asking, offered)
-        if node is not None:
-            seating.seats[member.uid] = node
-            continue
-        hopeless.add(member.demand)
-        first_out = first_out or member
-        spare -= 1
-        if spare < 0 or member.uid == asking:
-            seating.left_out = first_out
-            return seating
+    for alike in _alike(members):
+        skipped = alike[0].demand in hopeless and alike[0].hold is None
+        last = alike[-1] is members[-1]
+        nodes = [] if skipped else _seats(trial, alike, asking, offered, last=last)
+        seating.seats.update((member.uid, node) for member, node in zip(alike, nodes, strict=False))
+        for member in alike[len(nodes) :]:
+            hopeless.add(member.demand)
+            first_out = first_out or member
+            spare -= 1
+            if spare < 0 or member.uid == asking:
+                seating.left_out = first_out
+                return seating
     return seating
+
+
+def _alike(members: Iterable[Member]) -> Iterator[list[Member]]:
+    """Members in a row that are seated together: they ask for the same, and nothing is held for them."""
+    for (held, _), row in groupby(members, key=lambda member: (member.hold is not None, member.demand)):
+        if held:
+            yield from ([member] for member in row)
+        else:
+            yield list(row)
+
+
+def _seats(trial: Trial, alike: Sequence[Member], asking: str, offered: Allowed, *, last: bool) -> list[str]:
+    """Takes nodes for these, in this order; for fewer if there is no room for more."""
+    if len(alike) > 1:
+        return trial.take_best(len(alike), alike[0].demand, offered, last=last)
+    node = seat(trial, alike[0], asking, offered)
+    return [] if node is None else [node]
 
 
 def seat(trial: Trial, member: Member, asking: str, offered: Allowed) -> str | None:

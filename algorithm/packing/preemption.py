@@ -30,7 +30,7 @@ from algorithm.packing.offer import Allowed
 from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.refusals import some
 from algorithm.packing.state import State
-from algorithm.packing.trial import Trial
+from algorithm.packing.trial import TooManyVictimsError, Trial, most_victims
 from algorithm.packing.victims import ANY_PRIORITY, Eviction, Evictor
 from algorithm.reasons import Code, reason
 
@@ -56,8 +56,11 @@ class Preemptor:
         self._anywhere = Schedulable(state.cluster.rooms)
 
     def make_room(self, mates: list[Member], needed: int) -> Preempt | None:
-        """Room for this pod, such that `needed` members in all, itself included, have a place."""
-        with Trial(self._state.cluster) as trial:
+        """Room for this pod, such that `needed` members in all, itself included, have a place.
+
+        Raises TooManyVictimsError.
+        """
+        with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, self._pod.priority)
             if not self._enough(trial, mates, needed, self._pod.priority):
                 return None
@@ -68,11 +71,13 @@ class Preemptor:
 
     def only_priority_forbids(self, mates: list[Member], needed: int) -> bool:
         """Whether there would be a way if priorities did not count."""
-        with Trial(self._state.cluster) as trial:
+        with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, ANY_PRIORITY)
-            if not self._enough(trial, mates, needed, ANY_PRIORITY):
+            try:
+                enough = self._enough(trial, mates, needed, ANY_PRIORITY)
+                return enough and self._one_more(trial, mates, needed, ANY_PRIORITY, 1) is not None
+            except TooManyVictimsError:
                 return False
-            return self._one_more(trial, mates, needed, ANY_PRIORITY, 1) is not None
 
     def _prepare(self, trial: Trial, below: int) -> None:
         """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted.
@@ -128,8 +133,7 @@ class Preemptor:
         seat = self._own_seat(trial, evictor, enough)
         if seat is None:
             return None
-        for victim in seat.victims:
-            trial.evict(victim)
+        trial.evict_all(seat.victims)
         trial.take(seat.node, demand_of(self._pod.requests))
         if not self._others_seated(trial, mates, needed - 1, below):
             return None
@@ -201,8 +205,7 @@ class Preemptor:
         for room in islice(self._state.cluster.with_lower_pods(evictor.below, position), self._effort.looks):
             eviction = evictor.on(room, demand) if self._anywhere(room.name) else None
             if eviction is not None:
-                for victim in eviction.victims:
-                    trial.evict(victim)
+                trial.evict_all(eviction.victims)
                 hopeless[kind] = position
                 return room.name
             position += 1

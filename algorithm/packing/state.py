@@ -18,7 +18,7 @@ from typing import Self
 
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod
-from algorithm.packing.demand import demand_of
+from algorithm.packing.demand import demand_of, fits
 from algorithm.packing.gangs import Gang, GangBook
 from algorithm.packing.nodes import Cluster, Hold
 
@@ -192,8 +192,9 @@ class State:
             self._settle_one(uid, gang, gang.plan.seats.get(uid))
             return
         seats = gang.seats()
-        for member in {uid: None, **gang.waiting}:
-            self._settle_one(member, gang, seats.get(member))
+        with self.cluster.batch():
+            for member in {uid: None, **gang.waiting}:
+                self._settle_one(member, gang, seats.get(member))
 
     def _settle_one(self, uid: str, gang: Gang | None, seat: str | None) -> None:
         wanted, present = self._wanted(uid, gang, seat), self.holds.get(uid)
@@ -212,7 +213,7 @@ class State:
         room, pod = self.cluster.known(seat), self.waiting.get(uid)
         if pod is None or gang is None or not gang.whole or gang.oversized or uid in self.lapsed:
             return False
-        return room is None or all(amount <= room.allocatable.get(name, 0) for name, amount in demand_of(pod.requests))
+        return room is None or fits(demand_of(pod.requests), room.allocatable)
 
     def _wanted(self, uid: str, gang: Gang | None, seat: str | None) -> Hold | None:
         preemption = self.preemptions.get(uid)

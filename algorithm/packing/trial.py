@@ -11,6 +11,7 @@ Nothing but free amounts changes meanwhile, and leaving the block undoes it, wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -19,12 +20,26 @@ from algorithm.packing.demand import Demand, demand_of, fits
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.packing.offer import Allowed
 
+#: So many pods may have to go for one gang: what it costs to find them grows with their number.
+MOST_VICTIMS = 2000
+_NO_LIMIT = 1 << 40
+
+
+class TooManyVictimsError(Exception):
+    """More pods would have to go than may."""
+
+
+def most_victims(needed: int) -> int:
+    """How many pods may go for so many members of a gang. For a single one they run on one node, and are few."""
+    return MOST_VICTIMS if needed > 1 else _NO_LIMIT
+
 
 class Trial:
-    """Changes of free amounts that are undone at the end of the block."""
+    """Changes of free amounts that are undone at the end of the block. `victims`: so many may be evicted in it."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, victims: int = _NO_LIMIT) -> None:
         self.cluster = cluster
+        self._victims = victims
         #: UIDs of the pods that the trial takes for gone.
         self.gone: set[str] = set()
         self._journal: list[tuple[str, Demand, int, str]] = []
@@ -40,10 +55,11 @@ class Trial:
         return len(self._journal)
 
     def back_to(self, mark: int) -> None:
-        while len(self._journal) > mark:
-            name, demand, sign, uid = self._journal.pop()
-            self.cluster.shift(name, demand, -sign)
-            self.gone.discard(uid)
+        undone = self._journal[mark:]
+        del self._journal[mark:]
+        self.cluster.shift_all([(name, demand, -sign) for name, demand, sign, _ in undone])
+        if self.gone:
+            self.gone.difference_update(uid for *_, uid in undone)
 
     def changed(self) -> dict[str, dict[str, int]]:
         """What is free, for now, on the nodes that the trial has touched."""
@@ -52,10 +68,30 @@ class Trial:
     def take(self, node: str, demand: Demand) -> None:
         self._change(node, demand, -1)
 
+    def take_best(self, number: int, demand: Demand, allowed: Allowed, *, last: bool = False) -> list[str]:
+        """Takes room for so many equal pods, one after the other on the best node; fewer if there is no room for more.
+
+        The nodes are those that as many calls of `best` and `take` would choose. If nothing is looked for afterwards
+        (`last`), room is not really taken, unless there are fewer.
+        """
+        nodes, times = self.cluster.best_for(number, demand, allowed)
+        if not last or len(nodes) < number:
+            for node, there in times.items():
+                self.take(node, tuple((name, there * amount) for name, amount in demand))
+        return nodes
+
     def release(self, hold: Hold | None) -> None:
         """As if nothing were held by this hold."""
         if hold is not None:
             self._change(hold.node, hold.demand, 1)
+
+    def evict_all(self, pods: Iterable[Pod]) -> None:
+        """Evicts these. Raises TooManyVictimsError."""
+        for pod in pods:
+            self._victims -= 1
+            self.evict(pod)
+        if self._victims < 0:
+            raise TooManyVictimsError
 
     def evict(self, pod: Pod) -> None:
         """As if this pod were gone from its node."""

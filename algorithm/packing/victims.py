@@ -94,7 +94,9 @@ class Evictor:
             _add(surplus, pod, 1)
         if any(amount < 0 for amount in surplus.values()):
             return None
-        found = [self._spare(evictable, dict(surplus), small_first, room.name) for small_first in (True, False)]
+        # Among pods that ask for the same, both orders are one.
+        orders = (True, False) if len({pod.requests for pod in evictable}) > 1 else (True,)
+        found = [self._spare(evictable, dict(surplus), small_first, room.name) for small_first in orders]
         return min(found, key=lambda eviction: eviction.rank)
 
     def _spare(self, evictable: Sequence[Pod], surplus: dict[str, int], small_first: bool, node: str) -> Eviction:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.interface import Bind, Phase, PodRefused, SuggestedNodes
+from algorithm.interface import Bind, Phase, PodRefused, Preempt, SuggestedNodes, Wait
 from algorithm.model import Pod, pairs
-from algorithm.packing import PackingAlgorithm
+from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.packing.gangs import GANG_PLAN, MOST_MEMBERS, MOST_SIZES, read_plan
 from algorithm.reasons import Code
 from tests.support.effort import effort
 from tests.support.packing_world import World, member, node
+from tests.support.packing_world import pod as a_pod
 
 
 def told(size: int, minimum: int, *, placed: int = 0) -> PackingAlgorithm:
@@ -44,7 +45,7 @@ def refusal(algorithm: PackingAlgorithm, pod: Pod) -> tuple[Code, str]:
 
 def test_a_gang_of_more_pods_than_can_be_planned_for_is_refused() -> None:
     algorithm = told(MOST_MEMBERS + 1, 2)
-    why = (Code.GANG_INVALID, "gang ns/g is declared wrongly: it has more than 3000 pods")
+    why = (Code.GANG_INVALID, "gang ns/g is declared wrongly: it has more than 1000 pods")
     assert refusal(algorithm, member("m0", "g", 2, cpu=1)) == why
     algorithm.delete_unallocated_pod(member("m1", "g", 2, cpu=1))
     assert isinstance(ask(algorithm, member("m0", "g", 2, cpu=1)), Bind)
@@ -80,13 +81,28 @@ def test_a_minimum_of_more_pods_than_can_be_planned_for_is_refused() -> None:
     algorithm = told(1, MOST_MEMBERS + 1)
     assert refusal(algorithm, member("m0", "g", MOST_MEMBERS + 1, cpu=1)) == (
         Code.GANG_INVALID,
-        "gang ns/g is declared wrongly: annotation waggle.dev/gang-min must be at most 3000, not 3001",
+        "gang ns/g is declared wrongly: annotation waggle.dev/gang-min must be at most 1000, not 1001",
     )
 
 
 def test_a_group_that_is_placed_seat_by_seat_may_have_as_many_pods_as_it_likes() -> None:
     algorithm = told(MOST_MEMBERS + 1, 1)
     assert isinstance(ask(algorithm, member("m0", "g", 1, cpu=1)), Bind)
+
+
+@pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
+def test_a_gang_for_which_too_many_pods_would_have_to_go_waits_and_says_so(
+    phase: Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm = on_many_nodes(4, pods=4, lower=2)
+    assert isinstance(ask_about_all(algorithm, 4, phase, 4), Preempt)
+    monkeypatch.setattr("algorithm.packing.trial.MOST_VICTIMS", 7)
+    monkeypatch.setattr("algorithm.packing.algorithm.MOST_VICTIMS", 7)
+    algorithm = on_many_nodes(4, pods=4, lower=2)
+    answer = ask_about_all(algorithm, 4, phase, 4)
+    assert isinstance(answer, Wait)
+    assert answer.reason.text == "gang ns/g does not fit as a whole: more than 7 pods would have to go"
+    algorithm.validate()
 
 
 def test_a_plan_forgets_members_that_are_gone() -> None:
@@ -147,6 +163,73 @@ def test_asking_about_a_gang_costs_in_proportion_to_its_pods() -> None:
         return effort(lambda: ask(algorithm, member("m0", "g", size, cpu=1)))
 
     assert cost(400) < 2.3 * cost(200)
+
+
+def on_many_nodes(nodes: int, *, pods: int, lower: int = 0, strategy: str = "pack") -> PackingAlgorithm:
+    """A gang of so many pods, each of which takes a node of its own; `lower` pods in the way on each of these."""
+    algorithm = PackingAlgorithm(PackingSettings.model_validate({"strategy": strategy}))
+    for index in range(nodes):
+        algorithm.add_node(node(f"n{index}", cpu=100))
+        for other in range(lower):
+            blocker = a_pod(f"low{index}-{other}", cpu=50, priority=-1)
+            algorithm.add_allocated_pod(blocker.placed(f"n{index}"))
+    for index in range(pods):
+        algorithm.add_unallocated_pod(member(f"m{index}", "g", pods, cpu=100))
+    return algorithm
+
+
+def ask_about_all(algorithm: PackingAlgorithm, nodes: int, phase: Phase, pods: int) -> object:
+    return algorithm.schedule(
+        member("m0", "g", pods, cpu=100), SuggestedNodes([f"n{index}" for index in range(nodes)]), phase
+    )
+
+
+@pytest.mark.parametrize("strategy", ["pack", "spread"])
+def test_a_seat_of_a_gang_costs_a_fraction_of_what_a_pod_costs_that_is_placed_alone(strategy: str) -> None:
+    def cost(pods: int) -> int:
+        algorithm = on_many_nodes(500, pods=pods, strategy=strategy)
+        return effort(lambda: ask_about_all(algorithm, 500, Phase.FILTERING, pods))
+
+    assert (cost(400) - cost(200)) / 200 < cost(1) / 2
+
+
+def test_a_plan_is_taken_over_at_a_cost_in_proportion_to_its_seats() -> None:
+    def cost(pods: int) -> int:
+        algorithm = on_many_nodes(500, pods=pods)
+        answer = ask_about_all(algorithm, 500, Phase.FILTERING, pods)
+        assert isinstance(answer, Bind)
+        placed = member("m0", "g", pods, cpu=100).placed(answer.node, answer.annotations)
+        return effort(lambda: algorithm.add_allocated_pod(placed))
+
+    assert cost(400) < 2.2 * cost(200)
+
+
+def test_taking_over_a_plan_looks_at_each_node_once_however_many_seats_it_has_there() -> None:
+    def cost(cpu: int) -> int:
+        algorithm = PackingAlgorithm()
+        for index in range(100):
+            algorithm.add_node(node(f"n{index}", cpu=100))
+        for index in range(100):
+            algorithm.add_unallocated_pod(member(f"m{index}", "g", 100, cpu=cpu))
+        answer = algorithm.schedule(
+            member("m0", "g", 100, cpu=cpu), SuggestedNodes([f"n{index}" for index in range(100)]), Phase.FILTERING
+        )
+        assert isinstance(answer, Bind)
+        before = algorithm._state.cluster.generation
+        algorithm.add_allocated_pod(member("m0", "g", 100, cpu=cpu).placed(answer.node, answer.annotations))
+        return algorithm._state.cluster.generation - before
+
+    assert cost(100) == 100
+    assert cost(10) <= 11
+
+
+@pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
+def test_making_room_for_a_gang_costs_in_proportion_to_its_pods(phase: Phase) -> None:
+    def cost(pods: int) -> int:
+        algorithm = on_many_nodes(pods, pods=pods, lower=2)
+        return effort(lambda: ask_about_all(algorithm, pods, phase, pods))
+
+    assert cost(160) < 2.3 * cost(80)
 
 
 def test_members_that_carry_different_plans_do_not_keep_them_all_read() -> None:
