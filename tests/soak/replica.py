@@ -19,8 +19,10 @@ from typing import Any
 
 import msgspec
 
+from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
+from algorithm.registry import create
 from extender.comparer import CompareError, Comparer
 from extender.core.comparison import Beliefs, beliefs_of
 from extender.core.events import (
@@ -39,7 +41,9 @@ from extender.core.events import (
     PodSeen,
     PreemptAnswer,
     PreemptRequested,
+    PrepareAlgorithm,
     ReadPod,
+    Reconfigured,
     RecordEvent,
     Synced,
     TermBegan,
@@ -47,6 +51,7 @@ from extender.core.events import (
 )
 from extender.core.lifecycle import Lifecycle
 from extender.core.policy import Policy
+from extender.core.reconfiguring import Preparations
 from extender.kube import wire
 from extender.kube.api import ApiError, Response
 from extender.kube.committer import Urgent, _pod_of, _report_of, _request_of
@@ -63,6 +68,10 @@ from extender.signpost import Signpost, _FailedError
 from tests.soak.wire import SimApi
 
 TIMING = LeaseTiming()
+
+
+def packing() -> SchedulerAlgorithm:
+    return PackingAlgorithm(PackingSettings())
 
 
 @dataclass
@@ -91,12 +100,13 @@ class Replica:
         api: Callable[[Replica, str], SimApi],
         answered: Callable[[Replica, BindAnswer], None],
         heard: Callable[[str, Event, list[Instruction]], None],
+        make: Callable[[], SchedulerAlgorithm] = packing,
     ) -> None:
         self.name, self.policy = name, policy
         self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
         self._answered, self._heard = answered, heard
-        self.algorithm = PackingAlgorithm(PackingSettings())
-        self.heart = Lifecycle(self.algorithm, policy)
+        self.heart = Lifecycle(make(), policy)
+        self.preparations = Preparations(create)
         self.work: list[Work] = []
         self.paused_until = self.cut_until = float("-inf")
         #: What was known is not true any more: it asks to be restarted.
@@ -130,6 +140,11 @@ class Replica:
             rng=self.rng,
         )
 
+    @property
+    def algorithm(self) -> Any:
+        """The one that decides: another one after a change of the configuration."""
+        return self.heart.teller.algorithm
+
     # -- the heart, as extender.runtime guards it -----------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -139,12 +154,14 @@ class Replica:
         return out + self._apply(event)
 
     def _apply(self, event: Event) -> list[Instruction]:
-        out = self.heart.handle(event, self.clock())
+        out = self.heart.handle(self.preparations.completed(event), self.clock())
         self._heard(self.name, event, out)
         for instruction in out:
             if isinstance(instruction, BindAnswer):
                 self._answered(self, instruction)
-            elif not isinstance(instruction, FilterAnswer | PreemptAnswer):
+            elif isinstance(instruction, PrepareAlgorithm):
+                self.preparations.carry_out(instruction)
+            elif not isinstance(instruction, FilterAnswer | PreemptAnswer | Reconfigured):
                 self.work.append(Work(instruction, self.clock()))
         return out
 

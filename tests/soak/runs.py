@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
 
@@ -42,10 +44,16 @@ def run_pair(pair: Name, seed: int, steps: int) -> list[Result]:
     return results
 
 
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Silent, and with one reader, so that the comparer's threads take no turns."""
+    with capture_logs(), mock.patch.object(comparer, "_READERS", 1):
+        yield
+
+
 def run(seed: int, steps: int, *, rate: float = 0.1, only: Name | None = None) -> Result:
     """One run with its checks. Raises AssertionError; the same arguments give the same run again, exactly."""
-    # One reader, so that the comparer's threads take no turns.
-    with capture_logs(), mock.patch.object(comparer, "_READERS", 1):
+    with in_one_thread():
         world = World(seed, rate=rate, only=only)
         for _ in range(steps):
             world.step()

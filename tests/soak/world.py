@@ -23,6 +23,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from algorithm.interface import SchedulerAlgorithm
 from extender.core.events import (
     BindAnswer,
     Event,
@@ -38,7 +39,7 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
 from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
-from tests.soak.replica import TIMING, Replica, Work, utc
+from tests.soak.replica import TIMING, Replica, Work, packing, utc
 from tests.soak.scheduling import Scheduling
 from tests.soak.users import Users
 from tests.soak.wire import Draws, Name, SimApi
@@ -102,7 +103,7 @@ class World:
         self.happened: Counter[str] = Counter()
         self.digest = hashlib.sha256()
         self.api = Cluster(seed=seed, clock=lambda: EPOCH + self.now, history=100_000)
-        self.users = Users(self.api, self.rng)
+        self.users = self._make_users()
         nodes = 2 if only and only[0] in EVICTING else nodes
         self._born = 0
         #: What happens later at the API server, by time.
@@ -112,6 +113,12 @@ class World:
         self.replicas = [self._boot() for _ in range(2 if self.policy.elected else 1)]
         self._checks = Checks(self)
         self.scheduling = Scheduling(self)
+
+    #: How a replica makes the algorithm that it starts with.
+    make: staticmethod[[], SchedulerAlgorithm] = staticmethod(packing)
+
+    def _make_users(self) -> Users:
+        return Users(self.api, self.rng)
 
     # -- Waggle ---------------------------------------------------------------------------------------------------
 
@@ -127,6 +134,7 @@ class World:
             api=self._line,
             answered=self._bind_answered,
             heard=self._log,
+            make=self.make,
         )
 
     def _bind_answered(self, _replica: Replica, answer: BindAnswer) -> None:

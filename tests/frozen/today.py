@@ -1,0 +1,102 @@
+"""The engine as it is today, for recordings: all that tests.frozen knows of it. Moves and renames end here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from algorithm.interface import SuggestedNodes
+from algorithm.model import Pod
+from algorithm.registry import create
+from extender.core import events
+from extender.core.events import PrepareAlgorithm
+from extender.core.lifecycle import Lifecycle
+from extender.core.policy import Policy
+from extender.core.reconfiguring import Preparations
+from tests.frozen.plain import KIND, record_of
+
+
+@dataclass(frozen=True, slots=True)
+class Prioritize:
+    """A question that is no event of the engine yet. It changes nothing."""
+
+    pod: Pod
+    nodes: SuggestedNodes
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizeAnswer:
+    """Points by node."""
+
+    scores: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Another question: why does this pod wait?"""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    sentences: tuple[str, ...] = ()
+
+
+_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*events.Event.__args__, Prioritize, Explain)}
+
+
+def event_of(known: Mapping[str, Any]) -> Any:
+    """The event that a recording holds, already in today's words. Raises msgspec.ValidationError."""
+    return record_of(known, _EVENTS[known[KIND]])
+
+
+def policy_of(known: Mapping[str, Any]) -> Policy:
+    policy = record_of(known, Policy)
+    assert isinstance(policy, Policy)
+    return policy
+
+
+class Replayed:
+    """A fresh engine with its algorithm, into which events are put again."""
+
+    def __init__(self, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
+        self.engine = Lifecycle(create(algorithm, settings), policy)
+        self._preparations = Preparations(create)
+
+    def handle(self, event: Any, now: float) -> list[Any]:
+        if isinstance(event, Prioritize):
+            return prioritize(self.engine, event)
+        if isinstance(event, Explain):
+            return explain(self.engine, event)
+        out = self.engine.handle(self._preparations.completed(event), now)
+        for instruction in out:
+            if isinstance(instruction, PrepareAlgorithm):
+                self._preparations.carry_out(instruction)
+        return out
+
+
+def prioritize(engine: Lifecycle, asked: Prioritize) -> list[Any]:
+    return [PrioritizeAnswer(engine.prioritize(asked.pod, asked.nodes))]
+
+
+def explain(engine: Lifecycle, asked: Explain) -> list[Any]:
+    if asked.pod.uid not in engine.teller.unallocated:
+        return [Explanation()]
+    return [Explanation(tuple(engine.teller.algorithm.explain(asked.pod)))]
+
+
+def is_ready(engine: Lifecycle) -> bool:
+    """Whether it would answer a verb."""
+    return not engine.missing()
+
+
+def next_due(engine: Lifecycle) -> float | None:
+    """When it wants to be told that time has passed, seconds."""
+    return engine.next_due()
+
+
+def pods_of(engine: Lifecycle) -> list[list[str]]:
+    """Every pod that it knows, by name: UID, state and node."""
+    return [[str(entry.key), entry.uid, entry.state.value, entry.node] for entry in engine.entries()]
