@@ -20,8 +20,8 @@ from tests.conformance.hived_recovery_machine import RecoveryMachine
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
-#: It ends with the first run that notices. Hypothesis draws from constants of whatever modules are imported, so how many
-#: runs that takes depends on the tests that ran before: 70 at the average, 200 now and then, and 150 were too few once.
+#: It ends with the first run that notices. Hypothesis draws from constants of the modules that are imported, so the
+#: number of runs depends on the tests before: 70 on average, 200 now and then, and 150 were too few once.
 SLICE = settings(
     max_examples=1500,
     stateful_step_count=40,
