@@ -292,7 +292,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         )
 
     def changes_to(self, other: HivedAlgorithm) -> Sequence[str]:
-        return [each.text for each in outcomes(self, other) if each.changed]
+        return [each.text for each in outcomes(self.hive, other.hive) if each.changed]
 
     def fork(self) -> HivedAlgorithm:
         _ = self.hive  # made once, and not again in each copy

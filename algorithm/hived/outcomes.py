@@ -1,4 +1,4 @@
-"""What a change of the configuration means for the groups that run: two algorithms that know the same pods compared.
+"""What a change of the configuration means for the groups that run: two hives with the same pods compared.
 
 Both have really recovered them, so this says what is so, not what should be. A group keeps its devices in any case;
 what may change is whether they are its tenant's by promise, and whether they are accounted for at all.
@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from algorithm.hived.groups import Group
-
-if TYPE_CHECKING:
-    from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.hive import Hive
 
 _SHOWN = 8
 
@@ -73,17 +70,17 @@ _STORIES = {
 }
 
 
-def outcomes(old: HivedAlgorithm, new: HivedAlgorithm) -> list[Outcome]:
+def outcomes(old: Hive, new: Hive) -> list[Outcome]:
     """Every group that has pods, by name; those that did not change, too."""
     before, after = _running(old), _running(new)
     return [_outcome(name, before.get(name), after.get(name), new) for name in sorted({**before, **after})]
 
 
-def _running(algorithm: HivedAlgorithm) -> Mapping[str, Group]:
-    return {name: group for name, group in algorithm.hive.groups.items() if any(group.members())}
+def _running(hive: Hive) -> Mapping[str, Group]:
+    return {name: group for name, group in hive.groups.items() if any(group.members())}
 
 
-def _outcome(name: str, before: Group | None, after: Group | None, new: HivedAlgorithm) -> Outcome:
+def _outcome(name: str, before: Group | None, after: Group | None, new: Hive) -> Outcome:
     group = after or before
     assert group is not None
     # Devices differ only where some are not configured, which is rare; thousands of names need not be made.
@@ -111,8 +108,8 @@ def _standing(group: Group | None) -> Standing:
     return Standing.OPPORTUNISTIC if group.priority < 0 else Standing.UNCOVERED
 
 
-def _why(group: Group, new: HivedAlgorithm) -> str:
-    tenant = new.hive.layout.tenants.get(group.tenant)
+def _why(group: Group, new: Hive) -> str:
+    tenant = new.layout.tenants.get(group.tenant)
     if tenant is None:
         return f"there is no virtual cluster {group.tenant}"
     if group.pinned_id and group.pinned_id not in tenant.pinned:

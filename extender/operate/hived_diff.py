@@ -88,7 +88,7 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any], found: Inventory | No
     if found is not None:
         for algorithm in (before, after):
             learn(Teller(algorithm), found.truth())
-        made.groups = outcomes(before, after)
+        made.groups = outcomes(before.hive, after.hive)
         machines = after.hive.layout.machines
         made.machines, made.absent = len(machines), _absent(machines, found)
         made.strangers = sorted(each for uid, each in after.strangers.items() if uid not in before.strangers)

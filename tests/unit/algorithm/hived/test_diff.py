@@ -28,7 +28,7 @@ def after(world: World, config: str) -> list[Outcome]:
     for each in worlds:
         learn(Teller(each.algorithm), truth)
         each.audit()
-    return outcomes(worlds[0].algorithm, worlds[1].algorithm)
+    return outcomes(worlds[0].algorithm.hive, worlds[1].algorithm.hive)
 
 
 # -- configurations ---------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_who_lost_a_guarantee_gets_it_back_with_the_old_promise() -> None:
     small, large = (World(config, nodes=False) for config in (racks(b="rack.host 1"), RACKS))
     for each in (small, large):
         learn(Teller(each.algorithm), Truth({name: node(name) for name in w.nodes}, dict(w.allocated)))
-    [found] = outcomes(small.algorithm, large.algorithm)
+    [found] = outcomes(small.algorithm.hive, large.algorithm.hive)
     assert "gets its guarantee back" in found.text
     assert list(small.algorithm.changes_to(large.algorithm)) == [found.text]
     assert list(large.algorithm.changes_to(large.algorithm)) == []

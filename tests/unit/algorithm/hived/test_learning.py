@@ -67,7 +67,7 @@ def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
         audit(algorithm.hive)
     assert teller.faults == 0, teller.last_fault
     assert allocations(algorithm.hive) == allocations(course.world.hive)
-    assert not any(each.changed for each in outcomes(course.world.algorithm, algorithm))
+    assert not any(each.changed for each in outcomes(course.world.algorithm.hive, algorithm.hive))
 
 
 @pytest.mark.parametrize("config", OTHERS)
