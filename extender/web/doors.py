@@ -3,7 +3,7 @@
     a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
     a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
     a probe, /metrics: never refused here
-    then: a few pages and probes begin in each turn of the event loop
+    then: a few pages and probes begin in each turn of the event loop, or are answered
 
 Any web page can make a browser send a POST with a text, without asking. The browser always adds an Origin, and
 kube-scheduler never does. A page whose own name now leads here (DNS rebinding) may read the answer to a GET: then Host
@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
 import structlog
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from extender.settings import ServerSettings
 from extender.views import Metric
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 _LOG_SECONDS: Final = 600.0
 #: Refused clients that are remembered as logged; the log as a whole has limits of its own.
 _MOST_TOLD: Final = 256
-#: Pages and probes that begin in one turn of the event loop.
+#: Pages and probes that begin in one turn of the event loop, or whose answers do.
 _A_TURN: Final = 3
 _REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
 _PORT: Final = re.compile(r":\d*$")
@@ -90,13 +90,25 @@ class Doors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in self._verbs:
-            await self._turnstile.enter((_address(scope), scope["path"] if scope["path"] in ProbesOnly.PATHS else ""))
+            who = (_address(scope), scope["path"] if scope["path"] in ProbesOnly.PATHS else "")
+            await self._turnstile.enter(who)
+            send = self._paced(send, who)
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
             return
         self._refusals.add(refusal.reason, refusal.who, _address(scope))
         await error_response(refusal.status, refusal.text, refusal.field)(scope, receive, send)
+
+    def _paced(self, send: Send, who: Hashable) -> Send:
+        """Answers take turns, too: one computation may have answered hundreds of equal requests (pool.py)."""
+
+        async def paced(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await self._turnstile.enter(who)
+            await send(message)
+
+        return paced
 
     def _refusal(self, scope: Scope) -> _Refusal | None:
         path = scope["path"]
@@ -119,9 +131,9 @@ class Doors:
 class Turnstile:
     """Lets `a_turn` requests pass in a turn of the event loop; the others wait. Turns go round among values of `who`.
 
-    A page or a probe costs the loop some tenths of a millisecond, and each of a thousand connections may ask for one.
-    Calls of verbs that come meanwhile have their share of each turn. `who` is an address and a
-    probe's path: a kubelet's probe does not wait for a thousand pages of another client.
+    A page or a probe costs the loop some tenths of a millisecond, and so does its answer; each of a thousand
+    connections may ask for one. Calls of verbs that come meanwhile have their share of each turn. `who` is an address
+    and a probe's path: a kubelet's probe does not wait for a thousand pages of another client.
     """
 
     def __init__(self, a_turn: int = _A_TURN) -> None:

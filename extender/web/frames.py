@@ -17,6 +17,7 @@ from h2.exceptions import ProtocolError
 _HEADER: Final = 9
 _PREFACE: Final = 24
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _CONTINUATION = 0, 1, 3, 4, 9
+_END_STREAM: Final = 1
 _END_HEADERS: Final = 4
 
 #: Bytes of a frame: the least that a server must take, and h2's default.
@@ -82,6 +83,12 @@ class FrameSplitter:
             return False
         length = int.from_bytes(self._data[:3])
         return length > LARGEST or size >= _HEADER + length
+
+    @property
+    def begins_post(self) -> bool:
+        """Whether the next frame begins a request that has a body."""
+        data = self._data
+        return len(data) >= _HEADER and data[3] == _HEADERS and not data[4] & _END_STREAM
 
     def answered(self, size: int) -> None:
         """`size` bytes were sent to the peer, which needs frames to take them."""

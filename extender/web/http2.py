@@ -144,6 +144,15 @@ class Http2(asyncio.Protocol):
         self._peer.ended()
 
     @property
+    def address(self) -> str:
+        return self._peer.address
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a verb waits to be answered, or something is posted."""
+        return bool(self._calls) or (self._splitter.begins_post and bool(self._verbs))
+
+    @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
         return any(stream.complete and not stream.gone for stream in self._streams.values())
@@ -242,7 +251,7 @@ class Http2(asyncio.Protocol):
         if self._read_paused:
             return
         is_bulk = len(data) > BULK
-        if self._turns.admits() and not (is_bulk and self._turns.is_busy):
+        if self._turns.admits(call=self.has_call) and not (is_bulk and self._turns.is_busy):
             self._at_once = True
             self._handle_batch(AT_ONCE)
             self._at_once = False

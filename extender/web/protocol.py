@@ -176,6 +176,17 @@ class WaggleProtocol(HttpToolsProtocol):
     # -- the connection ---------------------------------------------------------------------------------------------
 
     @property
+    def address(self) -> str:
+        return self._peer.address
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a verb waits to be answered, or is received, or something else is posted."""
+        if self._due is not None:
+            return isinstance(self._due[0], _Call)
+        return isinstance(self._receiving, _Call) or (bool(self._verbs) and bytes(self._unparsed[:5]) == b"POST ")
+
+    @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
         cycle = self._answering
@@ -265,13 +276,12 @@ class WaggleProtocol(HttpToolsProtocol):
         is_bulk = len(data) > BULK
         if self._unparsed or self._is_held_up():
             self._unparsed = memoryview(bytes(self._unparsed) + data)
-        elif is_bulk and self._turns.is_busy:
-            self._unparsed = memoryview(data)
         else:
-            self._at_once = True
             self._unparsed = memoryview(data)
-            self._parse_piece()
-            self._at_once = False
+            if self._turns.admits(call=self.has_call) and not (is_bulk and self._turns.is_busy):
+                self._at_once = True
+                self._parse_piece()
+                self._at_once = False
         if is_bulk or self._unparsed or self._due is not None:
             self._flow.set_backlog(backlog=True)
             self._turns.add(self)

@@ -1,12 +1,13 @@
 """Turns of connections in the event loop, so that a client that sends much does not make others wait.
 
-    data_received --little--> done at once
-          |much: reading is paused, the rest waits with its connection
+    data_received --little, and the loop has time (admits)--> done at once
+          |much, or too many came together: reading is paused, the rest waits with its connection
     Turns.add(connection) --> connection.turn() --more--> behind the others, and so on
 
-A connection does one small piece of work a turn: it feeds some kilobytes to its parser, or answers one request. Turns
-are taken for a millisecond in one iteration of the loop, however many connections wait, and at least one. What the loop
-has to do otherwise (small requests of others, which are answered as they come) is done in between.
+A connection does one small piece of work a turn: it feeds some kilobytes to its parser, or answers one request. In one
+iteration of the loop turns take a millisecond, however many connections wait, and so does what is done at once (for
+calls of verbs twice as long). Calls have their turns before everything else, which gets one turn at least. In both
+queues client addresses take turns.
 
 It also looks at every connection once a second, so that deadlines need no timer for each request.
 """
@@ -23,10 +24,8 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
-#: Seconds of one iteration of the event loop that all turns together may take.
+#: Seconds of one iteration of the event loop for all turns together; as many for what is handled where it is received.
 SLICE: Final = 0.001
-#: Connections whose little is handled where it is received, in one iteration of the event loop.
-AT_ONCE: Final = 32
 #: Bytes that are no longer little: reading stops after them until the connection had its turn. A transport would go on
 #: reading from one connection for as long as there is something.
 BULK: Final = 32 * 1024
@@ -37,6 +36,14 @@ LOOK_SECONDS: Final = 1.0
 class Paced(Protocol):
     """A connection that takes turns."""
 
+    @property
+    def address(self) -> str:
+        """Of the peer."""
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a verb is what its next turn is for, as far as that can be seen without work."""
+
     def turn(self) -> bool:
         """Do one small piece of work; returns whether there is more to do."""
 
@@ -44,15 +51,43 @@ class Paced(Protocol):
         """End what is beyond its deadline; `now` is the event loop's time."""
 
 
+class _Queue:
+    """Connections that wait: addresses take turns, and so do the connections of each."""
+
+    def __init__(self) -> None:
+        # Keys only: it finds out quickly whether somebody waits already, and keeps their order.
+        self._by_address: OrderedDict[str, OrderedDict[Paced, None]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_address)
+
+    def add(self, connection: Paced) -> None:
+        self._by_address.setdefault(connection.address, OrderedDict())[connection] = None
+
+    def discard(self, connection: Paced) -> None:
+        theirs = self._by_address.get(connection.address)
+        if theirs is not None:
+            theirs.pop(connection, None)
+            if not theirs:
+                del self._by_address[connection.address]
+
+    def pop(self) -> Paced:
+        address, theirs = self._by_address.popitem(last=False)
+        connection, _ = theirs.popitem(last=False)
+        if theirs:
+            self._by_address[address] = theirs
+        return connection
+
+
 class Turns:
     """The turns of one event loop. Used by its thread only."""
 
     def __init__(self) -> None:
-        # Keys only: it finds out quickly whether somebody waits already, and keeps their order.
-        self._waiting: OrderedDict[Paced, None] = OrderedDict()
+        self._calls, self._others = _Queue(), _Queue()
         self._scheduled = False
         self._slice_over = False
-        self._at_once = 0
+        #: The last iteration in which something came, by the loop's clock, and when the first of it came.
+        self._iteration = self._admitting_since = 0.0
         self._watched: set[Paced] = set()
         self._look: asyncio.TimerHandle | None = None
 
@@ -70,43 +105,50 @@ class Turns:
     @property
     def is_busy(self) -> bool:
         """Whether connections wait for their turn."""
-        return bool(self._waiting)
+        return bool(self._calls) or bool(self._others)
 
-    def admits(self) -> bool:
-        """Whether what came may be handled at once: for the first connections in an iteration of the loop."""
-        if not self._at_once:
-            asyncio.get_running_loop().call_soon(self._admit_again)
-        self._at_once += 1
-        return self._at_once <= AT_ONCE
-
-    def _admit_again(self) -> None:
-        self._at_once = 0
+    def admits(self, *, call: bool) -> bool:
+        """Whether what came may be handled at once: for a slice of an iteration of the loop, for a call two of them."""
+        now, iteration = perf_counter(), asyncio.get_running_loop().time()
+        # uvloop's clock stands still within an iteration, in milliseconds; without uvloop, everything is admitted.
+        # A callback that says that the iteration is over would cost every call a further one.
+        if iteration != self._iteration:
+            self._iteration, self._admitting_since = iteration, now
+        return now - self._admitting_since <= (2 * SLICE if call else SLICE)
 
     def add(self, connection: Paced) -> None:
         """Give it a turn as soon as others had theirs. It may wait already."""
-        self._waiting[connection] = None
+        self._line_up(connection)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _line_up(self, connection: Paced) -> None:
+        mine, other = (self._calls, self._others) if connection.has_call else (self._others, self._calls)
+        other.discard(connection)
+        mine.add(connection)
 
     def end_slice(self) -> None:
         """The work that was begun goes on elsewhere in the loop (a task): no further turn in this iteration."""
         self._slice_over = True
 
     def _take_turns(self) -> None:
-        self._slice_over = False
         ends = perf_counter() + SLICE
-        while self._waiting and not self._slice_over:
-            connection, _ = self._waiting.popitem(last=False)
-            try:
-                if connection.turn():
-                    self._waiting[connection] = None
-            except Exception:
-                _log.exception("turn_failed")
-            self._slice_over |= perf_counter() >= ends
-        self._scheduled = bool(self._waiting)
+        for queue in (self._calls, self._others):
+            self._slice_over = False
+            while queue and not self._slice_over:
+                self._give_turn(queue.pop())
+                self._slice_over |= perf_counter() >= ends
+        self._scheduled = self.is_busy
         if self._scheduled:
             asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _give_turn(self, connection: Paced) -> None:
+        try:
+            if connection.turn():
+                self._line_up(connection)
+        except Exception:
+            _log.exception("turn_failed")
 
     # -- deadlines --------------------------------------------------------------------------------------------------
 
@@ -118,7 +160,8 @@ class Turns:
 
     def unwatch(self, connection: Paced) -> None:
         self._watched.discard(connection)
-        self._waiting.pop(connection, None)
+        self._calls.discard(connection)
+        self._others.discard(connection)
 
     def _look_at_all(self) -> None:
         loop = asyncio.get_running_loop()

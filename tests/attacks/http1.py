@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import select
+import socket
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
+from extender.web.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena
+from tests.attacks.probe import read_answer
 from tests.attacks.registry import attack
 
 _SMALL = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
@@ -116,3 +120,32 @@ def slow_heads(arena: Arena) -> str:
             for each in connections:
                 each.sendall(b"a" * 1000)
     return "they wait, and end after 10 s"
+
+
+_PAGES = tuple(
+    b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path for path in (b"/metrics", b"/v1/inspect/pods", b"/nowhere")
+)
+
+
+@attack("a page on each of 900 connections, all at the same moment", limit="1 ms of an iteration; verbs before pages")
+def same_moment(arena: Arena) -> str:
+    raise_descriptor_limit()
+    with ExitStack() as opened:
+        connections = list[socket.socket]()
+        while len(connections) < 900:
+            some = [opened.enter_context(arena.connect()) for _ in range(150)]
+            _ask_all(some)  # one that has sent nothing would soon be closed for others
+            connections += some
+        rounds, give_up = 0, time.monotonic() + 1
+        while time.monotonic() < give_up:
+            rounds += 1
+            _ask_all(connections)
+    return f"{rounds} times, all answered"
+
+
+def _ask_all(connections: Sequence[socket.socket]) -> None:
+    """One page on each, then all answers."""
+    for number, each in enumerate(connections):
+        each.sendall(_PAGES[number % len(_PAGES)])
+    for each in connections:
+        read_answer(each)

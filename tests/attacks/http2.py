@@ -13,6 +13,7 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
+from extender.web.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena, is_closed
 from tests.attacks.registry import attack
 
@@ -194,3 +195,35 @@ def bursts(arena: Arena) -> str:
                     select.select([client.socket], [], [], 0.5)
                     client.hear()
     return f"{asked} requests taken in {_SECONDS:g} s"
+
+
+@attack(
+    "HTTP/2: 8 KB of small requests on each of 250 connections, all at the same moment",
+    limit="1 ms of an iteration of the loop; verbs first",
+    scheme="https",
+)
+def same_moment(arena: Arena) -> str:
+    raise_descriptor_limit()
+    get = frame(_HEADERS, bytes((0x82, 0x87, 0x84, 0x41, 1, ord("a"))), flags=5, stream=0)
+    clients = [Http2Client(arena) for _ in range(250)]
+    bursts = 0
+    began = time.monotonic()
+    try:
+        while time.monotonic() - began < _SECONDS:
+            first = 1 + 180 * bursts
+            burst = b"".join(get[:5] + (first + 2 * number).to_bytes(4) + get[9:] for number in range(90))
+            for client in clients:
+                with suppress(OSError):
+                    client.socket.settimeout(1)
+                    client.socket.sendall(burst)
+            bursts += 1
+            time.sleep(0.5)
+            for client in clients:
+                client.socket.setblocking(False)
+                with suppress(OSError):
+                    while client.socket.recv(1 << 16):
+                        pass
+    finally:
+        for client in clients:
+            client.socket.close()
+    return f"{bursts} bursts of {250 * 90} requests"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -41,6 +42,18 @@ def later(connection: Any, seconds: float) -> None:
         connection.check(loop.time() + seconds)
 
     asyncio.run_coroutine_threadsafe(check(), loop).result(WAIT)
+
+
+@contextmanager
+def held_loop(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """The event loop stands still in the block, and finds at its end all that was sent meanwhile."""
+    held, released = threading.Event(), threading.Event()
+    loop.call_soon_threadsafe(lambda: (held.set(), released.wait(WAIT)))
+    assert held.wait(WAIT)
+    try:
+        yield
+    finally:
+        released.set()
 
 
 @contextmanager

@@ -20,12 +20,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from starlette.types import Send
 from structlog.testing import capture_logs
 
 from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
-from extender.web.doors import Hosts, Turnstile
+from extender.web.doors import Doors, Hosts, Refusals, Turnstile
 from extender.web.peers import ClientNames, names_of
 from extender.web.server import ServerHandle, serve_in_thread
 from tests.support.certificates import Files, https
@@ -356,3 +357,32 @@ def test_who_gives_up_waiting_takes_no_turn():
         await asyncio.wait_for(stays, 5)
 
     asyncio.run(scenario())
+
+
+def test_of_answers_that_are_ready_at_the_same_moment_a_few_begin_in_a_turn_of_the_loop():
+    began: list[int] = []
+
+    async def scenario() -> int:
+        ready, turn = asyncio.Event(), 0
+
+        async def app(_scope: object, _receive: object, send: Send) -> None:
+            await ready.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        async def note(_message: object) -> None:
+            began.append(turn)
+
+        doors = Doors(app, verbs=(), hosts=Hosts(ServerSettings()), refusals=Refusals())
+        scope = {"type": "http", "path": "/metrics", "headers": [], "client": ("10.0.0.1", 1)}
+        tasks = [asyncio.create_task(doors(scope, None, note)) for _ in range(30)]  # type: ignore[arg-type]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        ready.set()
+        while not all(task.done() for task in tasks):
+            turn += 1
+            await asyncio.sleep(0)
+        return turn
+
+    asyncio.run(scenario())
+    assert len(began) == 30
+    assert max(began.count(turn) for turn in began) == 3

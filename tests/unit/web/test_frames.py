@@ -13,7 +13,7 @@ from extender.web.frames import LARGEST, FrameError, FrameSplitter
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS, PING, CONTINUATION = 0, 1, 4, 6, 9
-END_HEADERS = 4
+END_STREAM, END_HEADERS = 1, 4
 
 
 def frame(kind: int, payload: bytes = b"", *, flags: int = 0) -> bytes:
@@ -119,3 +119,18 @@ def test_who_asks_and_takes_answers_may_send_the_frames_that_this_needs() -> Non
         splitter.add(frame(8, bytes(4)) * 512)
         batches(splitter)
     assert splitter.is_calm(0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "begins"),
+    [
+        (b"", False),
+        (frame(HEADERS, b"x", flags=END_HEADERS), True),
+        (frame(HEADERS, b"x", flags=END_HEADERS | END_STREAM), False),
+        (frame(DATA, b"x"), False),
+    ],
+)
+def test_a_request_with_a_body_is_seen_before_it_is_handled(sent: bytes, begins: bool) -> None:
+    splitter = begun()
+    splitter.add(sent)
+    assert splitter.begins_post is begins

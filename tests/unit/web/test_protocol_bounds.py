@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -16,7 +16,8 @@ from extender.web.app import create_app
 from extender.web.outlet import STEP
 from extender.web.protocol import WaggleProtocol
 from extender.web.server import ServerHandle, serve_in_thread
-from tests.support.connections_of import connection, later, nothing_stays, until
+from extender.web.turns import Turns
+from tests.support.connections_of import connection, connections, held_loop, later, nothing_stays, until
 from tests.support.face import Client, FixedRuntime, capture
 from tests.unit.web.test_protocol import Answers, request
 
@@ -151,6 +152,33 @@ def test_another_client_is_answered_in_the_middle_of_a_burst(
         (at,) = [place for place, asked in enumerate(served.runtime.asked) if asked[0] == "filter"][:1] or [0]
     assert at < number
     assert statuses(wire, number) == [200] * number
+
+
+def test_of_many_connections_that_ask_at_the_same_moment_a_call_is_answered_before_the_pages(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.web.turns.SLICE", 0.0)
+    begun: list[str] = []
+    start = WaggleProtocol._start
+    monkeypatch.setattr(
+        WaggleProtocol, "_start", lambda self, *a: (begun.append(self.url.decode()), start(self, *a))[1]
+    )
+    with ExitStack() as opened:
+        pages = [opened.enter_context(closing(served.connect())) for _ in range(40)]
+        caller = opened.enter_context(closing(served.connect()))
+        for each in (*pages, caller):
+            each.sendall(request("/filter", FILTER))
+            assert statuses(each, 1) == [200]
+        begun.clear()
+        monkeypatch.setattr(Turns, "admits", lambda _self, *, call: call is None)  # others came before all of these
+        with held_loop(connections(served.server)[0].loop):
+            for each in pages:
+                each.sendall(request("/nowhere", method="GET"))
+            caller.sendall(request("/filter", FILTER))
+        assert statuses(caller, 1) == [200]
+        assert [statuses(each, 1) for each in pages] == [[404]] * 40
+    assert len(begun) == 41
+    assert begun.index("/filter") <= 2  # it takes two turns, and so does each page
 
 
 def test_a_large_body_waits_for_its_turn(served: Served, wire: socket.socket) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import uvloop
 
 from extender.web import turns
-from extender.web.turns import AT_ONCE, Turns
+from extender.web.turns import Turns
 
 
 class Busy:
     """Has so much to do."""
 
-    def __init__(self, name: str, work: int, done: list[str]) -> None:
+    def __init__(
+        self, name: str, work: int, done: list[str], *, address: str = "10.0.0.1", has_call: bool = False
+    ) -> None:
         self.name = name
+        self.address = address
+        self.has_call = has_call
         self.work = work
         self.done = done
         self.checked: list[float] = []
@@ -121,13 +126,67 @@ def test_who_has_left_has_no_turn_and_no_deadline(monkeypatch: pytest.MonkeyPatc
     assert asyncio.run(run()) == (["b"], 0, 1)
 
 
-def test_only_the_first_connections_of_an_iteration_are_served_where_they_are_received() -> None:
-    async def scenario() -> list[int]:
-        turns, found = Turns(), list[int]()
+def in_one_slice(*busy: Busy) -> None:
+    async def run() -> None:
+        for each in busy:
+            Turns.of_running_loop().add(each)
+        await settle(*busy)
+
+    asyncio.run(run())
+
+
+def test_addresses_take_turns_however_many_connections_one_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 3600.0)
+    done: list[str] = []
+    in_one_slice(*(Busy("a", 1, done) for _ in range(4)), Busy("b", 2, done, address="10.0.0.2"))
+    assert "".join(done) == "ababaa"
+
+
+def test_calls_have_their_turns_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 3600.0)
+    done: list[str] = []
+    in_one_slice(*(Busy("a", 2, done) for _ in range(2)), Busy("c", 2, done, has_call=True))
+    assert "".join(done) == "ccaaaa"
+
+
+def test_calls_that_fill_the_slice_leave_one_turn_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    done: list[str] = []
+    in_one_slice(*(Busy("a", 2, done) for _ in range(2)), Busy("c", 3, done, has_call=True))
+    assert "".join(done) == "cacacaa"
+
+
+def test_a_connection_on_which_a_call_arrives_has_one_turn_among_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SLICE", 3600.0)
+    done: list[str] = []
+
+    async def run() -> None:
+        late, other = Busy("c", 1, done), Busy("a", 1, done)
+        for each in (other, late):
+            Turns.of_running_loop().add(each)
+        late.has_call = True
+        Turns.of_running_loop().add(late)
+        await settle(late, other)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert "".join(done) == "ca"
+
+
+def test_one_slice_of_an_iteration_is_for_what_comes_and_a_second_one_for_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(turns, "perf_counter", lambda: now)
+
+    async def scenario() -> list[tuple[bool, bool]]:
+        nonlocal now
+        taken, found = Turns.of_running_loop(), list[tuple[bool, bool]]()
         for _ in range(2):
-            found.append(sum(turns.admits() for _ in range(AT_ONCE * 3)))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            for _ in range(3):
+                found.append((taken.admits(call=False), taken.admits(call=True)))
+                now += turns.SLICE * 1.1
+            await asyncio.sleep(0.003)
         return found
 
-    assert asyncio.run(scenario()) == [AT_ONCE, AT_ONCE]
+    assert uvloop.run(scenario()) == [(True, True), (False, True), (False, False)] * 2
