@@ -17,13 +17,14 @@ Nothing of a plug-in is imported unless it is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from algorithm.decisions import GangText
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reads import Reads
 
@@ -52,6 +53,8 @@ class Plugin(Generic[S]):
     #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
     #: and are empty on others if anybody wrote them there.
     decisions: Collection[str] = ()
+    #: Which of `decisions` have a part that all pods of a gang have in common: it is kept in memory once.
+    gang_texts: Mapping[str, GangText] = field(default_factory=dict)
     #: Those of `decisions` that keep room for other pods. Their text is believed of pods that this server has bound, or
     #: that were bound before it began to decide; on others it is empty, and who changes it later changes nothing.
     claims: Collection[str] = ()
@@ -90,6 +93,11 @@ def reads(name: str) -> Reads:
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
     of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
     return Reads(wishes, frozenset(plugin.decisions), claims=frozenset(plugin.claims), of_nodes=of_nodes)
+
+
+def gang_texts(name: str) -> Mapping[str, GangText]:
+    """The annotations of this algorithm of which the pods of a gang share a part. Raises AlgorithmError."""
+    return _load(name).gang_texts
 
 
 def _load(name: str) -> Plugin[Any]:

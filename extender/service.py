@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from algorithm.model import Node, Pod
-from algorithm.registry import create, reads
+from algorithm.registry import create, gang_texts, reads
 from extender.comparer import Comparer
 from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.core.learning import by_age
@@ -32,6 +32,7 @@ from extender.core.policy import Policy, PreemptionMode
 from extender.kube.api import ApiServer
 from extender.kube.committer import Committer
 from extender.kube.connection import connect
+from extender.kube.decisions import Decisions
 from extender.kube.lease import eternal
 from extender.kube.podreader import PodReader, reads_for
 from extender.kube.reflection import nodes_read_by, pods_read_by
@@ -88,7 +89,9 @@ class Service:
         policy = replace(policy_of(settings), claims=read.claims)
         used = algorithm_settings(settings.algorithm)
         algorithm = create(settings.algorithm.name, used)
-        self._reader = PodReader(reads_for(read, policy))
+        room = Room(settings.cluster.cache_mib, lambda: len(self._nodes))
+        kept = Decisions(read.decisions, gang_texts(settings.algorithm.name), room.for_decisions())
+        self._reader = PodReader(reads_for(read, policy), kept)
         self.api = api or connect(settings.cluster)
         self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
@@ -110,7 +113,6 @@ class Service:
             reader=self._reader,
         )
         self._signpost = self._make_signpost(settings.leader_election)
-        room = Room(settings.cluster.cache_mib, lambda: len(self._nodes))
         self._nodes = Reflector(
             *(self.api, nodes_read_by(self._reader), self._nodes_changed),
             timing=timing,
@@ -119,7 +121,7 @@ class Service:
         )
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(
-            *(self.api, pods_read_by(self._reader), self._pods_changed),
+            *(self.api, pods_read_by(self._reader, counting=True), self._pods_changed),
             timing=timing,
             went_back=self._went_back,
             most=room.for_pods,
@@ -135,6 +137,7 @@ class Service:
         self.runtime.add_gauges(self.reconfiguration.metrics)
         self.runtime.add_remark(self.reconfiguration.remark)
         self.runtime.add_remark(self.api.refusals.remark)
+        self.runtime.add_remark(kept.remark)
         if self._leadership:
             self.runtime.add_gauges(self._leadership.metrics)
             self.runtime.add_hindrance(self._leadership.standing)
@@ -277,6 +280,18 @@ class Service:
                 "gauge",
                 "Memory that the informer's records take, estimated; cluster.cache_mib bounds it.",
                 [({"resource": name}, float(r.weight)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_decisions_bytes",
+                "gauge",
+                "Memory that long decisions on pods take beside waggle_cache_bytes, estimated.",
+                [({}, float(self._reader.decisions.weight))],
+            ),
+            Metric(
+                "waggle_decisions_shortened",
+                "gauge",
+                "Pods whose decisions are longer than there is room for in their namespace, and were shortened.",
+                [({}, float(self._reader.decisions.shortened))],
             ),
             Metric(
                 "waggle_api_answers_refused_total",

@@ -11,7 +11,7 @@ Of changed configurations `diff.py` says what they change, and `outcomes.py` for
 from __future__ import annotations
 
 from algorithm.hived.algorithm import HivedAlgorithm
-from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
+from algorithm.hived.bindinfo import BIND_INFO, ISOLATION, SHARED
 from algorithm.hived.lazily import LAZILY
 from algorithm.hived.plainyaml import load
 from algorithm.hived.podspec import SPEC
@@ -25,6 +25,7 @@ PLUGIN = Plugin(
     parse=load,
     annotations=(SPEC,),
     decisions=(BIND_INFO, ISOLATION, LAZILY, ORDER),
+    gang_texts={BIND_INFO: SHARED},
 )
 
 __all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from algorithm.decisions import GangText
 from algorithm.hived import bindlines
-from algorithm.hived.groups import Allocation, Place
+from algorithm.hived.groups import Allocation, Place, own_place_of
 from algorithm.hived.plainyaml import Plain, load
 from algorithm.hived.podspec import PREFIX, UserError
 
@@ -33,6 +35,9 @@ LONGEST = 262_144
 #: What is not in the form in which it is written: characters, and lines and commas.
 _LONGEST_ODD, _MOST_ODD_PARTS = 32_768, 1024
 _GROUP_KEY = "affinityGroupBindInfo:"
+#: Characters of a text with no place but the pod's own: 500 devices on one machine.
+_LONGEST_OWN = 16_384
+_NEXT_PLACE = re.compile(r"^(?:  )?- ", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^[^\s-]", re.MULTILINE)
 #: What was written last, by its text: mostly it is read right back, when the pod is added, and YAML is slow to read.
 _written: OrderedDict[str, Allocation] = OrderedDict()
@@ -42,15 +47,19 @@ _Places = tuple[tuple[int, tuple[Place, ...]], ...]
 
 def write(allocation: Allocation) -> tuple[tuple[str, str], ...]:
     """The annotations, sorted by name."""
-    devices = "".join(f"- {index}\n" for index in allocation.indices)
-    info = (
-        f"node: {_scalar(allocation.node)}\nleafCellIsolation:\n{devices}"
-        f"cellChain: {_scalar(allocation.chain)}\n{_group_text(allocation.places)}"
-    )
+    info = _info(allocation)
     _written[info] = allocation
     if len(_written) > _MOST_WRITTEN:
         _written.popitem(last=False)
     return ((BIND_INFO, info), (ISOLATION, ",".join(map(str, allocation.indices))))
+
+
+def _info(allocation: Allocation) -> str:
+    devices = "".join(f"- {index}\n" for index in allocation.indices)
+    return (
+        f"node: {_scalar(allocation.node)}\nleafCellIsolation:\n{devices}"
+        f"cellChain: {_scalar(allocation.chain)}\n{_group_text(allocation.places)}"
+    )
 
 
 @lru_cache(maxsize=64)
@@ -113,6 +122,51 @@ def _read_group(text: str) -> _Places:
     return _places(_mapping(_load(text), "").get("affinityGroupBindInfo"))
 
 
+def own_place(text: str) -> str:
+    """The same with no place but the pod's own; "" if it has none, or one of more characters than any pod's has.
+
+    A text as either scheduler writes it is searched, and not read: that takes under a millisecond for the longest.
+    """
+    head, key, group = text.partition(_GROUP_KEY)
+    if len(head) > _LONGEST_OWN or len(text) > LONGEST:
+        return ""
+    try:
+        found = _find_place(_mapping(_load(head), ""), group) if key and head.endswith("\n") else ""
+        own = _only_place(read(f"{head}{key}\n- podPlacements:\n{found}")) if found else _only_place(_read_odd(text))
+    except UserError:
+        return ""
+    return own if len(own) <= _LONGEST_OWN else ""
+
+
+def _read_odd(text: str) -> Allocation:
+    """A text that is not in the form in which it is written. Raises UserError, also if it is long."""
+    if len(text) > _LONGEST_ODD:
+        raise _wrong(f"longer than {_LONGEST_ODD} characters, in a form that no scheduler writes")
+    return _read(text)
+
+
+def _only_place(allocation: Allocation) -> str:
+    places = ((len(allocation.indices), (own_place_of(allocation),)),)
+    return _info(replace(allocation, places=places))
+
+
+def _find_place(fields: Mapping[str, Any], group: str) -> str:
+    """The lines of the pod's own place; "" if they are not there in the form in which they are written."""
+    node = _text(fields, "node")
+    devices = "".join(f"    - {index}\n" for index in _indices(fields, "leafCellIsolation"))
+    for key in ("physicalLeafCellIndices", "physicalGpuIndices"):
+        for scalar in (node, f'"{node}"', f"'{node}'"):
+            lines = f"\n  - physicalNode: {scalar}\n    {key}:\n{devices}"
+            at = group.find(lines)
+            while at >= 0:
+                end = at + len(lines)
+                if not group.startswith("    - ", end):  # else it has more devices
+                    following = _NEXT_PLACE.search(group, end)
+                    return group[at + 1 : following.start() if following else len(group)]
+                at = group.find(lines, end)
+    return ""
+
+
 def _places(loaded: Any) -> _Places:
     found: dict[int, tuple[Place, ...]] = {}
     for member in _list(loaded, "affinityGroupBindInfo"):
@@ -173,3 +227,7 @@ def _indices(fields: Mapping[str, Any], key: str) -> tuple[int, ...]:
 
 def _wrong(text: str) -> UserError:
     return UserError("bind-info", f"Pod annotation {BIND_INFO}: {text}")
+
+
+#: The places of the whole group, which stand on each of its pods.
+SHARED = GangText(begins=_GROUP_KEY, own=own_place)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from algorithm.decisions import decision, is_shortened
 from algorithm.hived import bindinfo, lazily
-from algorithm.hived.groups import Allocation, Place, with_claim
+from algorithm.hived.groups import Allocation, Place, own_place_of, with_claim
 from algorithm.hived.podspec import PodSpec, UserError
 from algorithm.hived.tenancy import Tenancy
 from algorithm.model import Pod
@@ -28,10 +29,14 @@ class BoundPod:
     @classmethod
     def read(cls, pod: Pod, spec: PodSpec) -> BoundPod:
         """Raises UserError if the pod's annotations do not say where it runs, or name another node."""
-        text = pod.annotation(bindinfo.BIND_INFO)
+        text = decision(pod, bindinfo.BIND_INFO)
+        is_partial = is_shortened(pod, bindinfo.BIND_INFO)
         if not text:
-            raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: Annotation does not exist or is empty")
+            why = "it is too long" if is_partial else "Annotation does not exist or is empty"
+            raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: {why}")
         allocation = bindinfo.read(text)
+        if is_partial:
+            allocation = replace(allocation, is_partial=True)
         if allocation.node != pod.node_name:
             raise UserError("bind-info", f"Pod annotation {bindinfo.BIND_INFO}: it names {allocation.node}")
         return cls(pod, spec, allocation)
@@ -65,16 +70,22 @@ class Gang:
         return [each.pod.uid for each in self.members.values()]
 
     def accepts(self, bound: BoundPod) -> bool:
-        """Whether the pod is of the same tenant, and its place is one of the gang's."""
+        """Whether the pod is of the same tenant, and its place is one of the gang's.
+
+        Any place is, of a pod whose record does not have the gang's places any more.
+        """
         own = (bound.allocation.node, bound.allocation.indices)
         places = self._places.get(len(bound.allocation.indices), ())
-        return self._first.spec.tenant == bound.spec.tenant and any(own == (each.node, each.indices) for each in places)
+        is_own = bound.allocation.is_partial or any(own == (each.node, each.indices) for each in places)
+        return self._first.spec.tenant == bound.spec.tenant and is_own
 
     def add(self, bound: BoundPod) -> None:
         """Raises UserError if another pod has its place."""
         devices = len(bound.allocation.indices)
         own = (bound.allocation.node, bound.allocation.indices[0])
-        places = self._places[devices]
+        places = self._places.get(devices, ())
+        if bound.allocation.is_partial and not any((each.node, each.indices[0]) == own for each in places):
+            places = self._places[devices] = (*places, own_place_of(bound.allocation))
         number = next(index for index, each in enumerate(places) if (each.node, each.indices[0]) == own)
         if (devices, number) in self.members:
             text = f"affinity group {bound.spec.group} has no free place for the pod on {bound.allocation.node}"
@@ -106,7 +117,7 @@ def by_gang(pods: Mapping[str, BoundPod | str], known: Iterable[Pod], tenancy: T
     """`pods` by UID, or why a pod cannot be read. `known` has the same pods."""
     found = Found()
     gangs: dict[str, Gang] = {}
-    for pod in sorted(known, key=by_age):
+    for pod in sorted(known, key=lambda pod: (_is_partial(pods[pod.uid]), by_age(pod))):
         bound = pods[pod.uid]
         if isinstance(bound, str):
             found.unrecoverable[pod.uid] = (str(pod.key), bound)
@@ -119,6 +130,11 @@ def by_gang(pods: Mapping[str, BoundPod | str], known: Iterable[Pod], tenancy: T
             found.unrecoverable[pod.uid] = (str(pod.key), str(error))
     found.gangs = _in_turn(list(gangs.values()))
     return found
+
+
+def _is_partial(bound: BoundPod | str) -> bool:
+    """What a gang's plan is, is said by a pod that has all of it."""
+    return isinstance(bound, BoundPod) and bound.allocation.is_partial
 
 
 def _in_turn(gangs: list[Gang]) -> list[Gang]:

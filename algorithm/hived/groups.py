@@ -38,12 +38,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What is written on an allocated pod: its own place, and those of its whole group by devices per pod."""
+    """What is written on an allocated pod: its own place, and those of its whole group by devices per pod.
+
+    If `is_partial`, only its own place is known.
+    """
 
     node: str
     indices: tuple[int, ...]
     chain: str
     places: tuple[tuple[int, tuple[Place, ...]], ...]
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,18 @@ class Group:
         self.lazy = self.lazy or lazy
         self.written = with_claim(self.written, said)
 
+    def add_place(self, place: Place) -> None:
+        """One more of its places becomes known. Nobody holds its devices yet for this group."""
+        devices = len(place.indices)
+        _ = self.places  # is worked out from the devices as long as it has them
+        known = self.written.get(devices, ())
+        self.written[devices] = (*known, place)
+        self.physical.setdefault(devices, []).append([None] * devices)
+        if self.virtual is not None:
+            self.virtual.setdefault(devices, []).append([None] * devices)
+        self.slots.setdefault(devices, []).append(None)
+        self.given_up.add((devices, len(known)))
+
     def _place(self, devices: int, number: int) -> Place:
         leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
         promised = [] if self.virtual is None else [cell for cell in self.virtual[devices][number] if cell is not None]
@@ -192,6 +208,12 @@ def with_claim(places: dict[int, tuple[Place, ...]], said: Allocation) -> dict[i
         devices: tuple(each if any(each.types) else told.get((devices, each.node, each.indices), each) for each in pods)
         for devices, pods in places.items()
     }
+
+
+def own_place_of(allocation: Allocation) -> Place:
+    """The pod's own place among those of its group, which has it."""
+    own = (allocation.node, allocation.indices)
+    return next(each for _, pods in allocation.places for each in pods if (each.node, each.indices) == own)
 
 
 def unpromised(place: Place) -> Place:

@@ -19,7 +19,7 @@ from algorithm.hived.cells import (
     pair,
     unbind_upwards,
 )
-from algorithm.hived.groups import Allocation, Group, GroupState, Held, Member, Virtual
+from algorithm.hived.groups import Allocation, Group, GroupState, Held, Member, Virtual, own_place_of
 from algorithm.hived.handover import Known, Moves, can_be_held
 from algorithm.hived.layout import Chain, Layout, VirtualLevels
 from algorithm.hived.limits import Limits, OpportunisticLimits
@@ -378,6 +378,8 @@ class Hive:
         """
         self.check_place(spec, allocation)
         group = self.groups.get(spec.group)
+        if group is not None and allocation.is_partial and not _has_first(group, allocation):
+            group.add_place(own_place_of(allocation))
         if group is None:
             with self.changing_hands():
                 group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
@@ -399,7 +401,7 @@ class Hive:
             return
         if group.tenant != spec.tenant:
             raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
-        if _slot_of(group, allocation) is None:
+        if _slot_of(group, allocation) is None and (not allocation.is_partial or _has_first(group, allocation)):
             text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
             raise UserError("bind-info", text)
 
@@ -453,6 +455,12 @@ def _shown_anew_around(device: PhysicalCell) -> None:
 
 def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
     return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
+
+
+def _has_first(group: Group, allocation: Allocation) -> bool:
+    """Whether the pod's place, which its first device tells, is one of the group's."""
+    places = group.places.get(len(allocation.indices), ())
+    return any((place.node, place.indices[0]) == (allocation.node, allocation.indices[0]) for place in places)
 
 
 def _slot_of(group: Group, allocation: Allocation) -> int | None:

@@ -379,7 +379,8 @@ def _pod_of(
     if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
         return outcome, None
     try:
-        return outcome, reader.pod(slim_pod(response.body) if bounds.oversized(response.body) else response.body)
+        pod = reader.pod(slim_pod(response.body) if bounds.oversized(response.body) else response.body)
+        return outcome, reader.decisions.as_kept(pod)
     except DecodeError as error:
         return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {error}"), None
 

@@ -156,6 +156,7 @@ class Lister(Generic[T]):
                 listed.unreadable.append(obj)
                 listed.weight += _UNREADABLE
             else:
+                obj = self._resource.keep(obj)
                 if self._resource.lighter is not None and listed.weight > most // 2:
                     obj = self._resource.lighter(obj)
                 listed.objects[self._resource.key(obj)] = obj

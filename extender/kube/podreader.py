@@ -26,6 +26,7 @@ from algorithm.model import (
 from algorithm.reads import EVERYTHING, NATIVE, Reads
 from extender.core.policy import Policy
 from extender.core.preemption import ANNOTATION
+from extender.kube.decisions import DecisionRoom, Decisions
 
 #: The annotation with the name of a pod's gang. The server only shows it; the algorithm decides what it means.
 GANG_ANNOTATION = "waggle.dev/gang"
@@ -40,10 +41,11 @@ def reads_for(algorithm: Reads, policy: Policy) -> Reads:
 
 
 class PodReader:
-    """Thread-safe: what is read is one immutable value, exchanged as a whole."""
+    """Thread-safe: what is read is one immutable value, exchanged as a whole. `decisions` bounds its records."""
 
-    def __init__(self, reads: Reads = EVERYTHING) -> None:
+    def __init__(self, reads: Reads = EVERYTHING, decisions: Decisions | None = None) -> None:
         self.reads = reads
+        self.decisions = decisions or Decisions((), {}, DecisionRoom(*[lambda: 0] * 3))
 
     def learn(self, node: Node) -> None:
         """The node's resources count from now on. Two that are learnt at the same moment: the next event has both."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -24,6 +24,15 @@ T = TypeVar("T", bound=Tracked)
 _FROM_THE_FUTURE = "Too large resource version"
 
 
+def unchanged(obj: T) -> T:
+    """The record is kept as it was read."""
+    return obj
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Resource(Generic[T]):
     """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects.
@@ -32,6 +41,9 @@ class Resource(Generic[T]):
     object is not read.
 
     `lighter` is what is kept of a record once half of the room is taken, so that the room is not used up by texts.
+
+    `keep` is what is kept of a record, whatever room there is; `forget` and `forget_others` are told by UID which
+    objects are gone, the second of all that are there.
 
     `weigh` estimates the bytes that a record takes in memory, in all that is known of it.
 
@@ -49,10 +61,14 @@ class Resource(Generic[T]):
     weigh: Callable[[T], int] = weigh
     slim: Callable[[msgspec.Raw], msgspec.Raw] | None = None
     lighter: Callable[[T], T] | None = None
+    keep: Callable[[T], T] = unchanged
+    forget: Callable[[str], None] = _nothing
+    forget_others: Callable[[Collection[str]], None] = _nothing
 
 
-def pods_read_by(reader: PodReader) -> Resource[Pod]:
-    """All pods, as records that this reader makes."""
+def pods_read_by(reader: PodReader, *, counting: bool = False) -> Resource[Pod]:
+    """All pods, as records that this reader makes. `counting`: their decisions count, see decisions.py."""
+    decisions = reader.decisions
     return Resource(
         "pods",
         "/api/v1/pods",
@@ -62,6 +78,10 @@ def pods_read_by(reader: PodReader) -> Resource[Pod]:
         same=same_but_version,
         slim=slim_pod,
         lighter=reader.lighter,
+        weigh=lambda pod: weigh(decisions.without_shared(pod)),
+        keep=decisions.keep if counting else decisions.as_kept,
+        forget=decisions.forget if counting else _nothing,
+        forget_others=decisions.forget_others if counting else _nothing,
     )
 
 

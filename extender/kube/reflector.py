@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(self._timing.backoff, clock, self._rng)
         self._log = log.bind(resource=resource.name)
         self._stats = ReflectorStats()
-        self._store = Store(resource.key, resource.same, resource.weigh)
+        self._store = Store(resource.key, resource.same, resource.weigh, resource.forget)
         self._progress = Progress(resource.path, self._stats)
         objects = Objects(resource, self._stats, self._log)
         self._objects = objects
@@ -255,6 +255,7 @@ class Reflector(Generic[T]):
         if why := self._progress.accept_list(listed.version):
             self._went_back(f"list {self.path}: {why}")
         self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
+        self._resource.forget_others({obj.uid for obj in self._store.records()})
         self._progress.version = self._progress.told = listed.version
         self._stats.relists += self.synced.is_set()
         self.synced.set()

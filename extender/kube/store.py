@@ -75,6 +75,8 @@ class Store(Generic[T]):
 
     `same` is asked about watch events only, which leave no version out. Of a list nobody knows what was in between, and
     whether the receiver has heard of that from elsewhere; so every version in it is told that was not known.
+
+    `forget` is told the UID of each that is gone.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Store(Generic[T]):
         key: Callable[[T], str],
         same: Callable[[T, T], bool] = never_same,
         weigh: Callable[[T], int] = weigh,
+        forget: Callable[[str], None] = lambda _uid: None,
     ) -> None:
+        self._forget = forget
         self._key = key
         self._same = same
         self._weigh = weigh
@@ -186,6 +190,7 @@ class Store(Generic[T]):
         before = self._records.pop(key)
         self._journal.append((key, before))
         self.weight -= self._weigh(before)
+        self._forget(before.uid)
         self._remember(last.uid)
         return Change(ChangeKind.GONE, last)
 

@@ -118,6 +118,7 @@ class EventReader(Generic[T]):
         weight, most = self._store.weight, self._most()
         if weight > most:
             raise ListBoundError(f"watch {self._resource.path}: {no_room(most)}", Bound.CACHE)
+        obj = self._resource.keep(obj)
         return self._resource.lighter(obj) if self._resource.lighter is not None and weight > most // 2 else obj
 
     def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:

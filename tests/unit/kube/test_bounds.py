@@ -70,6 +70,12 @@ def test_pods_have_as_much_room_as_the_nodes_can_plausibly_hold() -> None:
     nodes = 50
     room = Room(640, lambda: nodes)
     assert room.for_nodes() == 160 * bounds.MIB
-    assert room.for_pods() == (192 + 25) * bounds.MIB
+    assert room.for_pods() + room.for_decisions().total() == (192 + 25) * bounds.MIB
     nodes = 5000
-    assert room.for_pods() == 480 * bounds.MIB
+    assert room.for_pods() == 450 * bounds.MIB
+    assert room.for_decisions().total() == 30 * bounds.MIB
+
+
+def test_a_namespace_has_room_for_the_plans_of_all_devices_of_all_nodes() -> None:
+    room = Room(1024, lambda: 50).for_decisions()
+    assert (room.gangs(), room.others()) == (912 * bounds.KIB, 8 * 912 * bounds.KIB)
