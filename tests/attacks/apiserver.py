@@ -208,7 +208,7 @@ def watches(arena: Arena, lie: str, bound: str, seconds: float) -> str:
 
 @own("a watch of line ends only, and then of one line that does not end", limit="4 MiB a line", quick=True)
 def endless_line(arena: Arena) -> str:
-    return watches(arena, "endless line", "size", seconds=3.0)
+    return watches(arena, "endless line", "size", seconds=2.0)
 
 
 # Pods are what the server is there to know: after thousands of them Python keeps half-empty arenas (2.6 times what was

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.attacks.requests import PROBES, filter_request, probe_name
+from tests.attacks.requests import PROBES, probe_request
 
 #: Seconds between two calls, and between two looks at the server's memory.
 _EVERY = 0.01
@@ -35,7 +35,7 @@ class Caller:
         split = urlsplit(url)
         self._address = (split.hostname or "", split.port or 0)
         self._context = None if folder is None else client_context(folder)
-        self._requests = [filter_request(probe_name(number), uid) for number, uid in enumerate(uids)]
+        self._requests = [probe_request(number, uid) for number, uid in enumerate(uids)]
         self._connection: socket.socket | None = None
         self._number = 0
 

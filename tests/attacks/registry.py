@@ -38,7 +38,7 @@ class Attack:
     left_mib: float = LEFT_MIB
     #: The module that is run in the place of the embedded API server.
     api_server: str = ""
-    #: Sections of waggle.yaml that differ. An attack that has some gets a server of its own.
+    #: Sections of waggle.yaml that differ. Attacks with the same ones share a server.
     settings: dict[str, Any] = field(default_factory=dict)
 
 

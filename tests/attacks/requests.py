@@ -13,8 +13,18 @@ NODE_NAMES = tuple(f"gpu-{number:02}" for number in range(NODES))
 PROBES = 20
 
 
+#: The annotation in which a pod says what it wants of HiveD.
+SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
+
+
 def probe_name(number: int) -> str:
     return f"probe-{number}"
+
+
+def probe(number: int, **metadata: Any) -> dict[str, Any]:
+    """A pod of the innocent caller. `packing` does not read its annotation."""
+    wish = json.dumps({"virtualCluster": "innocent", "priority": 0, "leafCellNumber": 1})
+    return pod(probe_name(number), annotations={SPEC: wish}, **metadata)
 
 
 def pod(name: str, *, gpus: int = 1, **metadata: Any) -> dict[str, Any]:
@@ -39,6 +49,11 @@ def filter_body(asking: dict[str, Any], names: tuple[str, ...] = NODE_NAMES) -> 
 def filter_request(name: str, uid: str) -> bytes:
     """A whole valid request for a pod that asks for one GPU."""
     return post("/filter", filter_body(pod(name, uid=uid)))
+
+
+def probe_request(number: int, uid: str) -> bytes:
+    """The request of the innocent caller for one of its pods."""
+    return post("/filter", filter_body(probe(number, uid=uid)))
 
 
 def post(path: str, body: bytes, *headers: str) -> bytes:

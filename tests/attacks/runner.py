@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import traceback
@@ -40,7 +41,7 @@ class Runner:
     def __init__(self, kind: str = "waggle") -> None:
         self._kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-attacks-")
-        self._shared: dict[tuple[str, str], World] = {}
+        self._shared: dict[tuple[str, str, str], World] = {}
         self._number = 0
 
     def __enter__(self) -> Runner:
@@ -53,7 +54,7 @@ class Runner:
 
     def run(self, attacks: Iterable[Attack], tell: Callable[[Result], None]) -> list[Result]:
         results = []
-        for attack in sorted(attacks, key=lambda each: (each.scheme, each.api_server, bool(each.settings))):
+        for attack in sorted(attacks, key=_kind):
             results.append(self._run_until_held(attack, tell))
         return results
 
@@ -67,13 +68,7 @@ class Runner:
         return result
 
     def run_one(self, attack: Attack) -> Result:
-        key = (attack.scheme, attack.api_server)
-        if attack.settings:
-            world = self._start(attack)
-            try:
-                return assail(attack, world)
-            finally:
-                world.close()
+        key = _kind(attack)
         if key not in self._shared:
             # One server at a time: they would share the machine's two cores.
             while self._shared:
@@ -88,6 +83,11 @@ class Runner:
         self._number += 1
         folder = Path(self._folder.name) / str(self._number)
         return World(attack.scheme, folder, kind=self._kind, module=attack.api_server, sections=attack.settings)
+
+
+def _kind(attack: Attack) -> tuple[str, str, str]:
+    """What its server has in common with those of other attacks; usual settings come first."""
+    return attack.scheme, attack.api_server, json.dumps(attack.settings, sort_keys=True) if attack.settings else ""
 
 
 def assail(attack: Attack, world: World) -> Result:

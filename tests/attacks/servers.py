@@ -22,7 +22,7 @@ from extender.operate.certs import Authority
 from tests.attacks.aims import Usage
 from tests.attacks.probe import PROBES
 from tests.attacks.registry import Scheme
-from tests.attacks.requests import NODES, pod, probe_name
+from tests.attacks.requests import NODES, probe
 
 #: Seconds that a process may take to start or to end.
 _PATIENCE = 60.0
@@ -128,7 +128,7 @@ def populate(api: httpx.Client) -> list[str]:
         name = node["metadata"]["name"]
         found = api.get(f"/api/v1/nodes/{name}").json()
         api.put(f"/api/v1/nodes/{name}/status", json={**found, "status": node["status"]}).raise_for_status()
-    made = [api.post("/api/v1/namespaces/default/pods", json=pod(probe_name(number))) for number in range(PROBES)]
+    made = [api.post("/api/v1/namespaces/default/pods", json=probe(number)) for number in range(PROBES)]
     return [str(answer.raise_for_status().json()["metadata"]["uid"]) for answer in made]
 
 
