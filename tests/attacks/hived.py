@@ -33,7 +33,9 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def wishing(name: str, members: Mapping[int, int] | None = None, *, leafs: int = 1, group: str = "", **more: Any) -> dict[str, Any]:
+def wishing(
+    name: str, members: Mapping[int, int] | None = None, *, leafs: int = 1, group: str = "", **more: Any
+) -> dict[str, Any]:
     """A pod of a gang; `members`: devices to number of pods."""
     wish = {"virtualCluster": "attacker", "priority": 0, "leafCellNumber": leafs, **more}
     if members:
