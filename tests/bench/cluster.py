@@ -9,6 +9,7 @@ This one knows only what the bench asks of it, and is told what to do under /ben
 
     POST   /bench/pods   [name, ...]   these pods wait        (an ADDED event each)
     DELETE /bench/pods                 they are all gone      (a DELETED event each)
+    POST   /bench/heartbeat n          node number n reports that it lives   (a MODIFIED event)
     POST   /bench/churn  rate          that many events a second from now on; answers how many there were so far
     POST   /bench/burst  [n, rate, label]
                                        n large pods report their status, or have another label (true), at that rate a
@@ -135,6 +136,11 @@ class Cluster:
         self._put(self.pods, "MODIFIED", {**found, "spec": {**found["spec"], "nodeName": node}})
         return True
 
+    def heartbeat(self, number: int) -> None:
+        found = self.nodes.objects[world.node_name(number)]
+        beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"{self.version}"}
+        self._put(self.nodes, "MODIFIED", {**found, "status": {**found["status"], "conditions": [beat]}})
+
     # -- large pods -----------------------------------------------------------------------------------------------
 
     def _change(self, number: int, *, label: bool = False) -> list[bytes]:
@@ -250,6 +256,8 @@ class Server(asyncio.Protocol):
     def _obey(self, method: str, what: str, body: bytes) -> Any:
         if what == "churn":
             return self._cluster.churn(msgspec.json.decode(body))
+        if what == "heartbeat":
+            return self._cluster.heartbeat(msgspec.json.decode(body))
         if what == "age":
             return self._cluster.age(msgspec.json.decode(body))
         if method == "DELETE":
