@@ -264,6 +264,12 @@ class SchedulerAlgorithm(ABC):
         Always the whole set, which replaces the one before. If no plan does without them, say VICTIM_PROTECTED.
         """
 
+    def set_lingering_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
+        """These pods were evicted, and have not gone in time (a finalizer): name none as a victim, in any phase.
+
+        Always the whole set, which replaces the one before. A plan that names one is not carried out.
+        """
+
     def set_time(self, now: float) -> None:  # noqa: B027
         """What time it is, in seconds since 1970: said before each call that tells you of a change, where it is known.
 

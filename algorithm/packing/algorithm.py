@@ -95,6 +95,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._state.protect(uids)
 
+    def set_lingering_pods(self, uids: frozenset[str]) -> None:
+        self._state.linger(uids)
+
     def reserved_pods(self) -> frozenset[str]:
         return self._state.reserved()
 

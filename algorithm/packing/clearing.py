@@ -80,7 +80,7 @@ class Clearing:
         seats: list[tuple[Member, Eviction]] = []
         hopeless: dict[tuple[Demand, int], int] = {}
         spare = len(self._members) - self._needed
-        spared = self._gang | protected
+        spared = self._gang | protected | self._state.lingering
         for member in self._members:
             evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
             seat = self._seat(trial, member, evictor, hopeless)

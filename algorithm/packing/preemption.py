@@ -53,6 +53,7 @@ class Preemptor:
         self._offered = offered
         self._effort = effort
         self._mates = state.mates(pod, gang)
+        self._spared = self._mates | state.lingering if state.lingering else self._mates
         self._anywhere = Schedulable(state.cluster.rooms)
 
     def make_room(self, mates: list[Member], needed: int) -> Preempt | None:
@@ -88,7 +89,7 @@ class Preemptor:
             if uid != self._pod.uid:
                 lesser = preemption.pod.priority < below and uid not in self._mates
                 for victim in self._state.pending_victims(preemption):
-                    if victim.terminating or not lesser:
+                    if victim.uid not in self._state.lingering and (victim.terminating or not lesser):
                         trial.evict(victim)
         trial.release(self._state.holds.get(self._pod.uid))
         release_lower(trial, self._state, below, self._mates)
@@ -105,7 +106,7 @@ class Preemptor:
         return self._anywhere(name) or self._offered(name)
 
     def _evictor(self, trial: Trial, below: int) -> Evictor:
-        return Evictor(trial, self._state.gangs, below=below, spared=self._mates)
+        return Evictor(trial, self._state.gangs, below=below, spared=self._spared)
 
     def _enough_is_on_its_way(self, trial: Trial, mates: list[Member], needed: int) -> Preempt | None:
         """No victims, if mates that evict already leave enough for all."""

@@ -48,6 +48,8 @@ class State:
         self.holds: dict[str, Hold] = {}
         #: Who cannot be evicted now.
         self.protected: frozenset[str] = frozenset()
+        #: Who does not go, whoever evicts it.
+        self.lingering: frozenset[str] = frozenset()
         #: Whose seat nobody came for.
         self.lapsed: frozenset[str] = frozenset()
         self._reserved: frozenset[str] | None = frozenset()
@@ -68,6 +70,7 @@ class State:
         twin.gangs = self.gangs.copy()
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
+        twin.lingering = self.lingering
         twin.protected, twin.lapsed, twin._reserved = self.protected, self.lapsed, self._reserved
         return twin
 
@@ -136,6 +139,10 @@ class State:
     def protect(self, uids: frozenset[str]) -> None:
         self._changes += uids != self.protected
         self.protected = uids
+
+    def linger(self, uids: frozenset[str]) -> None:
+        self._changes += uids != self.lingering
+        self.lingering = uids
 
     def lapse(self, uids: frozenset[str]) -> None:
         """Nobody came for the seats of these in time: they have none."""

@@ -32,6 +32,7 @@ from extender.core.events import (
     PreemptionRecorded,
     RecordEvent,
 )
+from extender.core.lingering import Lingering
 from extender.core.plans import Plans, shares_of, union, victims_of
 from extender.core.preemption import Condemned, Preemption, Stage, generation, hears, next_look, waiting_for
 from extender.core.protection import Protection
@@ -56,6 +57,7 @@ class Evictions:
         self.waking = waking
         self.counts = counts
         self.protection = Protection(transitions)
+        self.lingering = Lingering(transitions, self.plans)
         self.endings = Endings(transitions, waking, self.protection, counts)
         self._active = self.endings.active
         self._last = 0
@@ -65,7 +67,7 @@ class Evictions:
 
     def plan(self, entry: Entry, nodes: SuggestedNodes) -> ScheduleResult:
         """What could be done for the pod and its gang. Raises AlgorithmFault."""
-        return self.plans.make(entry, nodes, self.protection.uids)
+        return self.plans.make(entry, nodes, self.protection.uids | self.lingering.uids)
 
     def rival(self, entry: Entry, plan: Preempt) -> Preemption | None:
         """Another preemption that is under way for one of those whom the plan is for."""
@@ -302,6 +304,8 @@ class Evictions:
         """Others have to go instead. If there is no other way, it is over; or, if somebody has gone, tried again."""
         for victim in victims:
             self.protection.protect(victim.uid, now)
+        if code is Code.VICTIM_STAYS:
+            self.lingering.add((victim.uid for victim in victims), now)
         result = self._verdict(preemption)
         if not isinstance(result, Wait):
             return self._take(preemption, result, now)
@@ -335,7 +339,7 @@ class Evictions:
         protected = self.protection.uids - (preemption.victims.keys() if once_more else frozenset())
         try:
             with self.protection.reduced_to(protected):
-                return self.plans.make(preemption.leader, preemption.nodes, protected)
+                return self.plans.make(preemption.leader, preemption.nodes, protected | self.lingering.uids)
         except AlgorithmFault as fault:
             return Wait(reason(Code.ALGORITHM_FAILED, detail=str(fault)))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Wait
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.reasons import Code, Reason, reason
 from extender.core.callers import Callers
 from extender.core.entry import Entry, State
@@ -56,7 +56,10 @@ class Preempting:
         entry.asked = nodes
         if entry.preemption is not None:
             return self._goes_on(entry, result, nodes, now)
-        out = self._keep(entry, result, now)
+        late, out = self._end_if_late(entry, now)
+        if late is not None:
+            result = self._decide_anew(entry, late, nodes, now)
+        out += self._keep(entry, result, now)
         if not result.reason.preemptible or not self._may_evict(entry):
             return result, out
         if (rest := self.evictions.protection.resting(entry.uid)) is not None:
@@ -70,6 +73,16 @@ class Preempting:
         out = self.evictions.asked(entry, nodes, now)
         why = entry.preemption.reason if entry.preemption is not None else entry.reason
         return Wait(why) if why is not None else result, out
+
+    def _decide_anew(self, entry: Entry, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
+        """What the algorithm says now that the victims so far do not count. Raises AlgorithmFault."""
+        result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+        if isinstance(result, Preempt) and not self.evictions.lingering.among(result.victims, now):
+            return result
+        if isinstance(result, Bind):
+            return Wait(late)
+        # Where evicting others may help, kube-scheduler is to ask for that at once.
+        return Wait(late, _nodes(result) or dict.fromkeys(nodes, result.reason))
 
     def _keep(self, entry: Entry, result: Preempt | Wait, now: float) -> list[Instruction]:
         """A preemption that kube-scheduler carries out."""
@@ -153,14 +166,20 @@ class Preempting:
 
     def _by_kube_scheduler(self, entry: Entry, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
         offered = {candidate.node: candidate for candidate in candidates}
+        _, out = self._end_if_late(entry, now)
+        return [*self._name_victims(entry, offered, now), *out]
+
+    def _name_victims(self, entry: Entry, offered: dict[str, Candidate], now: float) -> list[Instruction]:
         if self._is_being_done(entry, offered, now):
             self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return [PreemptAnswer(reason=entry.reason)]
         result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
-        if isinstance(result, Preempt):
-            return self._start_preempting(entry, result, offered, now)
         if isinstance(result, Bind):
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
+        if isinstance(result, Preempt):
+            if not (stay := self.evictions.lingering.among(result.victims, now)):
+                return self._start_preempting(entry, result, offered, now)
+            result = Wait(self._stay(stay))
         more = self._reconsider(entry, result, now)
         entry.refuse(result, now)
         return [PreemptAnswer(reason=result.reason), *more]
@@ -180,6 +199,7 @@ class Preempting:
         self, entry: Entry, result: Preempt, offered: dict[str, Candidate], now: float
     ) -> list[Instruction]:
         victims = self.evictions.plans.victims(entry.pod, result.victims)
+        self.evictions.lingering.named(entry, victims, now)
         preempts = entry.state is State.PREEMPTING
         changed = preempts and set(victims) != set(entry.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
@@ -199,6 +219,20 @@ class Preempting:
         # Where the victims of an earlier plan were, room is no longer held for this pod.
         freed = self.waking.room_freed(now, by=entry) if changed else []
         return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
+
+    def _end_if_late(self, entry: Entry, now: float) -> tuple[Reason | None, list[Instruction]]:
+        """If its victims should be gone by now, and are not, it preempts no more. Why, None if it goes on."""
+        late = self.evictions.lingering.late(entry, now)
+        if not late:
+            return None, []
+        why = self._stay(late)
+        self.counts["preemptions", "kube-scheduler given_up"] += 1
+        self.t.move(entry, State.WAITING, now, Facts(why.text, reason=why))
+        return why, [*entry.announce(why, warning=True), *self.waking.room_freed(now, by=entry)]
+
+    def _stay(self, victims: Sequence[Victim]) -> Reason:
+        keys = [str(pod.key) for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
+        return reason(Code.VICTIM_STAYS, victims=keys)
 
     def _reconsider(self, entry: Entry, result: Wait, now: float) -> list[Instruction]:
         """If it preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""

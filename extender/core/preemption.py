@@ -40,6 +40,13 @@ from extender.core.policy import Policy
 ANNOTATION = "waggle.dev/preemption"
 
 _LONGEST_NUMBER = 12
+#: Of a victim's grace period, which its author chooses, so much is waited for, seconds.
+MOST_GRACE = 3600
+
+
+def gone_by(pod: Pod | None, now: float, patience: float) -> float:
+    """When a pod that is evicted now should be gone, seconds. `pod` is None if it is gone."""
+    return now + patience + (min(pod.grace_period, MOST_GRACE) if pod is not None else 0)
 
 
 class Stage(StrEnum):
@@ -76,8 +83,7 @@ class Condemned:
     def goes(self, pod: Pod | None, now: float, patience: float) -> None:
         """Its eviction was accepted, or others delete it. `pod` is what the informer shows, None if it is gone."""
         if not self.evicted:
-            grace = pod.grace_period if pod is not None else 0
-            self.evicted, self.stays_until = True, now + grace + patience
+            self.evicted, self.stays_until = True, gone_by(pod, now, patience)
 
 
 @dataclass(slots=True, eq=False)

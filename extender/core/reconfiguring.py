@@ -72,6 +72,7 @@ class Reconfiguring:
         proposed = list(self._proposed())
         old.become(new)
         old.protects(self._evictions.protection.uids)
+        self._evictions.lingering.tell_again()
         self._reservations.tell_again()
         for entry in proposed:
             self._informed.let_go(entry, reason(Code.RECONFIGURED), now)

@@ -134,6 +134,10 @@ class Teller:
         """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
         self._told(self.algorithm.set_protected_pods, uids)
 
+    def lingers(self, uids: frozenset[str]) -> None:
+        """These pods do not go, whoever evicts them. An algorithm that does not hear it finds its plans refused."""
+        self._told(self.algorithm.set_lingering_pods, uids)
+
     def reserved(self) -> frozenset[str]:
         """For whom the algorithm keeps room beside preemptions; one that fails keeps it for nobody."""
         try:

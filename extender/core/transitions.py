@@ -4,8 +4,8 @@
       (Unknown) ------------------------------------------------> Waiting <-----------------------------+
           |                                                        |  |  ^                              |
           | shown bound          preempt finds victims             |  |  | preempt or filter says wait, |
-          | (recovery)        +------------------------------------+  |  | or nobody asked for too long |
-          |                   v                                       |  |                              |
+          | (recovery)        +------------------------------------+  |  | a victim does not go, or     |
+          |                   v                                       |  | nobody asked for too long    |
           |              Preempting ---(again, other victims)--+      |  |      not bound after all:    |
           |                |  |  ^                             |      |  |      hold verified and       |
           |                |  |  +-----------------------------+      |  |      expired, bind refused,  |

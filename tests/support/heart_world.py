@@ -61,7 +61,7 @@ GHOSTS = ("ghost", "a", "b")
 CAPACITY = 4000
 BASE: dict[str, Any] = {"lease": 10.0, "verify": 2.0, "arrival": 6.0, "write_validity": 4.0, "write_timeout": 12.0}
 POLICIES = {
-    "tired": Policy(**BASE, force_bind_after=3),
+    "tired": Policy(**BASE, force_bind_after=3, patience=5.0),
     "others": Policy(**BASE, scheduler_names=frozenset({"waggle"})),
     "unoffered": Policy(**BASE, force_bind_unoffered=True),
     "evicting": Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, protection=15.0),
@@ -184,6 +184,8 @@ class HeartWorld:
         self.missed, self.log = False, []
         self.preparations, self.preparing, self.reconfigurations = self._preparations(), False, 0
         self.open_binds: set[int] = set()
+        #: Since when pods that are being deleted are victims of a preemptor that kube-scheduler asks for, by UID.
+        self.leaving: dict[str, float] = {}
         self.cluster.queue.clear()
         self.nodes = dict.fromkeys(NODES, CAPACITY)
         for name in NODES:
@@ -230,6 +232,7 @@ class HeartWorld:
             more["annotations"] = (("ours", "yes"),)
         if name not in self.cluster.pods:
             gated, may_preempt = kind == "gated", kind != "polite"
+            more["grace_period"] = 5
             self.cluster.create(name, cpu, priority, gated=gated, may_preempt=may_preempt, **more)
 
     def pod_deleted(self, name: str) -> None:
@@ -326,8 +329,11 @@ class HeartWorld:
             self.bind(pod, where)
 
     def ask(self, pod: Pod, nodes: list[str]) -> FilterAnswer:
+        fails = bool(self.armed)
         answers = [x for x in self.handle(FilterRequested(pod, SuggestedNodes(nodes))) if isinstance(x, FilterAnswer)]
         assert len(answers) == 1
+        if not fails and not answers[0].error and not (pod.nominated_node_name and len(nodes) == 1):
+            self._check_leaving(pod)
         entry = self.heart.find(pod.namespace, pod.name)
         insisted = entry is not None and entry.state is State.BINDING
         assert answers[0].untouched == (not self.policy.ours(pod)) or (insisted and not self.policy.ours(pod))
@@ -357,8 +363,11 @@ class HeartWorld:
         pod = self.cluster.pods.get(name)
         if pod is None or pod.node_name:
             return
+        fails = bool(self.armed)
         out = self.handle(PreemptRequested(pod, tuple(Candidate(n) for n in nodes)))
         answer = next(x for x in out if isinstance(x, PreemptAnswer))
+        if not fails and not answer.error:
+            self._check_leaving(pod)
         assert answer.untouched == (not self.policy.ours(pod))
         for candidate in answer.candidates:
             assert candidate.node in nodes
@@ -367,6 +376,17 @@ class HeartWorld:
                 victim = self.heart.teller.allocated[uid]
                 assert victim.priority < pod.priority
                 assert victim.node_name == candidate.node
+
+    def _check_leaving(self, pod: Pod) -> None:
+        """A preemption that kube-scheduler carries out does not outlast victims that should be gone."""
+        entry = self.heart.find(pod.namespace, pod.name)
+        if entry is None or entry.uid != pod.uid or entry.state is not State.PREEMPTING or entry.preemption is not None:
+            return
+        for victim in entry.victims:
+            held = self.heart.teller.allocated.get(victim.uid)
+            if held is not None and held.terminating:
+                since = self.leaving.setdefault(victim.uid, self.now)
+                assert self.now < since + held.grace_period + self.policy.patience, f"{entry.key} waits for {held.key}"
 
     # -- the committer ----------------------------------------------------------------------------------------------
 

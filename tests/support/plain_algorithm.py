@@ -36,6 +36,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         self.preempting: dict[str, Pod] = {}
         self.broken: list[str] = []
         self.protected: frozenset[str] = frozenset()
+        self.lingering: frozenset[str] = frozenset()
         #: A node that is chosen if it has room, whether it is offered or not.
         self.choose = ""
         #: Set to raise at the next call of that name.
@@ -111,6 +112,9 @@ class PlainAlgorithm(SchedulerAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self.protected = uids
 
+    def set_lingering_pods(self, uids: frozenset[str]) -> None:
+        self.lingering = uids
+
     # -- deciding -------------------------------------------------------------------------------------------------
 
     def free(self, name: str) -> int:
@@ -135,7 +139,7 @@ class PlainAlgorithm(SchedulerAlgorithm):
         return Wait(reason(Code.NO_NODE_FITS), {name: reason(Code.INSUFFICIENT, resources=[CPU]) for name in known})
 
     def _victims(self, pod: Pod, name: str, missing: int, phase: Phase) -> tuple[Victim, ...]:
-        spared = self.protected if phase is Phase.EVICTING else ()
+        spared = self.lingering | (self.protected if phase is Phase.EVICTING else frozenset())
         here = [p for p in self.allocated.values() if p.node_name == name and p.uid not in spared]
         lower = [p for p in here if p.priority < pod.priority]
         chosen = []

@@ -259,3 +259,16 @@ class TestPreemptionsOfOurOwn:
         assert w.orders(RecordPreemption)
         self.reconfigure(w)
         self.finish(w, gang)
+
+
+def test_the_new_one_knows_which_pods_do_not_go() -> None:
+    heart = a_heart()
+    heart.see(node("v"), pod("low", cpu=4000, on="v"))
+    p = pod("p", cpu=3000, priority=10)
+    heart.preempt(p, "v")
+    heart.see(pod("low", cpu=4000, on="v", terminating=True))
+    heart.now += 150
+    heart.filter(p, "v")
+    new = PlainAlgorithm()
+    reconfigure(heart, new)
+    assert new.lingering == {"uid-low"}

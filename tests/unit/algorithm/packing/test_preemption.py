@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from algorithm.interface import Bind, Preempt, Victim, Wait
+from algorithm.interface import Bind, Phase, Preempt, Victim, Wait
 from algorithm.reasons import Code
 from tests.support.packing_world import GPU, PREEMPTING, World, member, node, pod, shown
 
@@ -438,3 +438,21 @@ def test_a_member_whose_own_victims_are_gone_waits_for_those_of_its_mates():
 
     assert answer.reason.code is Code.WAITING_FOR_VICTIMS
     assert uids(world.ask(gang[1], phase=PREEMPTING))
+
+
+@pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
+def test_pods_that_do_not_go_are_nobodys_victims(phase):
+    world = World(node("a", cpu=1000), node("b", cpu=1000))
+    for name in ("a", "b"):
+        world.bound(pod(f"low-{name}", cpu=1000, priority=-1, terminating=name == "a"), name)
+    p = pod("p", cpu=1000)
+    world.submit(p)
+    before = world.ask(p, phase=phase)
+    assert isinstance(before, Preempt)
+    assert [victim.uid for victim in before.victims] == ["u-low-a"]
+    world.algorithm.set_lingering_pods(frozenset(["u-low-a"]))
+    after = world.ask(p, phase=phase)
+    assert isinstance(after, Preempt)
+    assert [victim.uid for victim in after.victims] == ["u-low-b"]
+    world.algorithm.set_lingering_pods(frozenset(["u-low-a", "u-low-b"]))
+    assert isinstance(world.ask(p, phase=phase), Wait)
