@@ -1,16 +1,24 @@
 """The connections of one listener, and the choice of those that end to make room for others.
 
-    accepted --> beginning: first byte, TLS handshake --> open, no request completed --> open, completed one --> closed
-                          |10 s                               |                             |
-                          +-----------------------------------+-----------------------------+--> evicted, to make room
+    accepted --> beginning: first message, TLS handshake --> open, no request completed --> completed one --> closed
+                          |10 s                            |                              |
+                          +--------------------------------+------------------------------+--> evicted, to make room
 
-Promises: there are never more connections than `most`, of which no more than `most_unfinished` have sent nothing or
-have not finished their TLS handshake. A newcomer gets in as long as anything can be evicted. The evicted one belongs to
-the peer address that has the most connections of the least use. So a client that floods a port loses its own
-connections before anybody else loses one: first those that have not begun, then those that never completed a request
-(oldest first), then those that completed one longest ago. A connection that answers is not evicted, unless one address
-has more than half of all places and answers on every one of them: requests that it sends ahead, or answers that it does
-not take, would keep the port closed for as long as it likes.
+Promises: there are never more connections than `most`, of which no more than `most_unfinished` have not finished their
+TLS handshake (without TLS: have sent nothing). A newcomer gets in as long as anything can be evicted. The evicted one
+belongs to the peer address that has the most connections of the least use. So a client that floods a port loses its own
+connections before anybody else loses one.
+
+An attacker may have the very address of kube-scheduler: hostNetwork, or a NAT between. So connections of one address
+differ, too. The order in which they go, those of the same kind by age:
+
+1. sent nothing, or half a first message; sent a whole one; in the handshake; open, never completed a request;
+2. has requests waiting behind the one that is answered, which Go's client never has;
+3. completed its last request longest ago;
+4. the same three for a peer whose certificate lets it call verbs: it goes after all that have none.
+
+A connection that answers is not evicted, unless it is of the second kind, or one address has more than half of all
+places and answers on every one of them: answers that it does not take would keep the port closed.
 
 Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
 """
@@ -64,6 +72,14 @@ class Served(Protocol):
     def busy(self) -> bool:
         """A whole request was received and its answer is not complete."""
 
+    @property
+    def has_backlog(self) -> bool:
+        """Further requests have come on it and wait until one is answered, though it is HTTP/1.1."""
+
+    @property
+    def trusted(self) -> bool:
+        """The peer's certificate lets it call verbs."""
+
     def renew(self) -> None:
         """The peer is to connect anew, for its next request."""
 
@@ -81,8 +97,9 @@ class Entry:
     #: Ends it as long as nobody serves it; where there is nothing yet that could be ended, `given_up` has to do.
     give_up: Callable[[], object] | None = None
     given_up: bool = False
-    #: Something has come on it.
+    #: Its first message has come as a whole; its handshake is under way.
     heard: bool = False
+    started: bool = False
     served: Served | None = None
     #: The peer's certificate in DER, where it was asked for one.
     certificate: bytes = b""
@@ -109,6 +126,9 @@ class Connections:
         self._unfinished: dict[Entry, None] = {}
         self._open: dict[Entry, None] = {}
         self._unfinished_by_address: Counter[str] = Counter()
+        #: Of the unfinished, by address: whose first message has not come, and whose handshake has not begun.
+        self._silent: dict[str, dict[Entry, None]] = {}
+        self._queued: dict[str, dict[Entry, None]] = {}
 
     def __len__(self) -> int:
         return len(self._unfinished) + len(self._open)
@@ -130,14 +150,12 @@ class Connections:
 
     def evictable(self, now: float) -> list[Entry]:
         """Some connections of the least use, which may be evicted; empty if every one answers a request."""
-        idle = [entry for entry in self._open if not (entry.served and entry.served.busy)]
-        useless = [*self._unfinished, *(entry for entry in idle if _is_unused(entry))]
-        if len(useless) > self.most * _USELESS:
-            at_fault = useless
-        else:
+        idle = [entry for entry in (*self._unfinished, *self._open) if not _is_busy(entry)]
+        at_fault = [entry for entry in idle if _is_unused(entry) and not _is_trusted(entry)]
+        if len(at_fault) <= self.most * _USELESS:
             # So few may be newcomers, which need a moment.
-            at_fault = [entry for entry in (*self._unfinished, *idle) if _is_due(entry, now)]
-            at_fault = self._of_who_has_most(now, at_fault)
+            at_fault = self._of_who_has_most(now, [entry for entry in idle if _is_due(entry, now)])
+        at_fault = [entry for entry in at_fault if not _is_trusted(entry)] or at_fault
         if not at_fault:
             return []
         [(heaviest, number)] = Counter(entry.address for entry in at_fault).most_common(1)
@@ -148,11 +166,13 @@ class Connections:
 
     def _of_who_has_most(self, now: float, at_fault: list[Entry]) -> list[Entry]:
         """Those of the address that has more than half of all places, if there is one; if need be, one that answers."""
-        [(address, number)] = Counter(entry.address for entry in (*self._unfinished, *self._open)).most_common(1)
+        everyone = (*self._unfinished, *self._open)
+        [(address, number)] = Counter(entry.address for entry in everyone).most_common(1)
         if number <= self.most // 2:
             return at_fault
-        theirs = [entry for entry in at_fault if entry.address == address]
-        return theirs or [entry for entry in self._open if entry.address == address and _is_due(entry, now)]
+        theirs = [entry for entry in everyone if entry.address == address and _is_due(entry, now)]
+        least = min(map(_protection, theirs), default=None)
+        return [entry for entry in theirs if _protection(entry) == least]
 
     def evict(self, entries: Iterable[Entry]) -> None:
         """End these, for others."""
@@ -162,10 +182,22 @@ class Connections:
 
     def add(self, entry: Entry) -> None:
         """A connection that was accepted."""
+        if len(self._unfinished) >= self.most_unfinished:
+            self.evict([self._oldest_unfinished()])
         self._unfinished[entry] = None
         self._unfinished_by_address[entry.address] += 1
-        if len(self._unfinished) > self.most_unfinished:
-            self.evict([self._oldest_unfinished()])
+        _put(entry, self._silent)
+
+    def hear(self, entry: Entry) -> None:
+        """Its first message has come as a whole."""
+        entry.heard = True
+        _drop(entry, self._silent)
+        _put(entry, self._queued)
+
+    def start(self, entry: Entry) -> None:
+        """Its handshake begins."""
+        entry.started = True
+        _drop(entry, self._queued)
 
     def finish(self, entry: Entry) -> None:
         """It has begun: it is served from now on."""
@@ -201,20 +233,31 @@ class Connections:
             self._unfinished_by_address[entry.address] -= 1
             if not self._unfinished_by_address[entry.address]:
                 del self._unfinished_by_address[entry.address]
+            _drop(entry, self._silent)
+            _drop(entry, self._queued)
 
     # -- who has to go ------------------------------------------------------------------------------------------------
 
     def _oldest_unfinished(self) -> Entry:
-        """One that sent nothing, if there is one: a client that wants an answer begins at once."""
+        """The oldest that waits: for its first message, or for its handshake to begin, whichever more of them do.
+
+        A valid client waits for neither, unless others do in great number, and then it is not the oldest.
+        """
         [(heaviest, _)] = self._unfinished_by_address.most_common(1)
-        first = None
-        for entry in self._unfinished:
-            if entry.address == heaviest:
-                first = first or entry
-                if not entry.heard:
-                    return entry
-        assert first is not None
-        return first
+        waiting = max((each.get(heaviest, {}) for each in (self._silent, self._queued)), key=len)
+        return next(iter(waiting)) if waiting else next(each for each in self._unfinished if each.address == heaviest)
+
+
+def _put(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
+    entries.setdefault(entry.address, {})[entry] = None
+
+
+def _drop(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
+    theirs = entries.get(entry.address)
+    if theirs is not None:
+        theirs.pop(entry, None)
+        if not theirs:
+            del entries[entry.address]
 
 
 def _is_unused(entry: Entry) -> bool:
@@ -226,13 +269,28 @@ def _is_due(entry: Entry, now: float) -> bool:
     return not _is_unused(entry) or entry.since < now - _GRACE_SECONDS
 
 
+def _is_busy(entry: Entry) -> bool:
+    return entry.served is not None and entry.served.busy and not entry.served.has_backlog
+
+
+def _is_trusted(entry: Entry) -> bool:
+    return entry.served is not None and entry.served.trusted
+
+
+def _protection(entry: Entry) -> tuple[bool, bool]:
+    return _is_trusted(entry), _is_busy(entry)
+
+
 def _completed(entry: Entry) -> float:
     return entry.served.last_completed if entry.served else -math.inf
 
 
-def _usefulness(entry: Entry) -> tuple[bool, float, bool, float]:
+def _usefulness(entry: Entry) -> tuple[object, ...]:
     """Sorts what is of the least use to the front."""
-    return entry.served is not None, _completed(entry), entry.heard, entry.since
+    served = entry.served
+    has_backlog = served is not None and served.has_backlog
+    kind = (_is_trusted(entry), served is not None, not _is_unused(entry), not has_backlog)
+    return *kind, _completed(entry), entry.heard, entry.started, entry.since
 
 
 def _use(entry: Entry) -> str:

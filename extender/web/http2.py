@@ -153,6 +153,15 @@ class Http2(asyncio.Protocol):
         return bool(self._calls) or (self._splitter.begins_post and bool(self._verbs))
 
     @property
+    def trusted(self) -> bool:
+        return self._peer.trusted
+
+    @property
+    def has_backlog(self) -> bool:
+        """Its requests are meant to come together."""
+        return False
+
+    @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
         return any(stream.complete and not stream.gone for stream in self._streams.values())

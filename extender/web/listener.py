@@ -1,15 +1,16 @@
 """Accepts connections: a few in a turn, a bounded number in all, and no objects before the first byte.
 
-    socket --accept--> room? (connections.py) --> waits for its first byte --> queue --plain HTTP--------> protocol.py
-                                                                                 |TLS                        ^  http2.py
-                                                                                 v                           |     ^
-                                                                             handshake --> names --> ALPN ---+-----+
+    socket --accept--> room? (connections.py) --> waits for a byte (TLS: a whole record) --> queue --> protocol.py
+                                                                                          TLS |         ^  http2.py
+                                                                                              v         |     ^
+                                                                                          handshake, ALPN-----+
 
 The event loop's own `create_server` makes protocol and TLS objects for each connection at once, keeps them for as long
 as the peer likes, accepts everything that waits in one turn, and closes the listening socket when descriptors run out.
-Promises: a connection on which nothing was sent is a socket and no more, and ends after `BEGIN_SECONDS`; so does a TLS
-handshake that is not finished by then. A turn of the event loop accepts and starts so few that calls under way hardly
-notice. If descriptors or room are lacking, the listener waits and never ends. Addresses take turns.
+Promises: a connection whose first record of TLS has not come as a whole is a socket and no more, and ends after
+`BEGIN_SECONDS`; so does a TLS handshake that is not finished by then. A turn of the event loop accepts and starts so
+few that calls under way hardly notice. If descriptors or room are lacking, the listener waits and never ends. Addresses
+take turns, and of those of one address the newest begins.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ BEGIN_SECONDS: Final = 10.0
 WITHDRAWN_SECONDS: Final = 10.0
 #: Seconds that connections are accepted for in one turn.
 _TURN_SECONDS: Final = 0.001
-#: Connections started in one turn: a handshake takes a millisecond now, and another when the peer has answered.
-_STARTS_OF_TLS: Final = 1
+#: Connections started in one turn: a handshake takes half a millisecond now, and one more when the peer has answered.
+_STARTS_OF_TLS: Final = 2
 _STARTS: Final = 8
 #: Handshakes under way, whose next steps may come at the same moment.
 _MOST_UNDER_WAY: Final = 48
 #: Seconds after which a handshake under way may be ended for another that waits.
-_PATIENCE: Final = 0.1
+_PATIENCE: Final = 0.05
 #: Seconds until the next look for room or for a file descriptor.
 _PAUSE: Final = 0.05
 #: Between two log lines about the same.
@@ -53,6 +54,21 @@ _LOG_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 1.0
 #: `accept` fails with these for a while: there are no descriptors, or is no memory.
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+#: Bytes of a TLS record, with its header of five.
+LARGEST_RECORD: Final = 5 + (1 << 14) + 256
+_HANDSHAKE: Final = 22
+
+
+def bytes_until_whole(seen: bytes) -> int:
+    """How many bytes are missing of the TLS record that begins so; 0 also for what is none, which OpenSSL refuses."""
+    if not seen or seen[0] != _HANDSHAKE:
+        return 0
+    if len(seen) < 5:
+        return 5 - len(seen)
+    whole = 5 + int.from_bytes(seen[3:5])
+    return max(0, whole - len(seen)) if whole <= LARGEST_RECORD else 0
 
 
 class Caller(NamedTuple):
@@ -164,30 +180,42 @@ class Listener:
         self.connections.add(entry)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self._look(entry, accepted, 0)
+
+    def _look(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+        """Whether its first message is there as a whole; `expected`: bytes that it was woken for, 0 if it was not."""
         try:
-            heard = accepted.recv(1, socket.MSG_PEEK)
+            seen = accepted.recv(1 if self._tls is None else LARGEST_RECORD, socket.MSG_PEEK)
         except BlockingIOError:
-            self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted)
+            self._wait_for(1, entry, accepted)
+            return
         except OSError:
-            self._forget(entry, accepted)
+            seen = b""
+        missing = 0 if self._tls is None else bytes_until_whole(seen)
+        if not seen or (missing and len(seen) < expected):
+            self._forget(entry, accepted)  # the peer has gone, or sends no more
+        elif missing:
+            self._wait_for(len(seen) + missing, entry, accepted)
         else:
-            self._line_up(entry, accepted, heard)
+            self._line_up(entry, accepted)
 
-    def _heard(self, entry: Entry, accepted: socket.socket) -> None:
-        """The first byte is there, or the end."""
+    def _wait_for(self, size: int, entry: Entry, accepted: socket.socket) -> None:
+        """Until so many bytes have come. A byte now and then costs nothing: the kernel counts."""
+        if size > 1:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted, size)
+
+    def _heard(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+        """They are there, or the end."""
         self._loop.remove_reader(accepted.fileno())
-        try:
-            self._line_up(entry, accepted, accepted.recv(1, socket.MSG_PEEK))
-        except OSError:
-            self._forget(entry, accepted)
+        self._look(entry, accepted, expected)
 
-    def _line_up(self, entry: Entry, accepted: socket.socket, heard: bytes) -> None:
-        if heard:
-            entry.heard = True
-            self._queue[entry] = accepted
-            self._turn_soon()
-        else:
-            self._forget(entry, accepted)
+    def _line_up(self, entry: Entry, accepted: socket.socket) -> None:
+        if self._tls is not None:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self.connections.hear(entry)
+        self._queue[entry] = accepted
+        self._turn_soon()
 
     def _forget(self, entry: Entry, accepted: socket.socket) -> None:
         """The peer has gone."""
@@ -206,7 +234,7 @@ class Listener:
         waiting = [entry for entry in overdue if entry not in self._under_way]
         for entry in waiting:
             if self._tls is not None:
-                self._tls.refused("timeout", f"nothing was sent within {BEGIN_SECONDS:g} s", entry.address)
+                self._tls.refused("timeout", f"no whole message was sent within {BEGIN_SECONDS:g} s", entry.address)
         self.connections.abort_all(waiting)
         if self.connections.unfinished:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -235,12 +263,17 @@ class Listener:
         return True
 
     def _start_one(self) -> None:
-        """The longest waiting of the address that has the fewest under way."""
-        entry = next(iter(self._queue))
+        """The newest of the address that has the fewest under way.
+
+        Where they come faster than they can be started, most end unserved. In the order of their arrival all of them
+        would: each waits for as long as there is room to wait, and is closed for a newer one just before its turn.
+        """
+        entry = next(reversed(self._queue))
         if self._under_way and len(self._queue) > 1:
             theirs = Counter(each.address for each in self._under_way)
-            entry = min(self._queue, key=lambda each: theirs[each.address])
+            entry = min(reversed(self._queue), key=lambda each: theirs[each.address])
         accepted = self._queue.pop(entry)
+        self.connections.start(entry)
         self._under_way[entry] = self._loop.time()
         if self._tls is None:
             entry.give_up = None  # before it is handed over, `given_up` is looked at

@@ -28,6 +28,8 @@ class Peer:
     ended: Callable[[], None]
     may_call_verbs: bool = True
     may_see_pages: bool = True
+    #: It has shown a certificate with which it may call verbs.
+    trusted: bool = False
     #: Of its certificate, in order; empty without one.
     names: tuple[str, ...] = ()
 

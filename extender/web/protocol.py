@@ -187,6 +187,15 @@ class WaggleProtocol(HttpToolsProtocol):
         return isinstance(self._receiving, _Call) or (bool(self._verbs) and bytes(self._unparsed[:5]) == b"POST ")
 
     @property
+    def trusted(self) -> bool:
+        return self._peer.trusted
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether requests wait behind the one that is answered."""
+        return self._answering is not None and bool(self._unparsed or self.pipeline)
+
+    @property
     def busy(self) -> bool:
         """Whether a complete request is being answered."""
         cycle = self._answering

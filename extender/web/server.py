@@ -97,6 +97,7 @@ class _Server(uvicorn.Server):
             ended=ended,
             may_call_verbs=verbs,
             may_see_pages=self._clients.may_see_pages(names),
+            trusted=verbs and bool(caller.certificate),
             names=names,
         )
         return (Http2 if caller.http2 else WaggleProtocol)(config, self.server_state, peer)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import select
 import socket
 import ssl
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import NamedTuple
 
 from extender.web.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena, is_closed
@@ -25,6 +29,9 @@ _MANY = 18_000
 _SECONDS = 3.0
 #: Seconds in which a valid client gets in and is answered meanwhile.
 _GETS_IN = 2.0
+_EVICTED = 'waggle_connections_evicted_total{port="server"'
+#: The same where it has the attacker's address and connects again if it has to: half of the newcomers.
+_ANSWERED = 1.0
 
 
 class Flood:
@@ -137,6 +144,65 @@ def handshakes(arena: Arena) -> str:
                 number += 1
         newcomer = gets_in(arena)
     return f"{number} handshakes; a newcomer was served in {newcomer:.0f} ms"
+
+
+@contextmanager
+def beside(work: Callable[[], object]) -> Iterator[None]:
+    """Does it in a process of its own, until the end of the block."""
+    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+class Newcomer(NamedTuple):
+    """Seconds until a valid client's first /filter was answered, and how often it had to connect."""
+
+    seconds: float
+    tries: int
+
+
+def connects_anew(arena: Arena) -> Newcomer:
+    """As kube-scheduler does: where the connection is closed, it is opened again."""
+    began, tries = time.monotonic(), 0
+    while time.monotonic() < began + 10:
+        tries += 1
+        with suppress(OSError):
+            arena.new_client()
+            return Newcomer(time.monotonic() - began, tries)
+    raise AssertionError("a valid newcomer was not served in 10 s")
+
+
+def newcomers(arena: Arena, *, seconds: float) -> str:
+    """Valid clients at the attacker's own address, one after the other; how long they took."""
+    until, found = time.monotonic() + seconds, list[Newcomer]()
+    while time.monotonic() < until:
+        found.append(connects_anew(arena))
+    usual, longest = statistics.median(each.seconds for each in found), max(each.seconds for each in found)
+    tries = sum(each.tries for each in found) / len(found)
+    assert usual < _ANSWERED, f"a valid newcomer was served after {usual:.2f} s"
+    return f"{usual * 1000:.0f} ms, at most {longest * 1000:.0f} ms, {tries:.1f} tries"
+
+
+@attack(
+    "at kube-scheduler's own address: halves of ClientHellos, then whole ones, 5,000 a second, while it connects anew",
+    limit="whole hellos before halves, the newest first; 48 handshakes under way",
+    scheme="https",
+)
+def same_address(arena: Arena) -> str:
+    hello, did = client_hello(), []
+    for what, sent in (("halves", hello[:100]), ("whole ones", hello)):
+        attacker = Flood(arena, hello=sent)
+        with beside(partial(attacker.go_on, seconds=20, most=1_000_000)):
+            time.sleep(0.3)
+            before, began = arena.metric(_EVICTED), time.monotonic()
+            found = newcomers(arena, seconds=1)
+            rate = (arena.metric(_EVICTED) - before) / (time.monotonic() - began)
+            did.append(f"{what}, {rate:.0f} a second were closed: a newcomer {found}")
+    return "; ".join(did)
 
 
 # -- descriptors ------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class State:
 
     last_completed: float = -math.inf
     busy: bool = False
+    has_backlog: bool = False
+    trusted: bool = False
     aborted: bool = False
 
     def renew(self) -> None:
@@ -48,8 +50,9 @@ class Port:
     def shaking(self, address: str, *, heard: bool = False) -> Entry:
         self._time += 1
         entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry))
-        entry.heard = heard
         self.connections.add(entry)
+        if heard:
+            self.connections.hear(entry)
         return entry
 
     def make_room(self) -> bool:
@@ -58,9 +61,10 @@ class Port:
             self.connections.evict(self.connections.evictable(self._time + 10))
         return not self.connections.is_full()
 
-    def open(self, address: str, *, completed: float = -math.inf, busy: bool = False) -> Entry:
+    def open(self, address: str, *, completed: float = -math.inf, busy: bool = False, **more: bool) -> Entry:
         self._time += 1
-        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry), served=State(completed, busy))
+        state = State(completed, busy, **more)
+        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry), served=state)
         self.connections.add(entry)
         self.connections.finish(entry)
         return entry
@@ -155,6 +159,47 @@ def test_who_has_more_than_half_of_all_places_loses_an_idle_one_before_one_that_
     assert not is_out(answers)
 
 
+# -- an attacker at the address of a client that may call verbs -----------------------------------------------------
+
+
+def test_a_trusted_peer_goes_after_all_others_of_its_address_though_it_never_asked():
+    port = Port(most=4)
+    trusted = port.open(HEAVY, trusted=True)
+    others = [port.open(HEAVY, completed=when) for when in (9.0, 8.0, 7.0)]
+    assert port.make_room()
+    assert [is_out(entry) for entry in (trusted, *others)] == [False, False, False, True]
+
+
+def test_a_trusted_idle_peer_goes_after_others_of_its_address_that_answer_on_every_other_place():
+    port = Port(most=4)
+    trusted = port.open(HEAVY, completed=1.0, trusted=True)
+    others = [port.open(HEAVY, completed=when, busy=True) for when in (9.0, 8.0, 7.0)]
+    assert port.make_room()
+    assert [is_out(entry) for entry in (trusted, *others)] == [False, False, False, True]
+
+
+def test_a_trusted_peer_goes_after_idle_ones_of_another_address_that_has_fewer():
+    port = Port(most=5)
+    trusted = [port.open(HEAVY, completed=1.0, trusted=True) for _ in range(2)]
+    other = port.open(LIGHT, completed=9.0)
+    trusted += [port.open(f"10.0.1.{number}", completed=1.0, trusted=True) for number in range(2)]
+    assert port.make_room()
+    assert is_out(other)
+    assert not any(map(is_out, trusted))
+
+
+def test_what_has_requests_waiting_goes_before_what_is_idle():
+    port = Port(most=3)
+    idle = port.open(HEAVY, completed=1.0)
+    ahead = port.open(HEAVY, completed=9.0, busy=True, has_backlog=True)
+    answers = port.open(HEAVY, completed=1.0, busy=True)
+    assert port.make_room()
+    assert [is_out(entry) for entry in (idle, ahead, answers)] == [False, True, False]
+
+
+# -- handshakes -------------------------------------------------------------------------------------------------------
+
+
 def test_unfinished_handshakes_have_a_limit_of_their_own():
     port = Port(most=100, most_unfinished=3)
     oldest, *others = [port.shaking(LIGHT) for _ in range(4)]
@@ -171,13 +216,22 @@ def test_of_unfinished_handshakes_the_address_with_the_most_pays():
     assert port.ended == [first_heavy]
 
 
-def test_of_unfinished_handshakes_one_on_which_nothing_was_sent_goes_first():
-    port = Port(most=100, most_unfinished=3)
-    port.shaking(LIGHT, heard=True)
-    silent = port.shaking(LIGHT)
-    for _ in range(2):
-        port.shaking(LIGHT)
-    assert port.ended == [silent]
+@pytest.mark.parametrize("many_are_silent", [True, False])
+def test_of_unfinished_handshakes_the_oldest_of_the_kind_of_which_there_are_more_goes(many_are_silent: bool):
+    port = Port(most=100, most_unfinished=5)
+    port.shaking(LIGHT, heard=many_are_silent)
+    oldest, *_ = [port.shaking(LIGHT, heard=not many_are_silent) for _ in range(3)]
+    port.shaking(LIGHT)  # a newcomer is silent for a moment
+    port.shaking(LIGHT)
+    assert port.ended == [oldest]
+
+
+def test_of_unfinished_handshakes_one_under_way_goes_last():
+    port = Port(most=100, most_unfinished=2)
+    under_way, waiting = [port.shaking(LIGHT, heard=True) for _ in range(2)]
+    port.connections.start(under_way)
+    port.shaking(LIGHT)
+    assert port.ended == [waiting]
 
 
 def test_a_finished_handshake_does_not_count_as_unfinished():

@@ -40,8 +40,10 @@ class Place:
         self.certificates = Certificates(self.files.tls())
 
     @contextmanager
-    def serving(self, **fields: object) -> Iterator[ServerHandle]:
-        server = ServerSettings(port=0, health_port=0, tls=self.files.tls(), **fields)
+    def serving(self, *, verb_clients: tuple[str, ...] = (), **fields: object) -> Iterator[ServerHandle]:
+        tls = self.files.tls().model_copy(update={"verb_clients": verb_clients})
+        self.certificates = Certificates(tls)
+        server = ServerSettings(port=0, health_port=0, tls=tls, **fields)
         app = create_app(FixedRuntime(), Settings(server=server), certificates=self.certificates)
         with serve_in_thread(app, Settings(server=server), certificates=self.certificates) as handle:
             yield handle
@@ -85,11 +87,15 @@ def nothing() -> bytes:
     return b""
 
 
-def half_a_hello() -> bytes:
+def client_hello() -> bytes:
     outgoing = ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
-    return outgoing.read()[:50]
+    return outgoing.read()
+
+
+def half_a_hello() -> bytes:
+    return client_hello()[:50]
 
 
 @pytest.mark.parametrize("sent", [nothing, half_a_hello])
@@ -152,6 +158,57 @@ def test_a_standing_client_outlives_a_flood_of_connections(place: Place):
         assert standing.sock is wire
 
 
+def test_the_bytes_that_a_first_record_lacks():
+    hello = client_hello()
+    assert [listener.bytes_until_whole(hello[:size]) for size in (1, 4, 5)] == [4, 1, len(hello) - 5]
+    assert listener.bytes_until_whole(hello) == listener.bytes_until_whole(hello + b"more") == 0
+    assert listener.bytes_until_whole(b"GET / HTTP/1.1") == listener.bytes_until_whole(b"\x16\x03\x01\xff\xff") == 0
+
+
+def test_half_a_first_record_has_no_tls_object_and_is_served_once_it_is_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    wrapped: list[object] = []
+    wrap = ssl.SSLContext.wrap_bio
+    monkeypatch.setattr(ssl.SSLContext, "wrap_bio", lambda *a, **n: wrapped.append(a) or wrap(*a, **n))
+    hello = client_hello()
+    wrapped.clear()
+    with place.serving() as server, tcp(server.url) as slow:
+        for piece in (hello[:1], hello[1:4], hello[4:100], hello[100:-1]):
+            slow.sendall(piece)
+            eventually(lambda: connections(server, state="beginning") == 1)
+            assert wrapped == []
+        slow.sendall(hello[-1:])
+        assert slow.recv(1) == b"\x16"
+        assert len(wrapped) == 1
+
+
+@pytest.mark.parametrize("size", [3, 50])
+def test_a_client_that_ends_in_the_middle_of_its_first_record_is_forgotten(place: Place, size: int):
+    with place.serving() as server, tcp(server.url) as client:
+        client.sendall(client_hello()[:size])
+        eventually(lambda: connections(server) == 1)
+        client.shutdown(socket.SHUT_WR)
+        assert is_ended(client)
+        eventually(lambda: connections(server) == 0)
+
+
+def test_an_allowed_client_outlives_a_flood_of_others_at_its_own_address(place: Place):
+    other = Files(place.folder / "other").write(place.authority.client("system:node:a"), place.authority)
+    with place.serving(max_connections=16, verb_clients=("kube-scheduler",)) as server, ExitStack() as flood:
+        standing, unused = (flood.enter_context(place.connect(server)) for _ in range(2))
+        assert exchange(standing, "POST", "/filter", FILTER).status == 200
+        unused.connect()
+        eventually(lambda: connections(server, state="open") == 2)
+        for _ in range(30):
+            attacker = flood.enter_context(place.connect(server, other))
+            assert exchange(attacker, "POST", "/filter", FILTER).status == 403  # it has completed a request
+        for client in (standing, unused):
+            wire = client.sock
+            assert exchange(client, "POST", "/filter", FILTER).status == 200
+            assert client.sock is wire
+
+
 # -- room and descriptors ---------------------------------------------------------------------------------------------
 
 
@@ -165,7 +222,8 @@ def test_idle_connections_to_the_health_port_refuse_no_probe_and_no_client(place
             assert exchange(client, "POST", "/filter", FILTER).status == 200
 
 
-def test_a_lack_of_descriptors_is_waited_for(place: Place):
+def test_a_lack_of_descriptors_is_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("extender.web.connections._GRACE_SECONDS", 0.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with place.serving() as server, tcp(server.health_url) as idle:
         eventually(lambda: connections(server, port="health") == 1)
