@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from algorithm.decisions import shortened
 from algorithm.interface import Bind, Phase, PodRefused, Preempt, SchedulerAlgorithm, ScheduleResult, SuggestedNodes
-from algorithm.model import Pod
-from tests.conformance.adversary.cluster import Cluster
+from algorithm.model import Pod, pairs
+from tests.conformance.adversary.cluster import Cluster, hived
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MARK = "hivedscheduler.microsoft.com/"
@@ -132,6 +133,14 @@ def wish_of(pod: Pod) -> dict[str, Any]:
 def plan_of(placed: Pod) -> list[tuple[str, tuple[int, ...]]]:
     """Machine and device numbers of every pod of its gang."""
     return _plan(dict(placed.annotations)[MARK + "pod-bind-info"])
+
+
+def short_record(placed: Pod) -> Pod:
+    """The record of the pod where there is no room for what its annotation says about the rest of its gang."""
+    annotations = dict(placed.annotations)
+    for name, text in hived().gang_texts.items():
+        annotations |= shortened(name, text.own(annotations[name]))
+    return msgspec.structs.replace(placed, annotations=pairs(annotations))
 
 
 @lru_cache(maxsize=1000)

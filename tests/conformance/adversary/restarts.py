@@ -12,10 +12,12 @@ from tests.conformance.adversary.cluster import Promise
 from tests.conformance.adversary.instance import (
     Answer,
     Instance,
+    devices_of,
     difference,
     gang_of,
     groups,
     is_guaranteed,
+    short_record,
     snapshot,
 )
 
@@ -72,6 +74,39 @@ def compare_restarts(run: Run, rng: Random, *, changed: bool) -> None:
         assert _outcome(run, one) == _outcome(run, late), "pods that are found late"
     call_in(run, late, rng)
     _ask_both(run, one, other, rng)
+
+
+def check_shortened(run: Run, rng: Random) -> None:
+    """Pods whose records say nothing about the rest of their gangs keep their own devices, in any order."""
+    share = rng.choice((0.3, 0.7, 1.0))
+    bound = [run.instance.allocated[uid] for uid in sorted(run.written & set(run.instance.allocated))]
+    records = [short_record(pod) if rng.random() < share else pod for pod in bound]
+    one, other = (_told(run, rng.sample(records, len(records))) for _ in range(2))
+    differing = difference(snapshot(one.algorithm), snapshot(other.algorithm))
+    assert not differing, f"shortened, in another order: {differing}"
+    unknown = one.algorithm.inspect()["strangers"]
+    assert not unknown, unknown
+    shown = groups(one.algorithm)
+    for pod in bound:
+        held = shown[gang_of(pod.uid)]["physicalPlacement"]
+        assert {index for _, index in devices_of(pod)} <= set(held.get(pod.node_name, ())), f"{pod.uid}: {held}"
+    one.allocated = {pod.uid: pod for pod in bound}
+    for pod in sorted((run.unbound(pod) for pod in run.instance.waiting.values()), key=lambda pod: pod.created):
+        one.wants(pod)
+        answer = one.ask(pod, run.healthy(), Phase.FILTERING)
+        if isinstance(answer, Bind):
+            taken = {device for each in bound for device in devices_of(each)}
+            again = taken.intersection(devices_of(pod.placed(answer.node, answer.annotations)))
+            assert not again, f"{pod.uid} gets {again}, which pods have that run"
+
+
+def _told(run: Run, bound: list[Pod]) -> Instance:
+    instance = Instance(run.cluster)
+    for node in run.nodes.values():
+        instance.algorithm.add_node(node)
+    for pod in bound:
+        instance.found(pod)
+    return instance
 
 
 def _check_recovered(run: Run, instance: Instance, *, changed: bool) -> None:

@@ -35,6 +35,7 @@ _STEPS = {
     "call_in": 2,
     "compare_restarts": 1,
     "compare_forks": 1,
+    "shorten_plans": 1,
     "restart": 1,
     "reconfigure": 1,
 }
@@ -303,6 +304,11 @@ class Run:
     def compare_restarts(self, rng: Random) -> None:
         self.did["restarts compared"] += 1
         restarts.compare_restarts(self, rng, changed=False)
+
+    def shorten_plans(self, rng: Random) -> None:
+        """What a server does whose namespaces have too much on their pods."""
+        self.did["plans shortened"] += 1
+        restarts.check_shortened(self, rng)
 
     def compare_forks(self, rng: Random) -> None:
         restarts.compare_forks(self, rng)
