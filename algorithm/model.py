@@ -32,7 +32,7 @@ from algorithm.reads import (
     LONGEST_KEY,
     LONGEST_NAME,
     MOST_CONTAINERS,
-    MOST_RESOURCES,
+    UNCOUNTED,
     Reads,
     kept_labels,
     too_many,
@@ -326,7 +326,7 @@ def _may_be_too_many(spec: _PodSpec) -> bool:
                 number += len(asked.requests or ()) + len(asked.limits or ())
     if (asked := spec.resources) is not None:
         number += len(asked.requests or ()) + len(asked.limits or ())
-    return number > MOST_RESOURCES
+    return number > UNCOUNTED
 
 
 def _all_requirements(spec: _PodSpec) -> list[_Requirements]:

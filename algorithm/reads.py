@@ -3,13 +3,15 @@
 The API server lets a pod carry 256 KiB of annotations, labels without end and thousands of resources. A record keeps
 only what is read:
 
-* annotations by name. A *wish* is read on any pod, and is cut one character after LONGEST_WISH: a reader sees by the
-  length that it is too long. Only our binding writes a *decision*: its text is kept on pods that have a node; on
-  other pods an empty text says only that it is there. Of an annotation that is only *looked for*, no text is kept.
-* labels: the first MOST_LABELS by name.
-* resources: all, unless there are more than MOST_RESOURCES different ones, more than MOST_AMOUNTS requests and limits
-  over all containers, or more than MOST_CONTAINERS containers. Such a pod is `oversized`: it is not scheduled. If it
-  runs, only those of its resources count that nodes have; if it waits, none is read.
+* annotations by name. A *wish* is read on any pod, and is cut one character after LONGEST_WISH, or after what its
+  reader says that it reads: a reader sees by the length that it is too long. Only our binding writes a *decision*: its
+  text is kept on pods that have a node; on other pods an empty text says only that it is there. Of an annotation that
+  is only *looked for*, no text is kept.
+* labels: the first MOST_LABELS by name, as far as they have no more than LABELS_TOGETHER characters.
+* resources: all, unless there are more than MOST_RESOURCES different ones, with more than NAMES_TOGETHER characters,
+  more than MOST_AMOUNTS requests and limits over all containers, or more than MOST_CONTAINERS containers. Such a pod
+  is `oversized`: it is not scheduled. If it runs, only those of its resources count that nodes have; if it waits, none
+  is read.
 
 So the memory and the time that one pod costs have a bound that its author cannot move.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 
@@ -25,8 +28,14 @@ import msgspec
 LONGEST_WISH = 16_384
 #: Labels that are kept; they are for the selectors of people.
 MOST_LABELS = 64
+#: Characters of the names and values of all labels that are kept. Pods have some hundred.
+LABELS_TOGETHER = 4096
 #: Different resources that one pod may ask for. Real pods ask for less than ten.
 MOST_RESOURCES = 32
+#: Characters that their names may have together.
+NAMES_TOGETHER = 2048
+#: So many requests and limits are not counted: real pods have fewer, and these cannot be large.
+UNCOUNTED = 16
 #: Requests and limits that one pod may have, over all its containers: each has to be read as a number.
 MOST_AMOUNTS = 1024
 #: Containers of a pod, init containers among them.
@@ -48,6 +57,7 @@ class Reads(msgspec.Struct, frozen=True):
     """What is read of pods.
 
     `wishes`, `decisions` and `looked_for` are names of annotations; `wishes` None: every annotation is read, in full.
+    `lengths` are characters of wishes that are read, where these are less than LONGEST_WISH.
     `claims` are those decisions that keep room for other pods than the one that they stand on.
     `resources` are those that count of an oversized pod; None: all. `of_nodes` are names of annotations that are read
     on nodes; None: every one.
@@ -59,6 +69,7 @@ class Reads(msgspec.Struct, frozen=True):
     claims: frozenset[str] = frozenset()
     resources: frozenset[str] | None = None
     of_nodes: frozenset[str] | None = None
+    lengths: Mapping[str, int] = {}
 
     def and_of(self, resources: Iterable[str]) -> Reads:
         """The same where nodes have these resources too; beyond MOST_KNOWN names nothing is added."""
@@ -72,7 +83,7 @@ class Reads(msgspec.Struct, frozen=True):
         if self.wishes is None:
             kept = {name: text or "" for name, text in given.items()}
         else:
-            kept = {name: _cut(given[name]) for name in self.wishes if name in given}
+            kept = {name: self._cut(name, given[name]) for name in self.wishes if name in given}
         for name in self.decisions:
             if name in given:
                 kept[name] = _once(given[name] or "") if decided else ""
@@ -81,13 +92,12 @@ class Reads(msgspec.Struct, frozen=True):
                 kept.setdefault(name, "")
         return kept
 
+    def _cut(self, name: str, text: str | None) -> str:
+        return (text or "")[: self.lengths.get(name, LONGEST_WISH) + 1]
+
     def annotations_of_node(self, given: dict[str, str | None]) -> dict[str, str | None]:
         """What is kept of these."""
         return given if self.of_nodes is None else {name: given[name] for name in self.of_nodes if name in given}
-
-
-def _cut(text: str | None) -> str:
-    return (text or "")[: LONGEST_WISH + 1]
 
 
 def _once(text: str) -> str:
@@ -102,7 +112,11 @@ def _known(text: str) -> str:
 
 def kept_labels(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
     """The first of these by name, sorted."""
-    return tuple((name[:LONGEST_KEY], (given[name] or "")[:LONGEST_LABEL]) for name in sorted(given)[:MOST_LABELS])
+    kept = tuple((name[:LONGEST_KEY], (given[name] or "")[:LONGEST_LABEL]) for name in sorted(given)[:MOST_LABELS])
+    if len(kept) * (LONGEST_KEY + LONGEST_LABEL) <= LABELS_TOGETHER:
+        return kept
+    together = accumulate(len(name) + len(value) for name, value in kept)
+    return kept[: sum(length <= LABELS_TOGETHER for length in together)]
 
 
 def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
@@ -114,6 +128,8 @@ def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
             names.update(each)
         if len(each) > MOST_RESOURCES or len(names) > MOST_RESOURCES:
             return f"its containers name more than {MOST_RESOURCES} different resources"
+    if sum(map(len, names)) > NAMES_TOGETHER:
+        return f"the names of its resources have more than {NAMES_TOGETHER} characters together"
     return f"its containers have more than {MOST_AMOUNTS} requests and limits" if entries > MOST_AMOUNTS else ""
 
 

@@ -50,6 +50,8 @@ class Plugin(Generic[S]):
     #: Names of the annotations that the algorithm reads on pods, whatever its settings: no others are kept in memory,
     #: and of each 16,384 characters and one more. None: all are kept, in full.
     annotations: Collection[str] | None = None
+    #: Characters of `annotations` that are read, where that is less than 16,384; of a longer text one more is kept.
+    lengths: Mapping[str, int] = field(default_factory=dict)
     #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
     #: and are empty on others if anybody wrote them there.
     decisions: Collection[str] = ()
@@ -92,7 +94,8 @@ def reads(name: str) -> Reads:
     plugin = _load(name)
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
     of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
-    return Reads(wishes, frozenset(plugin.decisions), claims=frozenset(plugin.claims), of_nodes=of_nodes)
+    decisions, claims = frozenset(plugin.decisions), frozenset(plugin.claims)
+    return Reads(wishes, decisions, claims=claims, of_nodes=of_nodes, lengths=dict(plugin.lengths))
 
 
 def gang_texts(name: str) -> Mapping[str, GangText]:

@@ -8,7 +8,7 @@ refusals are cheap is the work of `memo.py`, `perdemand.py` and `counting.py`.
 from __future__ import annotations
 
 from algorithm.packing.algorithm import PackingAlgorithm
-from algorithm.packing.gangs import GANG, GANG_MIN, GANG_PLAN
+from algorithm.packing.gangs import GANG, GANG_MIN, GANG_PLAN, LONGEST_NAME
 from algorithm.packing.settings import PackingSettings
 from algorithm.registry import Plugin
 
@@ -16,6 +16,7 @@ PLUGIN = Plugin(
     settings=PackingSettings,
     create=PackingAlgorithm,
     annotations=(GANG, GANG_MIN),
+    lengths={GANG: LONGEST_NAME, GANG_MIN: LONGEST_NAME},
     decisions=(GANG_PLAN,),
     claims=(GANG_PLAN,),
     node_annotations=(),

@@ -51,7 +51,7 @@ MOST_MEMBERS = 1000
 #: Different requests among the members that wait: what it costs to seat them grows with these.
 MOST_SIZES = 16
 #: As for any name in Kubernetes.
-_LONGEST_NAME = 253
+LONGEST_NAME = 253
 _SHOWN = 40
 _MOST_GENERATIONS = 2**31
 _GENERATION = re.compile(r'\s*\{\s*"generation"\s*:\s*([0-9]{1,10})\s*,', re.ASCII)
@@ -105,7 +105,7 @@ def membership(pod: Pod) -> Membership | None:
     gang = GangKey(pod.namespace, pod.group if name is None else name)
     if not _is_name(gang.name):
         gang = GangKey(pod.namespace, ascii(gang.name[:_SHOWN])[1:-1])
-        raise _invalid(gang, f"annotation {GANG} must be a name of 1 to {_LONGEST_NAME} plain characters")
+        raise _invalid(gang, f"annotation {GANG} must be a name of 1 to {LONGEST_NAME} plain characters")
     if minimum is None:
         if name is None:
             return Membership(gang, 1)
@@ -163,7 +163,7 @@ def read_plan(text: str) -> Plan:
 
 def _is_name(text: object) -> bool:
     """Anybody can write an annotation: only what may be a UID or the name of an object is taken from it."""
-    return isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and text.isascii() and text.isprintable()
+    return isinstance(text, str) and 0 < len(text) <= LONGEST_NAME and text.isascii() and text.isprintable()
 
 
 #: What a decision reads of a waiting member.

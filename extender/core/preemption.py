@@ -30,7 +30,6 @@ import msgspec
 
 from algorithm.interface import Share, SuggestedNodes, Victim
 from algorithm.model import Pod, PodKey
-from algorithm.reads import LONGEST_WISH
 from algorithm.reasons import Code, Reason, reason
 from extender.core.entry import Entry
 from extender.core.events import Event, NodeGone, PodGone, PodSeen
@@ -38,6 +37,9 @@ from extender.core.policy import Policy
 
 #: On every preemptor, from before the first eviction until it is over.
 ANNOTATION = "waggle.dev/preemption"
+
+#: Characters of it. It names so many victims as go into that.
+LONGEST_RECORD = 4096
 
 _LONGEST_NUMBER = 12
 #: Of a victim's grace period, which its author chooses, so much is waited for, seconds.
@@ -192,7 +194,7 @@ _decoder = msgspec.json.Decoder(_Written)
 def written(plan: str, share: Share) -> str:
     """The annotation's value. It names as many victims as are read again: they only tell a restart who is leaving."""
     number, text = len(share.victims), ""
-    while not text or (len(text) > LONGEST_WISH and number):
+    while not text or (len(text) > LONGEST_RECORD and number):
         text = msgspec.json.encode(_Written(plan, share.node, share.victims[:number])).decode()
         number //= 2
     return text
@@ -201,7 +203,7 @@ def written(plan: str, share: Share) -> str:
 def read(pod: Pod) -> Intention | None:
     """What stands on the pod; None if that is nothing, or nothing that can be read."""
     text = pod.annotation(ANNOTATION)
-    if not text or len(text) > LONGEST_WISH:
+    if not text or len(text) > LONGEST_RECORD:
         return None
     try:
         found = _decoder.decode(text)

@@ -23,9 +23,9 @@ from algorithm.model import (
     node_from_wire,
     pod_from_wire,
 )
-from algorithm.reads import EVERYTHING, NATIVE, Reads
+from algorithm.reads import EVERYTHING, LONGEST_NAME, NATIVE, Reads
 from extender.core.policy import Policy
-from extender.core.preemption import ANNOTATION
+from extender.core.preemption import ANNOTATION, LONGEST_RECORD
 from extender.kube.decisions import DecisionRoom, Decisions
 
 #: The annotation with the name of a pod's gang. The server only shows it; the algorithm decides what it means.
@@ -36,8 +36,13 @@ def reads_for(algorithm: Reads, policy: Policy) -> Reads:
     """What an algorithm and the server together read."""
     wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
     looked_for = {policy.annotation} if policy.annotation else frozenset[str]()
+    lengths = {GANG_ANNOTATION: LONGEST_NAME, **algorithm.lengths, ANNOTATION: LONGEST_RECORD}
+    if GANG_ANNOTATION in (algorithm.wishes or ()) and GANG_ANNOTATION not in algorithm.lengths:
+        del lengths[GANG_ANNOTATION]
     resources = NATIVE | ({policy.resource} if policy.resource else frozenset[str]())
-    return Reads(wishes, algorithm.decisions, frozenset(looked_for), algorithm.claims, resources, algorithm.of_nodes)
+    return Reads(
+        wishes, algorithm.decisions, frozenset(looked_for), algorithm.claims, resources, algorithm.of_nodes, lengths
+    )
 
 
 class PodReader:

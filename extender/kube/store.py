@@ -57,9 +57,14 @@ _encoder = msgspec.json.Encoder()
 
 
 def weigh(record: object) -> int:
-    """About the bytes of memory that a record costs: what it looks like as JSON, with a list for every pair."""
+    """About the bytes of memory that a record costs: what it looks like as JSON, with a list for every pair.
+
+    One character beyond ASCII can make a whole text take four bytes for each of its characters.
+    """
     text = _encoder.encode(record)
-    return _RECORD + len(text) + _PAIR * text.count(b"[")
+    wide = () if text.isascii() else getattr(record, "annotations", ())
+    more = sum(3 * len(value) for _, value in wide if not value.isascii())
+    return _RECORD + len(text) + more + _PAIR * text.count(b"[")
 
 
 @dataclass(frozen=True, slots=True)

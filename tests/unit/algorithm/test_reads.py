@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from algorithm.model import DecodeError, Pod, decode_pod, decode_pods
-from algorithm.reads import LONGEST_LABEL, LONGEST_WISH, MOST_KNOWN, MOST_LABELS, MOST_RESOURCES, NATIVE, Reads
+from algorithm.reads import (
+    LABELS_TOGETHER,
+    LONGEST_LABEL,
+    LONGEST_WISH,
+    MOST_KNOWN,
+    MOST_LABELS,
+    MOST_RESOURCES,
+    NATIVE,
+    Reads,
+)
 from tests.support.effort import effort
 
 READS = Reads(
@@ -86,6 +95,19 @@ def test_the_first_labels_by_name_are_kept() -> None:
     assert kept == tuple(sorted(labels.items()))[:MOST_LABELS]
 
 
+def test_labels_are_kept_as_far_as_they_have_so_many_characters_together() -> None:
+    labels = {f"{index:02}": "v" * 60 for index in range(MOST_LABELS)}
+    assert read(raw({"labels": labels})).labels == tuple(labels.items())
+    labels = {f"{index:02}{'x' * 298}": "v" * 60 for index in range(MOST_LABELS)}
+    assert read(raw({"labels": labels})).labels == tuple(labels.items())[: LABELS_TOGETHER // 360]
+
+
+def test_a_wish_of_which_less_is_read_is_cut_there() -> None:
+    reads = Reads(frozenset({"wish", "short"}), lengths={"short": 10})
+    kept = annotated(reads, wish="x" * 200_000, short="y" * 200_000)
+    assert (len(kept["wish"]), len(kept["short"])) == (LONGEST_WISH + 1, 11)
+
+
 # -- names --------------------------------------------------------------------------------------------------------
 
 
@@ -103,6 +125,12 @@ def test_a_resource_whose_name_is_longer_than_any_is_refused_by_its_field() -> N
 def test_what_is_only_compared_with_names_is_cut() -> None:
     pod = read(raw(schedulerName="x" * 9_999, schedulingGroup={"podGroupName": "y" * 9_999}))
     assert (len(pod.scheduler_name), len(pod.group)) == (254, 254)
+
+
+@pytest.mark.parametrize(("length", "said"), [(64, ""), (65, "the names of its resources have more than 2048 ")])
+def test_names_of_resources_have_so_many_characters_together(length: int, said: str) -> None:
+    names = [f"e.g/{index:02}".ljust(length, "x") for index in range(MOST_RESOURCES)]
+    assert read(asking(dict.fromkeys(names, "1"))).oversized[:46] == said[:46]
 
 
 # -- resources ----------------------------------------------------------------------------------------------------

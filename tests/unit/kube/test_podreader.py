@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
+from algorithm.interface import PodRefused
 from algorithm.model import Node, Pod
+from algorithm.packing.gangs import membership
 from algorithm.reads import NATIVE, Reads
 from algorithm.registry import reads
 from extender.core.policy import Policy
 from extender.core.preemption import ANNOTATION
 from extender.kube.podreader import PodReader, reads_for
 from extender.kube.reflection import nodes_read_by
+from extender.kube.store import weigh
 
 GPU = "nvidia.com/gpu"
 
@@ -105,3 +109,40 @@ def test_of_texts_that_keep_room_for_others_none_is_kept_where_little_room_is_le
     pod = Pod(namespace="n", name="p", node_name="a", annotations=(("claim", "x" * 9), ("seat", "s"), ("wish", "w")))
     assert reader.lighter(pod).annotations == (("claim", ""), ("seat", "s"), ("wish", "w"))
     assert reader.lighter(reader.lighter(pod)) == reader.lighter(pod)
+
+
+def largest(algorithm: str, character: str = "x", scale: int = 1) -> Pod:
+    """A pod that waits, of everything so much that as much as possible of it is kept."""
+    reads_of_it = reader(algorithm)
+    amounts = {f"e.g/{index:02}".ljust(64, "r"): "1" for index in range(32)}
+    labels = {f"{index:04}": "v" * 59 for index in range(64 * scale)}
+    annotations = dict.fromkeys(reads_of_it.reads.wishes or (), character + "x" * 100_000 * scale)
+    body = {
+        "metadata": {"name": "a" * 253, "uid": "u" * 253, "labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"resources": {"requests": amounts, "limits": amounts}}]},
+    }
+    pod = reads_of_it.pod(json.dumps(body).encode())
+    assert not pod.oversized
+    assert len(pod.labels) == 64
+    return pod
+
+
+@pytest.mark.parametrize(("algorithm", "kib"), [("packing", 32), ("hived", 48)])
+def test_the_largest_pod_that_waits_weighs_so_much_whatever_its_author_writes(algorithm: str, kib: int) -> None:
+    assert weigh(largest(algorithm)) < kib * 1024
+    assert weigh(largest(algorithm, scale=2)) == weigh(largest(algorithm))
+
+
+@pytest.mark.parametrize("algorithm", ["packing", "hived"])
+def test_a_text_with_one_character_beyond_ascii_weighs_what_it_takes(algorithm: str) -> None:
+    pod = largest(algorithm, "\U0001f600")
+    assert weigh(pod) > sum(sys.getsizeof(text) for pair in pod.annotations for text in pair)
+
+
+def test_of_a_gangs_name_no_more_is_kept_than_shows_that_it_is_too_long() -> None:
+    kept = dict(read(reader(), {"waggle.dev/gang": "x" * 9_999, "waggle.dev/gang-min": "1" * 9_999}).annotations)
+    assert {name: len(text) for name, text in kept.items()} == {"waggle.dev/gang": 254, "waggle.dev/gang-min": 254}
+    with pytest.raises(PodRefused, match="annotation waggle.dev/gang must be a name of 1 to 253 plain characters"):
+        membership(read(reader(), {"waggle.dev/gang": "x" * 9_999, "waggle.dev/gang-min": "2"}))
+    with pytest.raises(PodRefused, match="annotation waggle.dev/gang-min must be a positive integer"):
+        membership(read(reader(), {"waggle.dev/gang": "x", "waggle.dev/gang-min": "1" * 9_999}))
