@@ -124,11 +124,20 @@ def _page(arena: Arena, path: str) -> str:
     return arena.call("GET", path).body.decode()
 
 
-@attack("60 pods with 240 KB of annotations each", limit="annotations that nobody reads are not kept")
+@attack(
+    "60 pods with 240 KB of annotations, the longest labels and names of resources each",
+    limit="of annotations, labels and names of resources as much is kept as is read: 32 KiB of a pod",
+)
 def huge_annotations(arena: Arena) -> str:
     before = arena.server.usage().mib
-    texts = {"attack.example/note": "x" * 120_000, "waggle.dev/gang-plan": "y" * 120_000}
-    fat = json.dumps(asking("fat-@", {"cpu": "1m"}, annotations=texts)).encode()
+    texts = {
+        "attack.example/note": "x" * 120_000,
+        "waggle.dev/gang": "y" * 60_000,
+        "waggle.dev/preemption": "z" * 60_000,
+    }
+    labels = {f"{index:03}." + "a" * 59: "v" * 63 for index in range(500)}
+    amounts = {f"e.g/{index:02}" + "r" * 58: "1" for index in range(32)}
+    fat = json.dumps(asking("fat-@", amounts, annotations=texts, labels=labels)).encode()
     for index in range(60):
         arena.api.post(_PODS, content=fat.replace(b"fat-@", b"fat-%d" % index), headers=_HEADERS).raise_for_status()
     try:
@@ -186,3 +195,26 @@ def gang_of_200_sizes(arena: Arena) -> str:
             slowest = max(slowest, took)
         assert any("more than 16 different requests" in why for why in reasons(answer)), answer
     return f"GangInvalid, within {1e3 * slowest:.0f} ms"
+
+
+@attack("a gang of 1,000 pods is planned for four times", limit="1,000 pods of a gang; equal ones are seated together")
+def gang_of_1000_pods(arena: Arena) -> str:
+    gang = {"waggle.dev/gang": "horde", "waggle.dev/gang-min": "900"}
+    body = json.dumps(asking("horde-@", {"cpu": "1m"}, annotations=gang, labels={"attack": "horde"})).encode()
+    made, slowest = [], 0.0
+    try:
+        for index in range(1000):
+            answer = arena.api.post(_PODS, content=body.replace(b"horde-@", b"horde-%d" % index), headers=_HEADERS)
+            made.append(answer.raise_for_status().json())
+        assert eventually(lambda: arena.call("GET", "/v1/explain/default/horde-999").status == 200, every=0.2)
+        for each in made[:4]:
+            took, answered = ask(arena, filter_body(each))
+            slowest = max(slowest, took)
+            assert answered["NodeNames"], answered
+            arena.api.delete(f"{_PODS}/{each['metadata']['name']}", params={"gracePeriodSeconds": "0"})
+            path = f"/v1/explain/default/{each['metadata']['name']}"
+            assert eventually(lambda path=path: arena.call("GET", path).status == 404), "it is still there"
+    finally:
+        arena.api.delete(_PODS, params={"gracePeriodSeconds": "0", "labelSelector": "attack=horde"})
+    assert slowest < 0.5, f"a filter took {slowest:.2f} s"
+    return f"a plan for all of them in {1e3 * slowest:.0f} ms at most"
