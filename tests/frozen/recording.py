@@ -2,7 +2,7 @@
 
 {"who":"waggle-1","born":"packing","settings":{...},"policy":{...}}         a fresh process
 {"who":"waggle-1","at":12.5,"event":{...},"out":[{...}],"ready":true,"due":32.5}
-{"who":"waggle-1","pods":[["default/p1","uid","Bound","n1"]]}               what it knew at last
+{"who":"waggle-1","pods":[["default/p1","uid","Bound","n1",""]],"counts":[["binds","done",1]]}       at its end
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def step(who: str, at: float, event: Any, out: list[Any], engine: Any) -> Line:
 
 
 def end(who: str, engine: Any) -> Line:
-    return {"who": who, "pods": today.pods_of(engine)}
+    return {"who": who, "pods": plain(today.pods_of(engine)), "counts": plain(today.counts_of(engine))}
 
 
 def replay(lines: list[Line]) -> Iterator[Line]:

@@ -98,5 +98,13 @@ def next_due(engine: Lifecycle) -> float | None:
 
 
 def pods_of(engine: Lifecycle) -> list[list[str]]:
-    """Every pod that it knows, by name: UID, state and node."""
-    return [[str(entry.key), entry.uid, entry.state.value, entry.node] for entry in engine.entries()]
+    """Every pod that it knows, by name: UID, state, node, and the code of why it waits."""
+    return [
+        [str(entry.key), entry.uid, entry.state.value, entry.node, entry.reason.code if entry.reason else ""]
+        for entry in engine.entries()
+    ]
+
+
+def counts_of(engine: Lifecycle) -> list[list[Any]]:
+    """What it has counted for metrics."""
+    return sorted([*key, number] for key, number in engine.counts.items() if number)

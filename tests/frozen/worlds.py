@@ -31,6 +31,7 @@ from extender.core.events import (
 )
 from extender.embedded.apiserver.patches import MERGE
 from extender.embedded.apiserver.resources import Target
+from extender.embedded.apiserver.store import Stored
 from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
 from tests.frozen import recording, today
 from tests.frozen.plain import plain
@@ -77,17 +78,17 @@ RUNS = [
     Run(algorithm, seed, 700, policy, 0.35 if seed == 25 else 0.12)
     for algorithm in ("packing", "hived")
     for seed, policy in (
-        (25, {}),
-        (2, {"force_bind_after": 2}),
+        (25, {"seat": 15.0}),
+        (2, {"force_bind_after": 2, "seat": 30.0}),
         (4, {"force_bind_unoffered": True}),
-        (1, {"resource": GPU}),
-        (10, {}),
+        (1, {"resource": GPU, "patience": 25.0}),
+        (10, {"patience": 15.0, "seat": 20.0}),
         (3, {"resource": GPU}),
         (9, {"force_bind_after": 3}),
-        (6, {}),
+        (6, {"patience": 20.0}),
         (21, {"force_bind_unoffered": True, "resource": GPU}),
-        (15, {}),
-        (30, {"seat": 30.0}),
+        (15, {"seat": 20.0}),
+        (30, {"seat": 30.0, "patience": 30.0}),
     )
 ]
 
@@ -95,6 +96,19 @@ RUNS = [
 _SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 #: What users write on pods; the rest is what was decided about them.
 _WISHES = ("waggle.dev/gang", "waggle.dev/gang-min", _SPEC)
+
+
+class RecordedUsers(Users):
+    """Their pods take their time to go, and of seven one does not go at all, until all comes to rest."""
+
+    def __init__(self, world: Recorded) -> None:
+        super().__init__(world.api, world.rng)
+        self._world = world
+
+    def lets_go(self, stored: Stored) -> bool:
+        if not self._world.draws.rate:
+            return True
+        return int(stored.key[1][1:6]) % 7 > 0 and self.rng.random() < 0.4
 
 
 class Recorded(World):
@@ -117,6 +131,9 @@ class Recorded(World):
     @property
     def _first_settings(self) -> dict[str, Any]:
         return self.settings[self.seed % len(self.settings)]
+
+    def _make_users(self) -> Users:
+        return RecordedUsers(self)
 
     # -- what is recorded -----------------------------------------------------------------------------------------
 
@@ -224,12 +241,12 @@ _BAD = "waggle.dev/bad-devices"
 _PRIORITIES = {-1: "low", 0: "", 10: "middle", 100: "high"}
 
 
-class HivedUsers(Users):
+class HivedUsers(RecordedUsers):
     """They make groups of the two tenants, and bring machines down and up again."""
 
-    def __init__(self, api: Any, rng: Any) -> None:
-        super().__init__(api, rng)
-        api.create(Target(PRIORITY_CLASSES), {"metadata": {"name": "middle"}, "value": 10})
+    def __init__(self, world: Recorded) -> None:
+        super().__init__(world)
+        world.api.create(Target(PRIORITY_CLASSES), {"metadata": {"name": "middle"}, "value": 10})
 
     def create_pods(self) -> None:
         self._names += 1
@@ -293,7 +310,7 @@ class HivedRecorded(Recorded):
         self._checks = _HivedChecks(self)
 
     def _make_users(self) -> Users:
-        return HivedUsers(self.api, self.rng)
+        return HivedUsers(self)
 
     def _doings(self) -> list[tuple[float, Callable[[], object]]]:
         return [*super()._doings(), (0.4, self.users.add_node)]
