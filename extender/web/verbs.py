@@ -63,11 +63,20 @@ class Reply(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """One verb: how it is served, now or later, and how it says an error inside of a 200 (None: it cannot)."""
+    """One verb: how it is served, now or later, and how it says an error inside of a 200 (None: it cannot).
+
+    Nothing else is done while a body is decoded, so a verb takes no larger one than it needs: `part` of
+    server.max_body_mib, or 1 MiB if that is more.
+    """
 
     name: str
     serve: Callable[[Runtime, bytes], bytes | Future[BindAnswer]]
     encode_error: Callable[[str], bytes] | None
+    part: float = 1.0
+
+    def largest(self, max_body: int) -> int:
+        """Bytes of a body of this verb, where one of any verb may have `max_body`."""
+        return min(max_body, max(int(max_body * self.part), 1 << 20))
 
 
 def _filter(runtime: Runtime, body: bytes) -> bytes:
@@ -95,8 +104,9 @@ def _bind(runtime: Runtime, body: bytes) -> Future[BindAnswer]:
 VERBS = (
     Verb("filter", _filter, encode_filter_error),
     Verb("prioritize", _prioritize, None),
-    Verb("preempt", _preempt, None),
-    Verb("bind", _bind, encode_bind_error),
+    # Victims by UID, as many as are accepted, are 5 MB; full ones are those of the few nodes that were tried.
+    Verb("preempt", _preempt, None, part=1 / 4),
+    Verb("bind", _bind, encode_bind_error, part=0),
 )
 
 
@@ -200,7 +210,7 @@ class Verbs:
     """
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
-        served = {verb.name: Endpoint(verb, runtime, metrics, max_body, bodies) for verb in VERBS}
+        served = {verb.name: Endpoint(verb, runtime, metrics, verb.largest(max_body), bodies) for verb in VERBS}
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
 
     def routes(self) -> APIRouter:

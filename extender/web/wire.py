@@ -21,9 +21,12 @@ from algorithm.model import DecodeError, Pod, PodWire
 from algorithm.reads import LONGEST_NAME
 from extender.core.events import Candidate
 from extender.kube.podreader import PodReader
+from extender.web.costly import refuse_costly
 from extender.web.errors import BadRequest
 
-_Name = Annotated[str, msgspec.Meta(min_length=1)]
+#: A node's name or a UID. Longer ones would not only be long to read, they are also in the answer.
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+_Text = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 #: Nodes of a request by their names. Kubernetes supports 5,000; some clusters have more than 15,000.
 MOST_NODES: Final = 20_000
 #: Full Node objects of a request: those of 10,000 nodes are some 90 MB.
@@ -35,6 +38,8 @@ _LARGE: Final = 1 << 20
 #: Bytes between two commas of a large body, on average. Go's nodes and pods have more than 20, victims by UID 40.
 _BYTES_A_COMMA: Final = 10
 _BYTES_A_COMMA_OF_VICTIMS: Final = 20
+#: Bytes of all names of a request, with their quotes.
+_MOST_BYTES_OF_NAMES: Final = MOST_NODES * (LONGEST_NAME + 3)
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -73,10 +78,6 @@ _ABSENT: Final = msgspec.Raw(b"null")
 # -- the exact forms, named as k8s.io/kube-scheduler/extender/v1 names them -------------------------------------
 
 
-class _Envelope(msgspec.Struct, gc=False, rename="pascal"):
-    pod: msgspec.Raw = msgspec.Raw()
-
-
 class _NodeList(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
@@ -108,9 +109,15 @@ class _LargeArgs(msgspec.Struct, gc=False, rename="pascal"):
     node_names: msgspec.Raw = _ABSENT
 
 
+class _LargePreemption(msgspec.Struct, gc=False, rename="pascal"):
+    pod: msgspec.Raw = _ABSENT
+    node_name_to_victims: msgspec.Raw = _ABSENT
+    node_name_to_meta_victims: msgspec.Raw = _ABSENT
+
+
 class _NameMeta(msgspec.Struct, gc=False):
-    name: str | None = None
-    uid: str | None = None
+    name: _Text | None = None
+    uid: _Text | None = None
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -155,12 +162,14 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: Bytes of a pod that are read. etcd takes 1.5 MiB of an object, in a form that is shorter than JSON.
 _MOST_POD_BYTES = 2 << 20
 
-_envelope = msgspec.json.Decoder(_Envelope)
 _extender_args = msgspec.json.Decoder(_ExtenderArgs)
 _preemption_args = msgspec.json.Decoder(_PreemptionArgs)
 _binding_args = msgspec.json.Decoder(_BindingArgs)
 _named = msgspec.json.Decoder(_Named | None)
 _large_args = msgspec.json.Decoder(_LargeArgs)
+_large_preemption = msgspec.json.Decoder(_LargePreemption)
+_victim_map = msgspec.json.Decoder(_VictimMap | None)
+_meta_victim_map = msgspec.json.Decoder(_MetaVictimMap | None)
 _pod_wire = msgspec.json.Decoder(PodWire | None)
 _names = msgspec.json.Decoder(list[_Name] | None)
 
@@ -187,23 +196,7 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> Offer:
 
 def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
     """The body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
-    is_large = len(body) > _LARGE
-    if is_large:
-        _look_at(body, _BYTES_A_COMMA_OF_VICTIMS)
-        _bound_pod(body)
-    args = _decode(_preemption_args, body, "body") if is_large else _exactly(_preemption_args, body)
-    if not is_large and (
-        args is None
-        or args.pod is None
-        or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None)
-    ):
-        fields = _fields(body, ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims"))
-        args = _PreemptionArgs(
-            pod=_field(fields, "Pod", PodWire),
-            node_name_to_victims=_field(fields, "NodeNameToVictims", _VictimMap),
-            node_name_to_meta_victims=_field(fields, "NodeNameToMetaVictims", _MetaVictimMap),
-        )
-    assert args is not None
+    args = _large_preemption_args(body) if len(body) > _LARGE else _small_preemption_args(body)
     pod = _pod(args.pod, reader)
     for field, victims in (
         ("NodeNameToVictims", args.node_name_to_victims),
@@ -214,6 +207,22 @@ def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptReques
     if args.node_name_to_meta_victims is not None:
         return PreemptRequest(pod, _meta_candidates(args.node_name_to_meta_victims))
     return PreemptRequest(pod, _full_candidates(args.node_name_to_victims or {}))
+
+
+def _small_preemption_args(body: bytes) -> _PreemptionArgs:
+    args = _exactly(_preemption_args, body)
+    if (
+        args is None
+        or args.pod is None
+        or (args.node_name_to_victims is None and args.node_name_to_meta_victims is None)
+    ):
+        fields = _fields(body, ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims"))
+        args = _PreemptionArgs(
+            pod=_field(fields, "Pod", PodWire),
+            node_name_to_victims=_field(fields, "NodeNameToVictims", _VictimMap),
+            node_name_to_meta_victims=_field(fields, "NodeNameToMetaVictims", _MetaVictimMap),
+        )
+    return args
 
 
 def decode_bind(body: bytes) -> BindRequest:
@@ -231,16 +240,6 @@ def decode_bind(body: bytes) -> BindRequest:
 
 
 # -- the parts ------------------------------------------------------------------------------------------------
-
-
-def _bound_pod(body: bytes) -> None:
-    """Raises BadRequest for a pod of more bytes than there are of any: half a million fields are work to read."""
-    if len(body) <= _MOST_POD_BYTES:
-        return
-    envelope = _exactly(_envelope, body)
-    longest = max(map(len, _pods_of(body)) if envelope is None or not envelope.pod else [len(envelope.pod)], default=0)
-    if longest > _MOST_POD_BYTES:
-        raise BadRequest(f"Pod: {longest} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
 
 
 def _pods_of(body: bytes) -> list[msgspec.Raw]:
@@ -301,13 +300,12 @@ def _limit(number: int, most: int, field: str, what: str) -> None:
 
 def _large_offer(body: bytes, reader: PodReader) -> Offer:
     """As `decode_offer`, of kube-scheduler's own form only."""
-    _look_at(body, _BYTES_A_COMMA)
+    refuse_costly(body, bytes_a_comma=_BYTES_A_COMMA)
     args = _large(body)
-    if args.pod is _ABSENT:
-        _bound_pod(body)  # it may be there under another spelling, which is not read here
-    if len(args.pod) > _MOST_POD_BYTES:
-        raise BadRequest(f"Pod: {len(args.pod)} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
-    pod = _pod(_decode(_pod_wire, args.pod, "Pod"), reader)
+    pod = _pod(_large_pod(args.pod, body), reader)
+    if len(args.node_names) > _MOST_BYTES_OF_NAMES:
+        text = f"NodeNames: {len(args.node_names)} bytes; expected at most {MOST_NODES} names of {LONGEST_NAME}"
+        raise BadRequest(text, "NodeNames")
     listed = bytes(args.node_names)
     if args.nodes is None or listed != b"null":
         _limit(listed.count(b",") + 1, MOST_NODES, "NodeNames", "names")
@@ -318,6 +316,26 @@ def _large_offer(body: bytes, reader: PodReader) -> Offer:
     return _offer_of_items(pod, [item for item in items if item is not _ABSENT])
 
 
+def _large_preemption_args(body: bytes) -> _PreemptionArgs:
+    refuse_costly(body, bytes_a_comma=_BYTES_A_COMMA_OF_VICTIMS)
+    args = _decode(_large_preemption, body, "body")
+    return _PreemptionArgs(
+        pod=_large_pod(args.pod, body),
+        node_name_to_victims=_decode(_victim_map, args.node_name_to_victims, "NodeNameToVictims"),
+        node_name_to_meta_victims=_decode(_meta_victim_map, args.node_name_to_meta_victims, "NodeNameToMetaVictims"),
+    )
+
+
+def _large_pod(pod: msgspec.Raw, body: bytes) -> PodWire | None:
+    """Raises BadRequest for a pod of more bytes than there are of any: half a million fields are work to read."""
+    # It may be there under another spelling, which is not read here.
+    longest = max(map(len, _pods_of(body)), default=0) if pod is _ABSENT else len(pod)
+    if longest > _MOST_POD_BYTES:
+        raise BadRequest(f"Pod: {longest} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
+    wire: PodWire | None = _decode(_pod_wire, pod, "Pod")
+    return wire
+
+
 def _large(body: bytes) -> _LargeArgs:
     try:
         return _decode(_large_args, body, "body")
@@ -325,13 +343,6 @@ def _large(body: bytes) -> _LargeArgs:
         if "at most length" in error.text:
             raise BadRequest(f"Nodes.items: more than {MOST_ITEMS} nodes", "Nodes.items") from error
         raise
-
-
-def _look_at(body: bytes, bytes_a_comma: int) -> None:
-    """Refuse a large body of tiny values before it is decoded: that takes as long as there are values."""
-    if body.count(b",") > len(body) // bytes_a_comma:
-        text = f"body: of more than {_LARGE >> 20} MiB, with less than {bytes_a_comma} bytes between two commas"
-        raise BadRequest(f"{text}; expected what kube-scheduler sends", "body")
 
 
 def _meta_candidates(victims: _MetaVictimMap) -> tuple[Candidate, ...]:
@@ -363,7 +374,7 @@ def _uids(node: str, pods: list[_Named]) -> list[str]:
 # -- the lenient way ------------------------------------------------------------------------------------------
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_WHERE = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
+_WHERE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 
 
 def _fields(body: bytes, names: tuple[str, ...]) -> dict[str, msgspec.Raw]:

@@ -185,6 +185,19 @@ def tiny_nodes(arena: Arena) -> str:
     return f"{len(answers)} refused"
 
 
+@attack("bodies that are made to be long to decode, up to 31 MiB", limit="a third of costly bytes; 8 MiB of /preempt")
+def made_bodies(arena: Arena) -> str:
+    asking = b'{"Pod":{"metadata":{"name":"a","namespace":"a","uid":"u"}},'
+    victims = b'"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"%s"}]}}}' % ("\u00e9".encode() * (4 * _MIB - 100))
+    requests = (
+        post("/preempt", asking + victims),
+        post("/filter", asking + b'"NodeNames":["a"],"X":[%s1]}' % (b"[[[[[[[[[[]]]]]]]]]]," * (31 * _MIB // 21 - 99))),
+        post("/filter", asking + b'"NodeNames":["%s"]}' % (b"\\u0061" * (31 * _MIB // 6 - 99))),
+    )
+    answers = sum(len(ask_again(arena, asked, connections=1, seconds=0.7)) for asked in requests)
+    return f"{answers} answered"
+
+
 @attack(
     "300 HTTP/2 connections that end with 15 bodies unfinished", limit="nothing is in a reference cycle", scheme="https"
 )

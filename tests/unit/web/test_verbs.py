@@ -13,6 +13,7 @@ import pytest
 from algorithm.reasons import Code, reason
 from extender.core.events import BindAnswer, FilterAnswer, PreemptAnswer
 from extender.views import Readiness
+from extender.web.verbs import VERBS
 from tests.support.face import CAPTURES, Client, FixedRuntime, capture, exchange
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
@@ -216,3 +217,9 @@ def test_a_replica_that_is_not_ready_lets_its_callers_go_to_another(client: Clie
         assert "connection" not in exchange(connection, "POST", f"/{verb}", body_of(verb)).headers
         runtime.ready = Readiness(False, "another replica leads")
         assert exchange(connection, "POST", f"/{verb}", body_of(verb)).headers["connection"] == "close"
+
+
+def test_a_verb_takes_no_larger_body_than_it_needs() -> None:
+    mib = 1 << 20
+    for max_body, largest in ((32 * mib, [32, 32, 8, 1]), (2 * mib, [2, 2, 1, 1]), (mib, [1, 1, 1, 1])):
+        assert [verb.largest(max_body) // mib for verb in VERBS] == largest
