@@ -20,6 +20,9 @@ from algorithm.hived.groups import Allocation, Group
 
 #: Written with a binding, as JSON: `[{"group": .., "by": .., "pods": [uids]}]`.
 LAZILY = "waggle.dev/hived-lazily-preempted"
+#: Characters of a UID of Kubernetes. What is kept of each takes 350 bytes, so shorter ones would multiply their text in
+#: memory a hundred times; up to so many are believed whatever their length.
+_UID, _FEW = 36, 64
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -49,13 +52,15 @@ def write(lost: Iterable[Lost]) -> tuple[tuple[str, str], ...]:
 
 
 def read(text: str | None) -> Sequence[Lost]:
-    """Anybody may have written it: what cannot be read says nothing."""
+    """Anybody may have written it: what cannot be read says nothing, nor do hundreds of names that are no UIDs."""
     if not text or len(text) > LONGEST:
         return ()
     try:
-        return msgspec.json.decode(text, type=tuple[Lost, ...])
+        found = msgspec.json.decode(text, type=tuple[Lost, ...])
     except msgspec.MsgspecError:
         return ()
+    pods = sum(len(each.pods) for each in found)
+    return found if pods <= _FEW or pods * _UID <= len(text) else ()
 
 
 class Told:

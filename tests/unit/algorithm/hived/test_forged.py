@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from algorithm.hived import lazily
 from algorithm.hived.bindinfo import BIND_INFO
 from algorithm.hived.lazily import LAZILY
 from algorithm.hived.promotion import ORDER
@@ -35,6 +36,13 @@ def test_nobody_loses_quota_because_another_tenants_pod_says_so(switches, priori
     assert world.group("gang").virtual is not None
     world.restart()
     assert world.group("gang").virtual is not None
+
+
+@pytest.mark.parametrize(("length", "believed"), [(1, 0), (8, 0), (36, 500)])
+def test_hundreds_of_pods_are_believed_if_their_names_are_as_long_as_uids(length: int, believed: int) -> None:
+    pods = tuple(str(number).zfill(length)[-length:] for number in range(500))
+    [(_, text)] = lazily.write([lazily.Lost("gang", "other", pods)])
+    assert sum(len(each.pods) for each in lazily.read(text)) == believed
 
 
 def test_nobody_makes_the_numbers_of_later_pods_unreadable():
