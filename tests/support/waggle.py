@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,16 @@ class Waggle:
             return "\n".join(
                 f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.story(entry.uid))
                 for entry in self.heart.entries()
+            )
+
+    def has_seen(self, nodes: Mapping[str, str], pods: Mapping[str, str]) -> bool:
+        """Whether all of these, versions by UID, or newer ones have been told to the state machine."""
+        with self.runtime._lock:
+            return all(
+                {record.uid: int(record.resource_version) for record in reflector._store.records()}.get(uid, 0)
+                >= int(version)
+                for reflector, shown in ((self.service._nodes, nodes), (self.service._pods, pods))
+                for uid, version in shown.items()
             )
 
     # -- invariants -----------------------------------------------------------------------------------------------

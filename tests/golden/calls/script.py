@@ -20,13 +20,24 @@ _AGREES: dict[str, Answer] = {"filter": Keep(("*",)), "prioritize": Scores({}), 
 
 
 class Extenders:
-    """`urls` has one prefix for each. With `forward`, a URL, that one answers instead of the script."""
+    """`urls` has one prefix for each. With `forward`, a URL, that one answers instead of the script.
 
-    def __init__(self, count: int, http: httpx.Client, names: Names, *, forward: str = "") -> None:
+    Before a call is forwarded, `ready` is called, which may wait.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        http: httpx.Client,
+        names: Names,
+        *,
+        forward: str = "",
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
         self.calls: list[Object] = []
         #: The first body of each verb.
         self.bodies: dict[str, Object] = {}
-        self._http, self._names, self._forward = http, names, forward
+        self._http, self._names, self._forward, self._ready = http, names, forward, ready
         self._answers: dict[str, list[Answer]] = {}
         self._lock = threading.Lock()
         self._opened, self._ended = threading.Event(), threading.Event()
@@ -68,6 +79,7 @@ class Extenders:
             self.bodies.setdefault(verb, self._names.body(args))
             answer = self._scripted(index, verb, pod)
         if self._forward:
+            self._ready()
             response = self._http.post(f"{self._forward}/{verb}", content=body)
             return response.status_code, response.content, {}
         return self._given(answer, verb, args)

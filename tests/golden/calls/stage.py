@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ class Stage:
         self._clear()
         names = Names()
         with (
-            self._waggle(workload) as forward,
-            Extenders(len(workload.extenders), self._http, names, forward=forward) as extenders,
+            self._waggle(workload) as (forward, ready),
+            Extenders(len(workload.extenders), self._http, names, forward=forward, ready=ready) as extenders,
         ):
             with self._start(_configuration(workload, extenders.urls)) as scheduler:
                 play = _Play(self._http, names, extenders, scheduler)
@@ -68,18 +69,37 @@ class Stage:
         return _without_lots(result, workload.anywhere)
 
     @contextmanager
-    def _waggle(self, workload: Workload) -> Iterator[str]:
+    def _waggle(self, workload: Workload) -> Iterator[tuple[str, Callable[[], None]]]:
+        """Its URL, and what waits until it has seen all nodes and pods as they are by then.
+
+        Scheduler and Waggle watch the API server each for itself. If the scheduler is faster, it asks about what Waggle
+        has not seen yet, and is refused: right, but not what was recorded.
+        """
         if workload.waggle is None:
-            yield ""
+            yield "", lambda: None
             return
         given = {"server": {"port": 0}, "cluster": {**self._cluster, "compare_seconds": 0}, **workload.waggle}
         with tempfile.TemporaryDirectory() as folder:
             waggle = Waggle(Settings.model_validate(given), Witness(), Path(folder) / "log")
             try:
                 waggle.wait_ready()
-                yield waggle.url
+                yield waggle.url, partial(self._wait_until_seen, waggle)
             finally:
                 waggle.stop()
+
+    def _wait_until_seen(self, waggle: Waggle) -> None:
+        shown = {
+            path: {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in self._items(path)}
+            for path in (NODES, PODS)
+        }
+        deadline = time.monotonic() + PATIENCE
+        while not waggle.has_seen(shown[NODES], shown[PODS]):
+            assert time.monotonic() < deadline, "Waggle does not see what there is"
+            time.sleep(0.002)
+
+    def _items(self, path: str) -> list[Object]:
+        items: list[Object] = self._http.get(path).raise_for_status().json()["items"]
+        return items
 
     def _clear(self) -> None:
         for path in (PODS, _BUDGETS, NODES, "/api/v1/namespaces/default/events"):
