@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from extender.core import waking
 from extender.settings import Settings
 from tests.golden.calls.names import Names
 from tests.golden.calls.play import MERGE, Action, Await, Create, Delete, Object, Open, Patch, Pause, Workload
@@ -79,7 +80,7 @@ class Stage:
             yield "", lambda: None
             return
         given = {"server": {"port": 0}, "cluster": {**self._cluster, "compare_seconds": 0}, **workload.waggle}
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _nobody_gathers():
             waggle = Waggle(Settings.model_validate(given), Witness(), Path(folder) / "log")
             try:
                 waggle.wait_ready()
@@ -105,6 +106,20 @@ class Stage:
         for path in (PODS, _BUDGETS, NODES, "/api/v1/namespaces/default/events"):
             self._http.delete(path, params={"gracePeriodSeconds": 0}).raise_for_status()
         assert not self._http.get(PODS).json()["items"], "workloads must remove finalizers by themselves"
+
+
+@contextmanager
+def _nobody_gathers() -> Iterator[None]:
+    """No pod is nudged because others of its gang have come: the recordings are older than that.
+
+    Without this, it depends on how long a phase takes whether such a nudge (after GATHER seconds) is within it. What
+    these nudges do is the matter of tests/unit/core/test_gathering.py.
+    """
+    before, waking.GATHER = waking.GATHER, 10 * PATIENCE
+    try:
+        yield
+    finally:
+        waking.GATHER = before
 
 
 def _configuration(workload: Workload, urls: list[str]) -> Object:
