@@ -13,7 +13,7 @@ Every attack must meet the same aims (`aims.py`):
 * nothing stays behind when the attacker leaves: file descriptors, threads and memory come back.
 
 To add an attack, write a function in the module of its family (`http1.py`, `http2.py`, `memory.py`, `doors.py`,
-`pods.py`, `hived.py`, `apiserver.py`, `logs.py`; `catalogue.py` imports them all):
+`clients.py`, `pods.py`, `hived.py`, `apiserver.py`, `logs.py`; `catalogue.py` imports them all):
 
     @attack("72,727 pipelined verbs in one burst", limit="one answer a loop turn")
     def pipelined(arena: Arena) -> str:

@@ -1,22 +1,18 @@
-"""Access: floods of connections, handshakes that do not end, browsers, names of clients, pages that wait."""
+"""Access: floods of connections, handshakes that do not end, browsers, pages that wait."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import select
 import socket
 import ssl
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from typing import NamedTuple
 
 from extender.web.connections import raise_descriptor_limit
-from tests.attacks.arena import Arena, is_closed
+from tests.attacks.arena import Arena
 from tests.attacks.registry import attack
 from tests.attacks.requests import filter_request
 
@@ -26,23 +22,27 @@ _ELSEWHERE = "127.0.0.2"
 _RATE = 5000
 #: Connections that the issue's breaker opened, and seconds that an attack opens some for.
 _MANY = 18_000
-_SECONDS = 3.0
+_SECONDS = 2.0
 #: Seconds in which a valid client gets in and is answered meanwhile.
 _GETS_IN = 2.0
-_EVICTED = 'waggle_connections_evicted_total{port="server"'
-#: The same where it has the attacker's address and connects again if it has to: half of the newcomers.
-_ANSWERED = 1.0
 
 
 class Flood:
     """Connections of one attacker, as many as it can open; the oldest are given up where its own descriptors end."""
 
     def __init__(
-        self, arena: Arena, *, health: bool = False, hello: bytes = b"", source: str = "127.0.0.1", keep: int = 4000
+        self,
+        arena: Arena,
+        *,
+        health: bool = False,
+        hello: bytes = b"",
+        source: str = "127.0.0.1",
+        keep: int = 4000,
+        rate: int = _RATE,
     ) -> None:
         raise_descriptor_limit()
         self._port = arena.server.health_port if health else arena.server.port
-        self._hello, self._source, self._keep = hello, source, keep
+        self._hello, self._source, self._keep, self._rate = hello, source, keep, rate
         self.opened: list[socket.socket] = []
         self.number = 0
 
@@ -51,7 +51,7 @@ class Flood:
         began = time.monotonic()
         while time.monotonic() < began + seconds and self.number < most:
             self.open_one()
-            if (ahead := began + self.number / _RATE - time.monotonic()) > 0.005:
+            if (ahead := began + self.number / self._rate - time.monotonic()) > 0.005:
                 time.sleep(ahead)  # the attacker's CPU would be the server's
 
     def open_one(self) -> None:
@@ -146,65 +146,6 @@ def handshakes(arena: Arena) -> str:
     return f"{number} handshakes; a newcomer was served in {newcomer:.0f} ms"
 
 
-@contextmanager
-def beside(work: Callable[[], object]) -> Iterator[None]:
-    """Does it in a process of its own, until the end of the block."""
-    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-class Newcomer(NamedTuple):
-    """Seconds until a valid client's first /filter was answered, and how often it had to connect."""
-
-    seconds: float
-    tries: int
-
-
-def connects_anew(arena: Arena) -> Newcomer:
-    """As kube-scheduler does: where the connection is closed, it is opened again."""
-    began, tries = time.monotonic(), 0
-    while time.monotonic() < began + 10:
-        tries += 1
-        with suppress(OSError):
-            arena.new_client()
-            return Newcomer(time.monotonic() - began, tries)
-    raise AssertionError("a valid newcomer was not served in 10 s")
-
-
-def newcomers(arena: Arena, *, seconds: float) -> str:
-    """Valid clients at the attacker's own address, one after the other; how long they took."""
-    until, found = time.monotonic() + seconds, list[Newcomer]()
-    while time.monotonic() < until:
-        found.append(connects_anew(arena))
-    usual, longest = statistics.median(each.seconds for each in found), max(each.seconds for each in found)
-    tries = sum(each.tries for each in found) / len(found)
-    assert usual < _ANSWERED, f"a valid newcomer was served after {usual:.2f} s"
-    return f"{usual * 1000:.0f} ms, at most {longest * 1000:.0f} ms, {tries:.1f} tries"
-
-
-@attack(
-    "at kube-scheduler's own address: halves of ClientHellos, then whole ones, 5,000 a second, while it connects anew",
-    limit="whole hellos before halves, the newest first; 48 handshakes under way",
-    scheme="https",
-)
-def same_address(arena: Arena) -> str:
-    hello, did = client_hello(), []
-    for what, sent in (("halves", hello[:100]), ("whole ones", hello)):
-        attacker = Flood(arena, hello=sent)
-        with beside(partial(attacker.go_on, seconds=20, most=1_000_000)):
-            time.sleep(0.3)
-            before, began = arena.metric(_EVICTED), time.monotonic()
-            found = newcomers(arena, seconds=1)
-            rate = (arena.metric(_EVICTED) - before) / (time.monotonic() - began)
-            did.append(f"{what}, {rate:.0f} a second were closed: a newcomer {found}")
-    return "; ".join(did)
-
-
 # -- descriptors ------------------------------------------------------------------------------------------------------
 
 
@@ -286,17 +227,6 @@ def rebinding(arena: Arena) -> str:
     return "421; /metrics under any name"
 
 
-@attack("a kubelet's certificate of the same authority calls verbs", limit="verb_clients, page_clients", scheme="https")
-def another_client(arena: Arena) -> str:
-    answers = [
-        arena.call("POST", "/bind", b"{}", client="other"),
-        arena.call("GET", "/v1/inspect/pods", client="other"),
-    ]
-    assert [answer.status for answer in answers] == [403, 403]
-    assert b"system:node:gpu-00" in arena.logged()
-    return "403, its name is in the log"
-
-
 # -- pages that wait --------------------------------------------------------------------------------------------------
 
 
@@ -351,10 +281,3 @@ def many_pages(arena: Arena) -> str:
             statuses |= set(people.map(ask, range(50)))
     assert statuses <= {200, 503}, json.dumps(sorted(statuses))
     return f"answered with {', '.join(map(str, sorted(statuses)))}"
-
-
-@attack("a handshake that stands still", limit="10 s", scheme="https", settle_seconds=2)
-def stalled_handshake(arena: Arena) -> str:
-    with arena.tcp() as silent:
-        assert is_closed(silent, within=12), "it was not closed within 12 s"
-    return "closed within 12 s"

@@ -24,7 +24,7 @@ _BURST = _SMALL * ((4 << 20) // len(_SMALL))
 )
 def pipelined_verbs(arena: Arena) -> str:
     answers, sent = 0, 0
-    give_up = time.monotonic() + 2
+    give_up = time.monotonic() + 1.5
     with arena.connect() as connection, suppress(ConnectionError):
         connection.setblocking(False)
         while time.monotonic() < give_up:
@@ -37,14 +37,14 @@ def pipelined_verbs(arena: Arena) -> str:
             if writable:
                 sent += connection.send(memoryview(_BURST)[sent : sent + (1 << 18)])
     assert answers > 0
-    return f"{answers} answered of {len(_BURST) // len(_SMALL)} in 2 s"
+    return f"{answers} answered of {len(_BURST) // len(_SMALL)} in 1.5 s"
 
 
 @attack("pipelined verbs on 50 connections at once, no answer read", limit="one answer a turn; unsent ones stop it")
 def pipelined_on_many(arena: Arena) -> str:
     with ExitStack() as opened:
         connections = [opened.enter_context(arena.connect()) for _ in range(50)]
-        sent, give_up = 0, time.monotonic() + 2
+        sent, give_up = 0, time.monotonic() + 1.5
         for each in connections:
             each.setblocking(False)
         while time.monotonic() < give_up:
@@ -58,7 +58,7 @@ def pipelined_on_many(arena: Arena) -> str:
 @attack("pipelined pages", limit="one page of a connection at a time", comparable=True)
 def pipelined_pages(arena: Arena) -> str:
     burst = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20_000
-    sent, give_up = 0, time.monotonic() + 2
+    sent, give_up = 0, time.monotonic() + 1.5
     with arena.connect() as connection, suppress(ConnectionError):
         connection.setblocking(False)
         while time.monotonic() < give_up:
@@ -74,7 +74,7 @@ def pipelined_pages(arena: Arena) -> str:
 @attack("tiny chunks and empty lines", limit="4 KiB parsed a turn")
 def tiny_chunks(arena: Arena) -> str:
     chunks = b"1\r\n \r\n" * 200_000
-    sent, give_up = 0, time.monotonic() + 2
+    sent, give_up = 0, time.monotonic() + 1.5
     with arena.connect() as body, arena.connect() as lines, suppress(ConnectionError):
         body.sendall(b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n")
         for each in (body, lines):

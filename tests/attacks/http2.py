@@ -16,8 +16,9 @@ from h2.events import ConnectionTerminated
 from extender.web.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena, is_closed
 from tests.attacks.registry import attack
+from tests.attacks.servers import KUBE_SCHEDULER
 
-_SECONDS = 2.0
+_SECONDS = 1.5
 _DATA, _HEADERS, _PRIORITY, _RST_STREAM, _SETTINGS, _PING, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
 _UNKNOWN = 0x77
 
@@ -29,8 +30,8 @@ def frame(kind: int, payload: bytes = b"", *, flags: int = 0, stream: int = 0) -
 class Http2Client:
     """A connection with its beginning behind it, and the bytes of further requests."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.socket = arena.connect(alpn=("h2",))
+    def __init__(self, arena: Arena, client: str = KUBE_SCHEDULER) -> None:
+        self.socket = arena.connect(alpn=("h2",), client=client)
         self.h2 = H2Connection()
         self.h2.initiate_connection()
         self.socket.sendall(self.h2.data_to_send())
@@ -60,7 +61,7 @@ class Http2Client:
         self.socket.settimeout(0.25)
 
 
-def flood(arena: Arena, piece: bytes, *, on_stream: bool = False, seconds: float = 2.0) -> str:
+def flood(arena: Arena, piece: bytes, *, on_stream: bool = False, seconds: float = 1.5) -> str:
     """Sends the piece again and again for that many seconds; returns how it ended."""
     sent, began = 0, time.monotonic()
     connections = 0

@@ -133,7 +133,7 @@ def http2_answers_not_taken(arena: Arena) -> str:
     return f"{asked} requests, of which a few were answered"
 
 
-def ask_again(arena: Arena, asked: bytes, *, connections: int, seconds: float = 2.0) -> list[bytes]:
+def ask_again(arena: Arena, asked: bytes, *, connections: int, seconds: float = 1.5) -> list[bytes]:
     """The first bytes of all answers, on so many connections, one request after the other."""
     answers = []
     give_up = time.monotonic() + seconds

@@ -46,11 +46,15 @@ class Caller:
         self._number += 1
         try:
             self._connection.sendall(self._requests[self._number % len(self._requests)])
-            _check(*read_answer(self._connection))
+            status, body, closes = read_whole(self._connection)
+            _check(status, body)
         except (OSError, ValueError):
             self._connection.close()
             self._connection = None
             raise
+        if closes:
+            self._connection.close()
+            self._connection = None
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(self._address, timeout=_PATIENCE)
@@ -78,6 +82,12 @@ def client_context(folder: Path, alpn: tuple[str, ...] = ("http/1.1",), client: 
 
 def read_answer(connection: socket.socket) -> tuple[int, bytes]:
     """Status and body of the next answer. Raises OSError, ValueError if there is none with a Content-Length."""
+    status, body, _ = read_whole(connection)
+    return status, body
+
+
+def read_whole(connection: socket.socket) -> tuple[int, bytes, bool]:
+    """The same, and whether the connection ends with it."""
     received = bytearray()
     while (end := received.find(b"\r\n\r\n")) < 0:
         received += _more(connection)
@@ -85,7 +95,8 @@ def read_answer(connection: socket.socket) -> tuple[int, bytes]:
     length = next(int(line[15:]) for line in lines if line[:15].lower() == b"content-length:")
     while len(received) < end + 4 + length:
         received += _more(connection)
-    return int(first[9:12]), bytes(received[end + 4 :])
+    closes = any(line.lower().replace(b" ", b"") == b"connection:close" for line in lines)
+    return int(first[9:12]), bytes(received[end + 4 :]), closes
 
 
 def _more(connection: socket.socket) -> bytes:

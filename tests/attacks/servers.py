@@ -149,6 +149,7 @@ def waggle(scheme: Scheme, cluster: str, folder: Path, sections: dict[str, Any])
             "client_ca_file": str(certs / "ca.crt"),
             "verb_clients": ["kube-scheduler"],
             "page_clients": ["kube-scheduler"],
+            "reload_seconds": 0.5,
         }
     server |= sections.get("server", {})
     settings = {**sections, "cluster": {"server": cluster, **sections.get("cluster", {})}, "server": server}
@@ -187,14 +188,19 @@ def granian(scheme: Scheme, cluster: str, folder: Path) -> Iterator[Server]:
 
 
 def write_certificates(folder: Path) -> Authority:
-    """ca.crt, server.*, tls.* (kube-scheduler's) and other.* (of somebody whom the same authority has signed)."""
+    """Two authorities in ca.crt, server.*, tls.* (kube-scheduler's), and other.* (somebody's) of the first.
+
+    authority.crt is the first authority; old.* is a kube-scheduler of the second.
+    """
     folder.mkdir()
-    authority = Authority.new()
-    (folder / "ca.crt").write_bytes(authority.pair.certificate)
+    authority, old = Authority.new(), Authority.new()
+    (folder / "authority.crt").write_bytes(authority.pair.certificate)
+    (folder / "ca.crt").write_bytes(authority.pair.certificate + old.pair.certificate)
     pairs = {
         "server": authority.server(["localhost", "127.0.0.1"]),
         KUBE_SCHEDULER: authority.client("kube-scheduler"),
         "other": authority.client("system:node:gpu-00"),
+        "old": old.client("kube-scheduler"),
     }
     for name, pair in pairs.items():
         (folder / f"{name}.crt").write_bytes(pair.certificate)
