@@ -10,6 +10,7 @@ This one knows only what the bench asks of it, and is told what to do under /ben
     POST   /bench/pods   [name, ...]   these pods wait        (an ADDED event each)
     DELETE /bench/pods                 they are all gone      (a DELETED event each)
     POST   /bench/heartbeat n          node number n reports that it lives   (a MODIFIED event)
+    POST   /bench/late   seconds       a bind is answered so long before its event
     POST   /bench/churn  rate          that many events a second from now on; answers how many there were so far
     POST   /bench/burst  [n, rate, label]
                                        n large pods report their status, or have another label (true), at that rate a
@@ -98,6 +99,7 @@ class Cluster:
         self._churned: deque[str] = deque()
         self._serial = itertools.count()
         self._rate = 0
+        self.late = 0.0
         self._size = nodes
         for number in range(nodes):
             self.nodes.objects[world.node_name(number)] = world.node(number, self.version)
@@ -107,11 +109,14 @@ class Cluster:
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
-    def _put(self, resource: Resource, kind: str, obj: dict[str, Any]) -> None:
+    def _put(self, resource: Resource, kind: str, obj: dict[str, Any], *, late: float = 0.0) -> None:
         self.version += 1
         obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self.version)}
         resource.objects[obj["metadata"]["name"]] = obj
-        resource.tell(kind, obj)
+        if late:
+            asyncio.get_running_loop().call_later(late, resource.tell, kind, obj)
+        else:
+            resource.tell(kind, obj)
 
     def _delete(self, name: str) -> None:
         obj = self.pods.objects.pop(name)
@@ -133,7 +138,7 @@ class Cluster:
         found = self.pods.objects.get(name)
         if found is None or found["spec"].get("nodeName"):
             return False
-        self._put(self.pods, "MODIFIED", {**found, "spec": {**found["spec"], "nodeName": node}})
+        self._put(self.pods, "MODIFIED", {**found, "spec": {**found["spec"], "nodeName": node}}, late=self.late)
         return True
 
     def heartbeat(self, number: int) -> None:
@@ -256,6 +261,9 @@ class Server(asyncio.Protocol):
     def _obey(self, method: str, what: str, body: bytes) -> Any:
         if what == "churn":
             return self._cluster.churn(msgspec.json.decode(body))
+        if what == "late":
+            self._cluster.late = msgspec.json.decode(body)
+            return None
         if what == "heartbeat":
             return self._cluster.heartbeat(msgspec.json.decode(body))
         if what == "age":
