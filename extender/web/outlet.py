@@ -54,7 +54,7 @@ class Outlet(asyncio.Transport):
     """Stands for `transport`. `on_change` is called when it became full, or has room again."""
 
     def __init__(
-        self, transport: asyncio.Transport, budget: Budget, on_change: Callable[[], None], client: str = ""
+        self, transport: asyncio.Transport, budget: Budget, on_change: Callable[[], None], client: str
     ) -> None:
         super().__init__()
         self.client = client

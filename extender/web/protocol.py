@@ -22,19 +22,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import httptools
 import structlog
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from extender.web.body import crowded
 from extender.web.budget import Budget, budgets_of
+from extender.web.calls import Call, Cycle, Flow
 from extender.web.errors import BadRequest
 from extender.web.outlet import GONE, Outlet, limit_read_buffer
 from extender.web.peers import Peer
@@ -63,82 +61,6 @@ _SLOW: Final = f"body: not complete after {BODY_SECONDS:g} seconds"
 _LOOKED_FOR: Final = (b"content-length", b"origin")
 
 
-class _Call:
-    """A verb under way. uvicorn takes it for its own cycle: what it asks and sets of one is here.
-
-    It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
-    """
-
-    def __init__(
-        self, endpoint: Endpoint, refuse: Callable[[_Call, BadRequest], None], client: str, *, keep_alive: bool
-    ) -> None:
-        self.client = client
-        self.endpoint = endpoint
-        self.keep_alive = keep_alive
-        self.body: bytes | bytearray = b""
-        self.more_body = True
-        #: What is answered whatever the body is.
-        self.refusal: Reply | None = None
-        self.disconnected = False
-        self.response_complete = False
-        self.message_event = _NOBODY_WAITS
-        #: Of the budget for bodies.
-        self.held = 0
-        self._refuse = refuse
-
-    def receive(self, piece: bytes) -> None:
-        if not self.body:
-            self.body = piece
-        else:
-            if isinstance(self.body, bytes):
-                self.body = bytearray(self.body)
-            self.body += piece
-
-    def take(self) -> bytes:
-        body, self.body = self.body, b""
-        return bytes(body)
-
-    def give_up(self) -> None:
-        self._refuse(self, crowded())
-
-
-#: uvicorn wakes what waits for the next part of a body.
-_NOBODY_WAITS = asyncio.Event()
-_Cycle = RequestResponseCycle | _Call
-
-
-class _Flow(FlowControl):
-    """uvicorn's, with a further reason not to read: what was received is not parsed yet."""
-
-    def __init__(self, transport: asyncio.Transport, on_room: Callable[[], None]) -> None:
-        super().__init__(transport)
-        self._on_room = on_room
-        #: uvicorn does not want more of a body.
-        self.stopped = False
-        self._backlog = False
-
-    def pause_reading(self) -> None:
-        self.stopped = True
-        self._apply()
-
-    def resume_reading(self) -> None:
-        if self.stopped:
-            self.stopped = False
-            self._apply()
-            self._on_room()
-
-    def set_backlog(self, *, backlog: bool) -> None:
-        if backlog is not self._backlog:
-            self._backlog = backlog
-            self._apply()
-
-    def _apply(self) -> None:
-        if self.stopped or self._backlog:
-            super().pause_reading()
-        else:
-            super().resume_reading()
-
-
 class WaggleProtocol(HttpToolsProtocol):
     """One connection."""
 
@@ -159,10 +81,10 @@ class WaggleProtocol(HttpToolsProtocol):
         #: What is wrong with what comes next: it is told once all before is answered. Nothing more is read.
         self._wrong = ""
         #: What the parser receives the body of, and what is being answered; the pipeline is between them.
-        self._receiving: _Cycle | None = None
-        self._answering: _Cycle | None = None
+        self._receiving: Cycle | None = None
+        self._answering: Cycle | None = None
         #: What is to be begun in the next turn.
-        self._due: tuple[_Cycle, Any] | None = None
+        self._due: tuple[Cycle, Any] | None = None
         #: The first request of what was received together is answered at once.
         self._at_once = False
         #: Bytes of the body of a verb that are yet to come.
@@ -183,8 +105,8 @@ class WaggleProtocol(HttpToolsProtocol):
     def has_call(self) -> bool:
         """Whether a verb waits to be answered, or is received, or something else is posted."""
         if self._due is not None:
-            return isinstance(self._due[0], _Call)
-        return isinstance(self._receiving, _Call) or (bool(self._verbs) and bytes(self._unparsed[:5]) == b"POST ")
+            return isinstance(self._due[0], Call)
+        return isinstance(self._receiving, Call) or (bool(self._verbs) and bytes(self._unparsed[:5]) == b"POST ")
 
     @property
     def trusted(self) -> bool:
@@ -209,7 +131,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self._outlet = Outlet(transport, self._answers, self._on_outlet, self._peer.address)
         limit_read_buffer(transport)
         super().connection_made(self._outlet)
-        self._flow = self.flow = _Flow(self._outlet, self._go_on)
+        self._flow = self.flow = Flow(self._outlet, self._go_on)
         self._idle_since = self.loop.time()
         self._turns = Turns.of_running_loop()
         self._turns.watch(self)
@@ -221,7 +143,7 @@ class WaggleProtocol(HttpToolsProtocol):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
-            if isinstance(cycle, _Call):
+            if isinstance(cycle, Call):
                 self._bodies.hold(cycle, 0)
         super().connection_lost(exc)
         self._outlet.lost()
@@ -272,7 +194,7 @@ class WaggleProtocol(HttpToolsProtocol):
 
     def _end_slow_request(self) -> None:
         self._deadline = None
-        if isinstance(self._receiving, _Call):
+        if isinstance(self._receiving, Call):
             self._refuse(self._receiving, BadRequest(_SLOW, "body", status=408))
         else:
             self.transport.close()
@@ -339,7 +261,7 @@ class WaggleProtocol(HttpToolsProtocol):
             if self.transport.is_closing() or self._is_held_up():
                 break
         call = self._receiving
-        if isinstance(call, _Call) and call.refusal is None:
+        if isinstance(call, Call) and call.refusal is None:
             self._bodies.hold(call, len(call.body) or 1)
 
     def _parse(self, size: int) -> None:
@@ -370,7 +292,7 @@ class WaggleProtocol(HttpToolsProtocol):
             self.pipeline.popleft()
         if received is not None and received is self._answering:
             self._answering = self._due = None
-        if isinstance(received, _Call):
+        if isinstance(received, Call):
             self._bodies.hold(received, 0)
         if self._answering is None and not self.pipeline:
             self.send_400_response(why)
@@ -411,10 +333,10 @@ class WaggleProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = self.cycle.keep_alive and not self._ends
             self._receiving = self.cycle
             return
-        call = _Call(
+        call = Call(
             endpoint, self._refuse, self._peer.address, keep_alive=self.parser.should_keep_alive() and not self._ends
         )
-        self.cycle = call  # type: ignore[assignment]  # see _Call
+        self.cycle = call  # type: ignore[assignment]  # see Call
         self._receiving = call
         if self._answering is None:
             self._answering = call
@@ -444,7 +366,7 @@ class WaggleProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._in_head = False
         call = self._receiving
-        if isinstance(call, _Call):
+        if isinstance(call, Call):
             self._body_left -= len(body)
             if call.refusal is None:
                 call.receive(body)
@@ -455,7 +377,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self._in_head = False
         self._deadline = None
         cycle, self._receiving = self._receiving, None
-        if not isinstance(cycle, _Call):
+        if not isinstance(cycle, Call):
             if not self._wrong:
                 super().on_message_complete()
             return
@@ -473,10 +395,10 @@ class WaggleProtocol(HttpToolsProtocol):
 
     # -- the answer -------------------------------------------------------------------------------------------------
 
-    def _start_asgi_task(self, cycle: _Cycle, app: Any) -> None:
+    def _start_asgi_task(self, cycle: Cycle, app: Any) -> None:
         """uvicorn begins a request: the first one, or the next of the pipeline."""
         self._answering = cycle
-        if isinstance(cycle, _Call):
+        if isinstance(cycle, Call):
             if cycle.more_body:
                 return  # it is begun once it is complete
         elif self._at_once and not self._outlet.is_full:
@@ -486,14 +408,14 @@ class WaggleProtocol(HttpToolsProtocol):
         self._due = (cycle, app)
         self._turns.add(self)
 
-    def _start(self, cycle: _Cycle, app: Any) -> None:
-        if isinstance(cycle, _Call):
+    def _start(self, cycle: Cycle, app: Any) -> None:
+        if isinstance(cycle, Call):
             self._answer(cycle)
         else:
             super()._start_asgi_task(cycle, app)
             self._turns.end_slice()
 
-    def _answer(self, call: _Call) -> None:
+    def _answer(self, call: Call) -> None:
         if call.held:
             self._bodies.hold(call, 0)
         if call.refusal is not None:
@@ -501,7 +423,7 @@ class WaggleProtocol(HttpToolsProtocol):
         else:
             call.endpoint.answer(call.take(), partial(self._answered, call), self.loop.call_soon_threadsafe)
 
-    def _refuse(self, call: _Call, error: BadRequest) -> None:
+    def _refuse(self, call: Call, error: BadRequest) -> None:
         """It is answered now; what still comes of its body is not kept."""
         call.body = b""
         call.more_body = False
@@ -511,7 +433,7 @@ class WaggleProtocol(HttpToolsProtocol):
             self._due = None
             self._answered(call, call.refusal)
 
-    def _answered(self, call: _Call, reply: Reply) -> None:
+    def _answered(self, call: Call, reply: Reply) -> None:
         call.response_complete = True
         if call.disconnected:
             return

@@ -35,7 +35,7 @@ class Stream:
         endpoint: Endpoint | None,
         began: float,
         refuse: Callable[[Stream], None],
-        client: str = "",
+        client: str,
     ) -> None:
         self.number = number
         self.client = client

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,9 @@ from granian.http import HTTP1Settings, HTTP2Settings
 from granian.server.embed import Server
 
 from extender.logs import configure
-from extender.service import Service
 from extender.settings import Settings
-from extender.web.app import create_app
 from extender.web.verbs import Endpoint, Reply, _resolve
-from tests.bench.server import add_floor
+from tests.bench.server import start
 
 
 class Verbs:
@@ -78,12 +75,7 @@ async def _serve(verbs: Verbs, port: int, folder: Path | None) -> None:
 def main(api_server: str, port: str, folder: str = "") -> None:
     settings = Settings.model_validate({"cluster": {"server": api_server}})
     configure(settings.log)
-    service = Service(settings)
-    service.start()
-    while not service.runtime.readiness().ready:
-        time.sleep(0.05)
-    app = create_app(service.runtime, settings)
-    add_floor(app, service, settings.server.max_body_mib << 20)
+    _, app = start(settings)
     sys.setswitchinterval(0.0005)
     uvloop.run(_serve(Verbs(app.verbs), int(port), Path(folder) if folder else None))
 

@@ -62,16 +62,22 @@ def add_usage(app: FastAPI, service: Service) -> None:
     app.add_api_route("/usage", usage, methods=["GET"], include_in_schema=False)
 
 
-def main(api_server: str) -> None:
-    settings = Settings.model_validate({"server": {"port": 0}, "cluster": {"server": api_server}})
-    configure(settings.log.model_copy(update={"level": "warning"}))
-    end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
+def start(settings: Settings) -> tuple[Service, FastAPI]:
+    """The service, ready, and its application with the floor."""
     service = Service(settings)
     service.start()
     while not service.runtime.readiness().ready:
         time.sleep(0.05)
     app = create_app(service.runtime, settings)
     add_floor(app, service, settings.server.max_body_mib << 20)
+    return service, app
+
+
+def main(api_server: str) -> None:
+    settings = Settings.model_validate({"server": {"port": 0}, "cluster": {"server": api_server}})
+    configure(settings.log.model_copy(update={"level": "warning"}))
+    end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    service, app = start(settings)
     add_usage(app, service)
     serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True))
     service.stop()
