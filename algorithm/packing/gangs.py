@@ -46,7 +46,7 @@ GANG_PLAN = "waggle.dev/gang-plan"
 
 #: Pods of a gang that is placed as a whole. The plan stands on each of them, so etcd keeps the square of this: 70 kB on
 #: each of 1,000 pods. And the gang is searched for while nobody else is answered: on 2,000 nodes 25 ms for so many that
-#: ask for the same, 50 ms for 16 different requests, 60 ms if others have to be evicted.
+#: ask for the same, 50 ms for 16 different requests, up to 100 ms if others have to be evicted.
 MOST_MEMBERS = 1000
 #: Different requests among the members that wait: what it costs to seat them grows with these.
 MOST_SIZES = 16
