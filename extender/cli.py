@@ -96,13 +96,13 @@ def serve(
     """
     import signal
 
-    from extender.kube.connection import ConnectionSettingsError
-    from extender.kube.reviews import Reviewer
-    from extender.logs import configure, say_suppressed
-    from extender.service import Service
+    from extender.kube.client.access_review import Reviewer
+    from extender.kube.client.kubeconfig import ConnectionSettingsError
+    from extender.logs.setup import configure, say_suppressed
+    from extender.server.service import Service
     from extender.web.app import create_app
-    from extender.web.certificates import Certificates
-    from extender.web.server import serve as serve_http
+    from extender.web.http.certificates import Certificates
+    from extender.web.http.server import serve as serve_http
 
     settings = _settings(config)
     configure(settings.log)
@@ -143,8 +143,8 @@ def check(config: ConfigOption = None) -> None:
 
     Files that it names are looked for: run it where Waggle will run.
     """
-    from extender.kube.connection import ConnectionSettingsError, connect
-    from extender.web.certificates import Certificates
+    from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
+    from extender.web.http.certificates import Certificates
 
     settings = _settings(config)
     try:

@@ -68,7 +68,7 @@ class ServerSettings(_Section):
     #: Seconds an idle connection is kept. kube-scheduler's client keeps its own for 90 s and does not retry a POST that
     #: meets a closed one, so this must be more.
     keep_alive_seconds: int = Field(120, ge=91)
-    #: Connections at once. Where there are more, those that are of no use end first; see `web/connections.py`.
+    #: Connections at once. Where there are more, those that are of no use end first; see `web/http/connections.py`.
     max_connections: int = Field(1000, ge=16, le=50_000)
     #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
     max_body_mib: int = Field(32, ge=1, le=1024)
@@ -183,7 +183,7 @@ class PreemptionSettings(_Section):
 
 
 class LeaderElectionSettings(_Section):
-    """Several replicas: one decides, the others keep themselves informed and take over. See `kube/election.py`."""
+    """Several replicas: one decides, the others stay informed and take over. See `kube/lease/election.py`."""
 
     enabled: bool = False
     #: Where the Lease is. Empty: the namespace of the pod that this runs in, elsewhere `default`.

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from extender.printable import printable
+from extender.logs.printable import printable
 
 LOCK = Path(__file__).parents[1] / "requirements.lock"
 #: Advisories that do not concern Waggle, by ID, each with its reason. They are named in the output.

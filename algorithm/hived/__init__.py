@@ -11,12 +11,12 @@ Of changed configurations `diff.py` says what they change, and `outcomes.py` for
 from __future__ import annotations
 
 from algorithm.hived.algorithm import HivedAlgorithm
-from algorithm.hived.bindinfo import BIND_INFO, ISOLATION, SHARED
-from algorithm.hived.lazily import LAZILY
-from algorithm.hived.plainyaml import load
-from algorithm.hived.podspec import SPEC
-from algorithm.hived.promotion import ORDER
+from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION, SHARED
+from algorithm.hived.formats.plainyaml import load
+from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.settings import HivedSettings
+from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.promotion import ORDER
 from algorithm.registry import Plugin
 
 PLUGIN = Plugin(

@@ -20,18 +20,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from algorithm.hived import lazily, promotion
-from algorithm.hived.gangs import BoundPod, Found, Gang
-from algorithm.hived.groups import Group, Member
-from algorithm.hived.hive import Hive
-from algorithm.hived.limits import Limits
-from algorithm.hived.planner import Plan
-from algorithm.hived.podspec import SPEC, PodSpec, UserError
-from algorithm.hived.promotion import Line
-from algorithm.hived.recovery import restored
+from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError
+from algorithm.hived.insight.status import Pages
+from algorithm.hived.planning.planner import Plan
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.status import Pages
-from algorithm.hived.tenancy import Tenancy
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state import promotion
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.gangs import BoundPod, Found, Gang
+from algorithm.hived.state.groups import Group, Member
+from algorithm.hived.state.limits import Limits
+from algorithm.hived.state.promotion import PromotionQueue
+from algorithm.hived.state.recovery import restored
+from algorithm.hived.state.tenancy import Tenancy
 from algorithm.model import Pairs, Pod
 
 
@@ -40,7 +41,7 @@ class Accounts:
 
     def __init__(self, settings: HivedSettings, tenancy: Tenancy) -> None:
         layout = settings.layout()
-        self.hive = Hive(
+        self.hive = HivedCluster(
             layout,
             sparing=settings.keep_healthy_cells_whole,
             weighs_damage=settings.bad_devices is not None,
@@ -53,8 +54,8 @@ class Accounts:
         self._tenancy = tenancy
         #: Of pods whose group's name is another gang's as well, by UID.
         self._scopes: dict[str, str] = {}
-        self._told = lazily.Told()
-        self._line = Line(self.hive)
+        self._told = lazily.LazyPreemptionLog()
+        self._line = PromotionQueue(self.hive)
 
     def read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""
@@ -202,16 +203,16 @@ class Accounts:
         lost = self._without_quota(plan)
         before = self._told.who_say_so(spec.group, pod.uid)
         if before:
-            lost.append(lazily.Lost(spec.group, "", (pod.uid, *sorted(before))))
+            lost.append(lazily.QuotaLoss(spec.group, "", (pod.uid, *sorted(before))))
         return lazily.write(lost)
 
-    def _without_quota(self, plan: Plan) -> list[lazily.Lost]:
+    def _without_quota(self, plan: Plan) -> list[lazily.QuotaLoss]:
         known = self.hive.without_quota(plan.allocation.chain)
         lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
         return lost + [lazily.lost_by(group, plan.group.name) for group in plan.lazily if group not in known]
 
 
-def _lost(pod: Pod) -> Sequence[lazily.Lost]:
+def _lost(pod: Pod) -> Sequence[lazily.QuotaLoss]:
     return lazily.read(pod.annotation(lazily.LAZILY))
 
 

@@ -13,25 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithm.gauges import Gauge
-from algorithm.hived import bindinfo, lazily, promotion
 from algorithm.hived.bootstrap import Bootstrap
-from algorithm.hived.cells import MAX_PRIORITY, OPPORTUNISTIC
-from algorithm.hived.copies import independent_copy
-from algorithm.hived.devicehealth import DeviceHealth
-from algorithm.hived.explain import explain
-from algorithm.hived.gangs import BoundPod
-from algorithm.hived.groups import Allocation, Group, Member, Place
-from algorithm.hived.hive import Hive
-from algorithm.hived.layout import Level
-from algorithm.hived.limits import Limits
-from algorithm.hived.outcomes import outcomes
-from algorithm.hived.planner import Decision, Plan, Refusal, decide
-from algorithm.hived.podspec import SPEC, PodSpec, UserError
-from algorithm.hived.release import hold_what_is_awaited, pod_ended, pod_waits
+from algorithm.hived.cells.layout import Level
+from algorithm.hived.formats import bindinfo
+from algorithm.hived.formats.allocation import Allocation, Place
+from algorithm.hived.formats.podspec import MAX_PRIORITY, OPPORTUNISTIC, SPEC, PodSpec, UserError
+from algorithm.hived.insight.explain import explain
+from algorithm.hived.insight.outcomes import outcomes
+from algorithm.hived.insight.status import gauges, summary
+from algorithm.hived.planning.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.settings import BadDevicesSettings, HivedSettings
-from algorithm.hived.status import gauges, summary
-from algorithm.hived.tenancy import Tenancy
-from algorithm.hived.waiting import Waiting
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state import promotion
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.devicehealth import DeviceHealth
+from algorithm.hived.state.fork import independent_copy
+from algorithm.hived.state.gangs import BoundPod
+from algorithm.hived.state.groups import Group, Member
+from algorithm.hived.state.limits import Limits
+from algorithm.hived.state.release import hold_what_is_awaited, pod_ended, pod_waits
+from algorithm.hived.state.tenancy import Tenancy
+from algorithm.hived.state.waiting import Waiting
 from algorithm.interface import (
     Bind,
     Phase,
@@ -74,7 +76,7 @@ _UNCHANGING = (
     PodSpec,
     SuggestedNodes,
     Tenancy,
-    lazily.Lost,
+    lazily.QuotaLoss,
     BoundPod,
     Pod,
 )
@@ -107,7 +109,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._protected: frozenset[str] = frozenset()
 
     @property
-    def hive(self) -> Hive:
+    def hive(self) -> HivedCluster:
         """The cells and groups of now. During start-up another one, if more bound pods have been told since."""
         return self._start.accounts.hive
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from algorithm.hived.accounts import Accounts
-from algorithm.hived.gangs import BoundPod, by_gang
-from algorithm.hived.podspec import UserError
+from algorithm.hived.formats.podspec import UserError
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.tenancy import Tenancy
+from algorithm.hived.state.gangs import BoundPod, by_gang
+from algorithm.hived.state.tenancy import Tenancy
 from algorithm.model import Pod
 
 #: How often accounts are made anew, and how many changes of nodes are remembered for that, by machine and in all.

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from algorithm.hived.config import HivedConfig, HivedConfigError, Section, without_server_keys, without_unknown
-from algorithm.hived.layout import Layout, build
-from algorithm.hived.limits import OpportunisticLimits, known
-from algorithm.hived.tenancy import OTHERS, Scope, unambiguous
+from algorithm.hived.cells.config import HivedConfig, HivedConfigError, Section, without_server_keys, without_unknown
+from algorithm.hived.cells.layout import Layout, build
+from algorithm.hived.state.limits import OpportunisticLimits, known
+from algorithm.hived.state.tenancy import OTHERS, Scope, unambiguous
 
 _LIMITS = "opportunisticLimits."
 

@@ -37,7 +37,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from extender.core.version import older
+from extender.core.freshness import older
 
 
 class HoldState(StrEnum):

@@ -24,8 +24,8 @@ import yaml
 from extender.demo.workloads import GPU, Object
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
-from extender.kube.api import ApiError, ApiServer
-from extender.kube.connection import connect
+from extender.kube.client.api import ApiError, ApiServer
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 
 USUAL_PORT = 9096

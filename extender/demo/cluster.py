@@ -20,7 +20,7 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.server import Options, Runtime
 from extender.embedded.apiserver.sidecar import BANNER
 from extender.embedded.apiserver.table import NODES
-from extender.logs import configure
+from extender.logs.setup import configure
 from extender.settings import LogSettings
 
 

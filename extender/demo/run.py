@@ -16,8 +16,8 @@ from extender.demo import hived
 from extender.demo.cast import Cast, CastError
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.workloads import MANIFESTS, Act, Expect, Object, WorkloadError, acts, nodes
+from extender.logs.printable import printable
 from extender.operate.output import as_markup
-from extender.printable import printable
 
 #: Seconds that one act may take on a slow machine before it counts as failed.
 _ACT_PATIENCE = 60.0

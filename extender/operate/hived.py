@@ -55,8 +55,8 @@ def diff(
 
     Exit status: 0 nothing changes, 1 something does, 2 a configuration cannot be used.
     """
-    from algorithm.hived.config import HivedConfigError
-    from extender.kube.connection import ConnectionSettingsError
+    from algorithm.hived.cells.config import HivedConfigError
+    from extender.kube.client.kubeconfig import ConnectionSettingsError
     from extender.operate import hived_diff
     from extender.operate.inventory import InventoryError
     from extender.settings import ClusterSettings, SettingsError
@@ -118,8 +118,8 @@ def init(
     Machines with the same number of the same devices become cells of one type; the labels given with `--level` are the
     levels above them. Nodes without devices are left out, and named. The same nodes always give the same file.
     """
-    from algorithm.hived.draft import DraftError, Wishes, draft
-    from extender.kube.connection import ConnectionSettingsError
+    from algorithm.hived.insight.config_generator import DraftError, Wishes, draft
+    from extender.kube.client.kubeconfig import ConnectionSettingsError
     from extender.operate.inventory import InventoryError
     from extender.settings import ClusterSettings
 

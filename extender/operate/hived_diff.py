@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
-from algorithm.hived.diff import Change, compare, room
-from algorithm.hived.fit import Room
-from algorithm.hived.outcomes import Outcome, Standing, outcomes
-from algorithm.hived.plainyaml import load
+from algorithm.hived.cells.fit import Room
+from algorithm.hived.formats.plainyaml import load
+from algorithm.hived.insight.diff import Change, compare, room
+from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
 from algorithm.registry import AlgorithmError, create
-from extender.core.learning import learn
-from extender.core.teller import Teller
+from extender.logs.printable import printable
 from extender.operate.inventory import Inventory
-from extender.printable import printable
+from extender.scheduling.bootstrap import learn
+from extender.scheduling.driver import AlgorithmDriver
 from extender.settings import Settings, SettingsError, algorithm_settings, parse, read_text
 
 _NAME = "hived"
@@ -87,7 +87,7 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any], found: Inventory | No
     made = Report(changes, room=list(room(after.hive.layout)))
     if found is not None:
         for algorithm in (before, after):
-            learn(Teller(algorithm), found.truth())
+            learn(AlgorithmDriver(algorithm), found.truth())
         made.groups = outcomes(before.hive, after.hive)
         machines = after.hive.layout.machines
         made.machines, made.absent = len(machines), _absent(machines, found)

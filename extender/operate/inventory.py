@@ -14,15 +14,16 @@ import msgspec
 import structlog
 
 from algorithm.model import Node, Pod, decode_nodes, decode_pods
-from extender.core.learning import Truth
-from extender.kube import bounds, wire
-from extender.kube.api import ApiError, ApiServer, Response
-from extender.kube.connection import connect
-from extender.kube.listing import Listed, Lister
-from extender.kube.objects import Objects
-from extender.kube.reflection import NODES, PODS, ReflectorStats, RefusedError, RelistError, Resource
-from extender.kube.room import Room
-from extender.kube.store import Tracked
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer, Response
+from extender.kube.client.kubeconfig import connect
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.listing import Listed, ListPager
+from extender.kube.informers.objects import ObjectDecoder
+from extender.kube.informers.reflection import NODES, PODS, ReflectorStats, RefusedError, RelistError, Resource
+from extender.kube.informers.room import MemoryBudget
+from extender.kube.informers.store import Tracked
+from extender.scheduling.bootstrap import ClusterState
 from extender.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
@@ -44,17 +45,17 @@ class Inventory:
     pods: list[Pod]
     unreadable: int = 0
 
-    def truth(self) -> Truth:
+    def truth(self) -> ClusterState:
         """What a server would tell its algorithm at a start, if every pod were its own."""
         bound = {pod.uid: pod for pod in self.pods if pod.node_name and not pod.finished}
         waiting = (pod for pod in self.pods if not (pod.node_name or pod.finished or pod.terminating or pod.gated))
-        return Truth({node.name: node for node in self.nodes}, bound, {pod.uid: pod for pod in waiting})
+        return ClusterState({node.name: node for node in self.nodes}, bound, {pod.uid: pod for pod in waiting})
 
 
 def from_cluster(settings: ClusterSettings, *, pods: bool = True) -> Inventory:
     """Raises InventoryError, and ConnectionSettingsError."""
     api = connect(settings)
-    room = Room(settings.cache_mib, lambda: len(nodes.objects))
+    room = MemoryBudget(settings.cache_mib, lambda: len(nodes.objects))
     try:
         nodes = _list(api, NODES, room.for_nodes)
         known = _list(api, PODS, room.for_pods) if pods else Listed[Pod]()
@@ -97,7 +98,7 @@ def _list(api: ApiServer, resource: Resource[T], most: Callable[[], int]) -> Lis
         return api.request("GET", resource.path, query=query, timeout=bounds.PAGE_SECONDS, most=bounds.PAGE)
 
     stats = ReflectorStats()
-    lister = Lister(resource, Objects(resource, stats, log), stats, page, page=_PAGE, most=most)
+    lister = ListPager(resource, ObjectDecoder(resource, stats, log), stats, page, page=_PAGE, most=most)
     try:
         return lister.read()
     except (ApiError, RelistError, RefusedError) as error:

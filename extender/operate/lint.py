@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from extender.logs.printable import printable
 from extender.operate import rules_connection, rules_extender, rules_file, rules_scheduler  # noqa: F401 - registers them
 from extender.operate.document import Document, Path
 from extender.operate.rules import REGISTRY, Rule, Severity
-from extender.printable import printable
 
 _PAGE_WIDTH = 120
 #: What the file does not tell.

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from extender.printable import printable
+from extender.logs.printable import printable
 
 _errors = Console(stderr=True, highlight=False)
 

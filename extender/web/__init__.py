@@ -2,5 +2,5 @@
 
 Promises: bad input gets an answer that names the field and changes nothing; a verb never answers 5xx for what a caller
 sent; no answer contains a null where kube-scheduler would crash on it. Decisions are made elsewhere: this room talks
-to the heart only through `extender.runtime`.
+to the heart only through `extender.server.runtime`.
 """

@@ -9,22 +9,22 @@ from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.comparer import Comparer
-from extender.kube.reviews import Reviewer
-from extender.runtime import Runtime
+from extender.kube.client.access_review import Reviewer
+from extender.server.cache_comparer import CacheComparer
+from extender.server.runtime import Runtime
 from extender.settings import Settings
-from extender.web.authorization import guard
-from extender.web.budget import Budgets
-from extender.web.certificates import Certificates
-from extender.web.diff import diff_routes
-from extender.web.doors import Doors, Hosts, Refusals
 from extender.web.errors import add_error_handlers
-from extender.web.health import health_routes
-from extender.web.inspect import inspect_routes, own_page_routes
-from extender.web.metrics import Metrics
-from extender.web.pool import Pool
+from extender.web.http.certificates import Certificates
+from extender.web.http.doors import Doors, Hosts, Refusals
+from extender.web.limits.budget import Budgets
+from extender.web.limits.pool import Pool
+from extender.web.pages.authorization import guard
+from extender.web.pages.diff import diff_routes
+from extender.web.pages.health import health_routes
+from extender.web.pages.inspect import inspect_routes, own_page_routes
+from extender.web.pages.metrics import Metrics
 from extender.web.ui.routes import ui_routes
-from extender.web.verbs import VERBS, Endpoint, Verbs
+from extender.web.verbs.handler import VERBS, VerbHandler, Verbs
 
 #: Threads that compute pages: each takes its share of the interpreter from the event loop.
 _PAGE_THREADS = 2
@@ -45,7 +45,7 @@ class Index(BaseModel):
 def create_app(
     runtime: Runtime,
     settings: Settings,
-    comparer: Comparer | None = None,
+    comparer: CacheComparer | None = None,
     *,
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
@@ -85,7 +85,7 @@ class _App(FastAPI):
     `metrics` takes those of its server. `budgets` bound what all its connections hold in memory.
     """
 
-    def __init__(self, verbs: Mapping[str, Endpoint], metrics: Metrics, budgets: Budgets) -> None:
+    def __init__(self, verbs: Mapping[str, VerbHandler], metrics: Metrics, budgets: Budgets) -> None:
         # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False

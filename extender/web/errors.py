@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from extender.printable import printable
+from extender.logs.printable import printable
 
 JSON = "application/json"
 #: Characters of a text that says what is wrong with a request, and of the field that it names.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 
-from extender.web.connections import raise_descriptor_limit
+from extender.web.http.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena
 from tests.attacks.registry import attack
 from tests.attacks.requests import filter_request

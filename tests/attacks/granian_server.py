@@ -19,16 +19,16 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings, HTTP2Settings
 from granian.server.embed import Server
 
-from extender.logs import configure
+from extender.logs.setup import configure
 from extender.settings import Settings
-from extender.web.verbs import Endpoint, Reply, _resolve
+from extender.web.verbs.handler import Reply, VerbHandler, _resolve
 from tests.bench.server import start
 
 
 class Verbs:
     """Granian's application interface (RSGI) in front of the verbs."""
 
-    def __init__(self, endpoints: dict[str, Endpoint]) -> None:
+    def __init__(self, endpoints: dict[str, VerbHandler]) -> None:
         self._endpoints = endpoints
         self._headers = [("content-type", "application/json")]
 

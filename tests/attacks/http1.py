@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
-from extender.web.connections import raise_descriptor_limit
+from extender.web.http.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena
 from tests.attacks.probe import read_answer
 from tests.attacks.registry import attack

@@ -13,7 +13,7 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated
 
-from extender.web.connections import raise_descriptor_limit
+from extender.web.http.connections import raise_descriptor_limit
 from tests.attacks.arena import Arena, is_closed
 from tests.attacks.registry import attack
 from tests.attacks.servers import KUBE_SCHEDULER

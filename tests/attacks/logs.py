@@ -14,7 +14,7 @@ from tests.attacks.requests import post
 
 #: Bytes of log that a flood may cost: a burst of short lines of each event that it causes, then one line a second.
 _FLOOD_BYTES = 40_000
-#: As extender/logs.py has it.
+#: As extender/logs/setup.py has it.
 _LINE = 16_000
 
 _TERMINAL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2028\r\n2026-01-01T00:00:00Z [info     ] all is well"

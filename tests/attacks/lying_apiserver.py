@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extender.kube.answer import Answer, AnswerError
+from extender.kube.client.answer import Answer, AnswerError
 from tests.attacks.servers import api_server
 
 _PIECE = 1 << 18

@@ -25,13 +25,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from extender.core.events import BindFinished, Event, OutcomeKind, WriteBinding
+from extender.core.outcomes import OutcomeKind
 from extender.embedded.apiserver.sidecar import spawn_sidecar
-from extender.kube import writes
-from extender.kube.api import ApiError, ApiServer
-from extender.kube.committer import Committer
-from extender.kube.outcome import outcome_of, outcome_of_error
-from extender.kube.transport import Endpoint
+from extender.kube.client.api import ApiError, ApiServer
+from extender.kube.client.transport import Endpoint
+from extender.kube.writes import requests as writes
+from extender.kube.writes.committer import Committer
+from extender.kube.writes.outcome import outcome_of, outcome_of_error
+from extender.scheduling.commands import WriteBinding
+from extender.scheduling.events import BindFinished, Event
 
 BINDS, WAITING, LATENCY = 3000, 64, 0.02
 POOL = 8

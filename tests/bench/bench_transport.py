@@ -23,11 +23,11 @@ from contextlib import ExitStack, suppress
 
 import urllib3
 
-from extender.core.events import WriteBinding
-from extender.kube import writes
-from extender.kube.api import ApiServer, Interrupted, Response
-from extender.kube.transport import Endpoint
-from extender.kube.wires import Wires
+from extender.kube.client.api import ApiServer, Interrupted, Response
+from extender.kube.client.transport import Endpoint
+from extender.kube.writes import requests as writes
+from extender.kube.writes.multiplexer import HttpMultiplexer
+from extender.scheduling.commands import WriteBinding
 
 ROUNDS, BINDS, BINDS_PER_SECOND = 4, 1200, 200
 TOKEN = "Bearer " + "x" * 900
@@ -103,7 +103,7 @@ def cpu_per_bind_of_pilot(port: int, at_once: int) -> float:
     with ExitStack() as opened:
         for _ in range(at_once):
             opened.enter_context(api.exchange(BIND)).read()
-    wires = Wires(api)
+    wires = HttpMultiplexer(api)
     left = [BINDS]
 
     def send() -> None:

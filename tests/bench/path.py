@@ -34,11 +34,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from extender.logs import configure
-from extender.service import Service
+from extender.logs.setup import configure
+from extender.server.service import Service
 from extender.settings import Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.bench import world
 from tests.bench.client import Connection, Process, proposed
 

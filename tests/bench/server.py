@@ -18,17 +18,17 @@ import time
 from fastapi import FastAPI
 
 from algorithm.reasons import Code, reason
-from extender.core.events import FilterAnswer
-from extender.logs import configure
-from extender.runtime import Runtime
-from extender.service import Service
+from extender.logs.setup import configure
+from extender.scheduling.events import FilterAnswer
+from extender.server.runtime import Runtime
+from extender.server.service import Service
 from extender.settings import Settings
-from extender.web.answers import encode_filter
 from extender.web.app import create_app
-from extender.web.metrics import Metrics
-from extender.web.server import serve
-from extender.web.verbs import Endpoint, Verb
-from extender.web.wire import decode_offer
+from extender.web.http.server import serve
+from extender.web.pages.metrics import Metrics
+from extender.web.verbs.encode import encode_filter
+from extender.web.verbs.extender_args import decode_offer
+from extender.web.verbs.handler import Verb, VerbHandler
 from tests.bench.cluster import end_with_input
 from tests.bench.world import GPU
 
@@ -47,7 +47,7 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
 
     metrics = Metrics(service.runtime)
     for verb in (Verb("placed", placed, None), Verb("refused", refused, None)):
-        app.verbs[f"/floor/{verb.name}"] = Endpoint(verb, service.runtime, metrics, max_body, app.budgets.bodies)
+        app.verbs[f"/floor/{verb.name}"] = VerbHandler(verb, service.runtime, metrics, max_body, app.budgets.bodies)
 
 
 def add_usage(app: FastAPI, service: Service) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from algorithm.hived.config import parse_config
-from algorithm.hived.groups import Allocation, Member
-from algorithm.hived.hive import Hive
-from algorithm.hived.layout import build
-from algorithm.hived.planner import Plan, decide
-from algorithm.hived.podspec import PodSpec, UserError, parse_spec
+from algorithm.hived.cells.config import parse_config
+from algorithm.hived.cells.layout import build
+from algorithm.hived.formats.allocation import Allocation
+from algorithm.hived.formats.podspec import PodSpec, UserError, parse_spec
+from algorithm.hived.planning.planner import Plan, decide
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Member
 
 
 class Adapter:
-    def __init__(self, hive: Hive) -> None:
+    def __init__(self, hive: HivedCluster) -> None:
         self.hive = hive
 
     # -- nodes ------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ class Adapter:
 
 
 def factory(config_yaml: str, chain_search_order: dict[str, list[str]]) -> Adapter:
-    return Adapter(Hive(build(parse_config(config_yaml)), chain_search_order))
+    return Adapter(HivedCluster(build(parse_config(config_yaml)), chain_search_order))
 
 
 def _spec(pod: dict[str, Any]) -> PodSpec:

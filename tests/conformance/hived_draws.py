@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from algorithm.hived import lazily
-from algorithm.hived.hive import Hive
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state.cluster import HivedCluster
 from algorithm.model import Pod
 from tests.conformance.hived_recordings import document
 
@@ -78,14 +78,14 @@ def without_quota(each: Pod) -> Iterator[str]:
     return (uid for lost in lazily.read(each.annotation(lazily.LAZILY)) if lost.by for uid in lost.pods)
 
 
-def pod_sizes(hive: Hive) -> list[int]:
+def pod_sizes(hive: HivedCluster) -> list[int]:
     """Devices that a pod may want: those of any cell up to a machine, and one less than a machine has."""
     chains = hive.layout.chains.values()
     sizes = {chain.levels[level].leafs for chain in chains for level in range(1, chain.machine_level + 1)}
     return sorted(sizes | {max(1, max(sizes) - 1)})
 
 
-def devices_of_groups(hive: Hive) -> dict[str, set[tuple[str, str]]]:
+def devices_of_groups(hive: HivedCluster) -> dict[str, set[tuple[str, str]]]:
     return {
         name: {(device.chain, device.address) for device, _ in group.leafs()} for name, group in hive.groups.items()
     }

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from algorithm.hived.podspec import UserError
+from algorithm.hived.formats.podspec import UserError
 from tests.conformance.hived_adapter import Adapter, factory
 
 HERE = Path(__file__).parent / "hived"

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from algorithm.hived.cells import Cell, PhysicalCell, VirtualCell
-from algorithm.hived.groups import Group
-from algorithm.hived.hive import Hive
-from algorithm.hived.status import preassigned
+from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
+from algorithm.hived.insight.status import preassigned
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group
 from tests.conformance.hived_recordings import Recording, states
 
 #: What `differences` and `group_differences` may find.
@@ -65,7 +65,7 @@ class Recorded:
 # -- ours -------------------------------------------------------------------------------------------------------------
 
 
-def observe(hive: Hive, known: Rows) -> Rows:
+def observe(hive: HivedCluster, known: Rows) -> Rows:
     """Our cells, as far as something was recorded of them."""
     physical = {
         key: [cell.state.value, _BAD[cell.healthy], str(cell.priority), _shown(cell), _address(cell.virtual)]
@@ -90,7 +90,7 @@ def _address(cell: Cell | None) -> str:
     return "" if cell is None else cell.address
 
 
-def _keyed(hive: Hive) -> Iterator[tuple[str, PhysicalCell]]:
+def _keyed(hive: HivedCluster) -> Iterator[tuple[str, PhysicalCell]]:
     """By address, and by chain and address where two chains have the same."""
     cells = [cell for chain in hive.layout.chains.values() for level in chain.full.values() for cell in level]
     number = Counter(cell.address for cell in cells)
@@ -120,7 +120,7 @@ def observe_group(group: Group) -> dict[str, Any]:
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
-def differences(hive: Hive, recorded: Rows) -> set[str]:
+def differences(hive: HivedCluster, recorded: Rows) -> set[str]:
     """Short names of the ways in which our cells differ from the recorded ones."""
     found: set[str] = set()
     ours = observe(hive, recorded)
@@ -136,7 +136,7 @@ def differences(hive: Hive, recorded: Rows) -> set[str]:
     return found
 
 
-def _derive(hive: Hive, rows: Rows) -> None:
+def _derive(hive: HivedCluster, rows: Rows) -> None:
     """States anew from the devices' states; the shown tenants are forgotten."""
     keys = {cell: key for key, cell in _keyed(hive)}
     for chain in hive.layout.chains.values():
@@ -156,7 +156,7 @@ def _derived(below: set[str]) -> str:
     return below.pop() if len(below) == 1 else "Used" if below & {"Used", "Reserving"} else "Free"
 
 
-def _shape(hive: Hive, rows: Rows) -> tuple[Any, ...]:
+def _shape(hive: HivedCluster, rows: Rows) -> tuple[Any, ...]:
     """The same for two that differ in nothing but which of a tenant's virtual cells stands for what."""
     trees = {
         tenant.name: Counter(_tree(cell, rows.virtual) for cell in preassigned(tenant))
@@ -169,7 +169,7 @@ def _tree(cell: VirtualCell, rows: dict[str, list[str]]) -> tuple[Any, ...]:
     return tuple(rows.get(cell.address, ())), tuple(sorted(_tree(child, rows) for child in cell.children))
 
 
-def group_differences(hive: Hive, recorded: dict[str, dict[str, Any]]) -> set[str]:
+def group_differences(hive: HivedCluster, recorded: dict[str, dict[str, Any]]) -> set[str]:
     """The same for groups. Where a group's virtual cells are is seen in the cells."""
     if recorded.keys() != hive.groups.keys():
         return {"groups"}

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from algorithm.hived import algorithm, gangs, hive, lazily, planner
+from algorithm.hived import algorithm
 from algorithm.hived.accounts import Accounts
-from algorithm.hived.books import Books
 from algorithm.hived.bootstrap import Bootstrap
-from algorithm.hived.groups import Group
-from algorithm.hived.hive import Hive
+from algorithm.hived.cells.chain_allocator import ChainAllocator
+from algorithm.hived.planning import planner
+from algorithm.hived.state import cluster as hive
+from algorithm.hived.state import gangs
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group
 from tests.conformance.hived_machine import HivedMachine
 from tests.conformance.hived_recovery_machine import RecoveryMachine
 
@@ -36,13 +40,13 @@ SLICE = settings(
 
 
 def a_cell_that_is_given_back_is_not_counted(patch: pytest.MonkeyPatch) -> None:
-    release = Books.release
+    release = ChainAllocator.release
 
     def forgetful(self, cell, tenant, *, doomed=False):
         release(self, cell, tenant, doomed=doomed)
         self.total_left[cell.level] -= 1
 
-    patch.setattr(Books, "release", forgetful)
+    patch.setattr(ChainAllocator, "release", forgetful)
 
 
 def buddies_are_not_merged(patch: pytest.MonkeyPatch) -> None:
@@ -50,15 +54,15 @@ def buddies_are_not_merged(patch: pytest.MonkeyPatch) -> None:
         self.free[cell.level].append(cell)
         return cell.level
 
-    patch.setattr(Books, "_put_back", lazy)
+    patch.setattr(ChainAllocator, "_put_back", lazy)
 
 
 def nobody_is_ever_pardoned(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Books, "_absolve", lambda self, level: None)
+    patch.setattr(ChainAllocator, "_absolve", lambda self, level: None)
 
 
 def nobody_is_ever_doomed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Books, "_doom", lambda self, level: None)
+    patch.setattr(ChainAllocator, "_doom", lambda self, level: None)
 
 
 def reserved_devices_count_as_free(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +83,7 @@ def a_recovered_pod_is_filed_in_the_first_place(patch: pytest.MonkeyPatch) -> No
 
 def a_trial_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def for_good(hive: Hive, groups: list[Group], preemptor: str) -> Iterator[None]:
+    def for_good(hive: HivedCluster, groups: list[Group], preemptor: str) -> Iterator[None]:
         for group in groups:
             hive.make_opportunistic(group, preemptor)
         yield
@@ -108,7 +112,7 @@ def pods_are_recovered_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_is_believed_who_names_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lazily.Told, "who_say_so", lambda self, group, pod: {})
+    patch.setattr(lazily.LazyPreemptionLog, "who_say_so", lambda self, group, pod: {})
 
 
 def the_first_pod_that_is_told_counts_as_the_oldest(patch: pytest.MonkeyPatch) -> None:

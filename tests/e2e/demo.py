@@ -17,7 +17,7 @@ from typing import Any
 from extender.demo.cast import Cast, Process, real_scheduler_flags
 from extender.demo.run import Demo, DemoError
 from extender.demo.workloads import Act, Object
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.e2e.build import BuildError, build
 from tests.e2e.cluster import ControlPlane

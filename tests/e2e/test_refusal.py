@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from extender.kube.writes import NUDGE_ANNOTATION
+from extender.kube.writes.requests import NUDGE_ANNOTATION
 from tests.e2e.matrix import Entry, every_entry
 from tests.e2e.world import GPU, World, eventually
 

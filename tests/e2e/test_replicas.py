@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender.signpost import LABEL
+from extender.server.leader_label import LABEL
 from tests.e2e.cluster import WAGGLES_NAMESPACE, ControlPlane, describe
 from tests.e2e.gate import Call, Reply
 from tests.e2e.processes import Process, free_port

@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 
 from algorithm.model import Node, Pod
-from extender.core.events import NodeSeen, PodSeen
 from extender.embedded.apiserver.faults import Fault as Rule
 from extender.embedded.apiserver.faults import Faults, Plan
-from extender.kube.backoff import BackoffSettings
-from extender.kube.reflector import Timing
-from extender.kube.reviews import Reviewer, Verdict
-from extender.signpost import LABEL
+from extender.kube.client.access_review import Reviewer, Verdict
+from extender.kube.client.backoff import BackoffSettings
+from extender.kube.informers.reflector import Timing
+from extender.scheduling.events import NodeSeen, PodSeen
+from extender.server.leader_label import LABEL
 from tests.faults.table import Pair, operation_of
 from tests.support.api import eventually
 from tests.support.world import World, world

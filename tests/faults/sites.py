@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "extender"
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
 #: us. And the client itself, whose calls of its own methods are no further ones.
-OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/api.py")
+OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py")
 #: The names under which a client is kept, and its methods that make requests.
 _CALLS = {
     "_api": ("request", "exchange", "stream", "encoded"),
@@ -22,30 +22,30 @@ _CALLS = {
 }
 
 SITES: dict[str, tuple[str, ...]] = {
-    "kube/reflector.py Reflector._get": ("list nodes", "list pods"),
-    "kube/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
-    "kube/fenced.py FencedApi.exchange": (
+    "kube/informers/reflector.py Reflector._get": ("list nodes", "list pods"),
+    "kube/informers/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
+    "kube/writes/fenced.py FencedApi.exchange": (
         *("bind", "read pod", "evict", "mark preemption"),
         *("nudge", "event", "count event"),
     ),
-    "kube/committer.py Committer._sent": ("bind", "read pod", "evict", "mark preemption"),
-    "kube/committer.py Committer._carry_out": ("bind", "read pod", "evict", "mark preemption"),
-    "kube/wires.py Wires.send": ("bind", "read pod", "evict", "mark preemption"),
-    "kube/hints.py Hints._request": ("nudge", "event", "count event"),
-    "kube/writes.py bind": ("bind",),
-    "kube/writes.py read": ("read pod",),
-    "kube/writes.py evict": ("evict",),
-    "kube/writes.py mark": ("mark preemption",),
-    "kube/writes.py nudge": ("nudge",),
-    "kube/writes.py new_event": ("event",),
-    "kube/writes.py count_event": ("count event",),
-    "kube/lease.py Elector._request": ("read lease", "make lease", "renew lease"),
-    "leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
-    "signpost.py Signpost._found": ("find label",),
-    "signpost.py Signpost._patch": ("move label",),
-    "kube/reviews.py Reviewer._review": ("ask who", "ask rights"),
-    "comparer.py Comparer._page": ("compare nodes", "compare pods"),
-    "comparer.py Comparer._gone": ("heal node", "heal pod"),
+    "kube/writes/committer.py Committer._sent": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/writes/committer.py Committer._carry_out": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/writes/multiplexer.py HttpMultiplexer.send": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/writes/best_effort.py BestEffortWriter._request": ("nudge", "event", "count event"),
+    "kube/writes/requests.py bind": ("bind",),
+    "kube/writes/requests.py read": ("read pod",),
+    "kube/writes/requests.py evict": ("evict",),
+    "kube/writes/requests.py mark": ("mark preemption",),
+    "kube/writes/requests.py nudge": ("nudge",),
+    "kube/writes/requests.py new_event": ("event",),
+    "kube/writes/requests.py count_event": ("count event",),
+    "kube/lease/elector.py Elector._request": ("read lease", "make lease", "renew lease"),
+    "server/leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
+    "server/leader_label.py LeaderLabeler._found": ("find label",),
+    "server/leader_label.py LeaderLabeler._patch": ("move label",),
+    "kube/client/access_review.py Reviewer._review": ("ask who", "ask rights"),
+    "server/cache_comparer.py CacheComparer._page": ("compare nodes", "compare pods"),
+    "server/cache_comparer.py CacheComparer._gone": ("heal node", "heal pod"),
 }
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.registry import create
-from extender.core import events
-from extender.core.events import PrepareAlgorithm
-from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
-from extender.core.reconfiguring import Preparations
+from extender.scheduling import events
+from extender.scheduling.events import PrepareAlgorithm
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.scheduling.reconfiguration import Preparations
 from tests.frozen.plain import KIND, record_of
 
 
@@ -62,7 +62,7 @@ class Replayed:
     """A fresh engine with its algorithm, into which events are put again."""
 
     def __init__(self, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
-        self.engine = Lifecycle(create(algorithm, settings), policy)
+        self.engine = SchedulerStateMachine(create(algorithm, settings), policy)
         self._preparations = Preparations(create)
 
     def handle(self, event: Any, now: float) -> list[Any]:
@@ -77,27 +77,27 @@ class Replayed:
         return out
 
 
-def prioritize(engine: Lifecycle, asked: Prioritize) -> list[Any]:
+def prioritize(engine: SchedulerStateMachine, asked: Prioritize) -> list[Any]:
     return [PrioritizeAnswer(engine.prioritize(asked.pod, asked.nodes))]
 
 
-def explain(engine: Lifecycle, asked: Explain) -> list[Any]:
+def explain(engine: SchedulerStateMachine, asked: Explain) -> list[Any]:
     if asked.pod.uid not in engine.teller.unallocated:
         return [Explanation()]
     return [Explanation(tuple(engine.teller.algorithm.explain(asked.pod)))]
 
 
-def is_ready(engine: Lifecycle) -> bool:
+def is_ready(engine: SchedulerStateMachine) -> bool:
     """Whether it would answer a verb."""
     return not engine.missing()
 
 
-def next_due(engine: Lifecycle) -> float | None:
+def next_due(engine: SchedulerStateMachine) -> float | None:
     """When it wants to be told that time has passed, seconds."""
     return engine.next_due()
 
 
-def pods_of(engine: Lifecycle) -> list[list[str]]:
+def pods_of(engine: SchedulerStateMachine) -> list[list[str]]:
     """Every pod that it knows, by name: UID, state, node, and the code of why it waits."""
     return [
         [str(entry.key), entry.uid, entry.state.value, entry.node, entry.reason.code if entry.reason else ""]
@@ -105,6 +105,6 @@ def pods_of(engine: Lifecycle) -> list[list[str]]:
     ]
 
 
-def counts_of(engine: Lifecycle) -> list[list[Any]]:
+def counts_of(engine: SchedulerStateMachine) -> list[list[Any]]:
     """What it has counted for metrics."""
     return sorted([*key, number] for key, number in engine.counts.items() if number)

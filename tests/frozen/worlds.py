@@ -21,7 +21,11 @@ import msgspec
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, decode_pod
 from algorithm.registry import create, reads
-from extender.core.events import (
+from extender.embedded.apiserver.patches import MERGE
+from extender.embedded.apiserver.resources import Target
+from extender.embedded.apiserver.store import Stored
+from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
+from extender.scheduling.events import (
     AlgorithmPrepared,
     Event,
     FilterAnswer,
@@ -29,10 +33,6 @@ from extender.core.events import (
     Instruction,
     ReconfigureRequested,
 )
-from extender.embedded.apiserver.patches import MERGE
-from extender.embedded.apiserver.resources import Target
-from extender.embedded.apiserver.store import Stored
-from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
 from tests.frozen import recording, today
 from tests.frozen.plain import plain
 from tests.soak.checks import Checks

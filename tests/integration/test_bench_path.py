@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from algorithm.model import lookup
-from extender.core.version import older
+from extender.core.freshness import older
 from tests.bench.path import Profile, Row, Walk, measure, show
 
 

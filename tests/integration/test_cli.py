@@ -18,9 +18,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extender import recording
 from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
+from extender.server import recording
 from extender.settings import load
 from tests.support.api import eventually
 from tests.support.certificates import Files, https

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod, decode_node, decode_pod
-from extender.comparer import CompareError, Comparer
-from extender.core.comparison import Kind
-from extender.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
 from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
-from extender.kube.api import ApiServer, Response
-from extender.kube.connection import connect
-from extender.runtime import Runtime
+from extender.kube.client.api import ApiServer, Response
+from extender.kube.client.kubeconfig import connect
+from extender.scheduling.comparison import Kind
+from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.server.cache_comparer import CacheComparer, CompareError
+from extender.server.runtime import Runtime
 from extender.settings import ClusterSettings
 from tests.support.objects import node, pod
 from tests.support.plain_algorithm import PlainAlgorithm
@@ -29,9 +29,9 @@ from tests.support.plain_algorithm import PlainAlgorithm
 class Bench:
     cluster: EmbeddedCluster
     api: ApiServer
-    heart: Lifecycle
+    heart: SchedulerStateMachine
     runtime: Runtime
-    comparer: Comparer
+    comparer: CacheComparer
 
     def tell(self, *events: Event) -> None:
         self.runtime.handle(*events)
@@ -55,12 +55,12 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    heart = Lifecycle(PlainAlgorithm())
+    heart = SchedulerStateMachine(PlainAlgorithm())
     runtime = Runtime(heart, lambda _command: None)
     runtime.handle(Synced())
     with serve_in_thread() as cluster:
         api = connect(ClusterSettings(server=cluster.url))
-        comparer = Comparer(api, runtime, Policy(), every=0, grace=0.01)
+        comparer = CacheComparer(api, runtime, Policy(), every=0, grace=0.01)
         yield Bench(cluster, api, heart, runtime, comparer)
         heart.validate()
         api.close()

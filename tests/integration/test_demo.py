@@ -16,7 +16,7 @@ from extender.demo.cast import Cast, CastError, Process
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.run import Demo
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.support.api import eventually
 from tests.support.world import World, world

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from algorithm.reasons import Code, reason
-from extender.core.events import RecordEvent
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
-from extender.kube.committer import Committer
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
+from extender.kube.writes.committer import Committer
+from extender.scheduling.commands import RecordEvent
 from extender.settings import ClusterSettings
 from tests.support.api import eventually
 from tests.support.cluster_objects import pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from extender.embedded.apiserver.server import serve_in_thread
-from extender.service import Service
+from extender.server.service import Service
 from extender.settings import ClusterSettings, Settings
 from tests.support.api import eventually
 

@@ -19,23 +19,14 @@ import pytest
 
 from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
-from extender.core.events import (
-    BindFinished,
-    Event,
-    Evict,
-    EvictFinished,
-    Nudge,
-    PodRead,
-    ReadPod,
-    RecordEvent,
-    WriteBinding,
-)
-from extender.kube.api import ApiServer, Response
-from extender.kube.api import Request as ApiRequest
-from extender.kube.committer import Committer
-from extender.kube.election import Seen, Write
-from extender.kube.lease import LeaseObject, _FailedError, _RefusedError
-from extender.kube.transport import Endpoint, Tls
+from extender.kube.client.api import ApiServer, Response
+from extender.kube.client.api import Request as ApiRequest
+from extender.kube.client.transport import Endpoint, Tls
+from extender.kube.lease.election import Seen, Write
+from extender.kube.lease.elector import LeaseObject, _FailedError, _RefusedError
+from extender.kube.writes.committer import Committer
+from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RequeuePod, WriteBinding
+from extender.scheduling.events import BindFinished, Event, EvictFinished, PodRead
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import (
     WAIT,
@@ -204,7 +195,7 @@ class Rig:
         assert isinstance(event, BindFinished | EvictFinished | PodRead)
         return str(event.outcome.kind)
 
-    def hinted(self, hint: Nudge | RecordEvent) -> str:
+    def hinted(self, hint: RequeuePod | RecordEvent) -> str:
         """done, failed, or waits for another turn."""
         before = self._hint_state()
         self.committer.submit(hint)
@@ -235,7 +226,7 @@ def _read(rig: Rig, answer: Answer) -> str:
 
 def _nudge(rig: Rig, answer: Answer) -> str:
     rig.server.on("PATCH", POD, answer)
-    return rig.hinted(Nudge("default", "p", "uid-p"))
+    return rig.hinted(RequeuePod("default", "p", "uid-p"))
 
 
 EVENT = RecordEvent("default", "p", "uid-p", reason(Code.OTHER, detail="no room"))
@@ -297,7 +288,7 @@ OPERATIONS: dict[str, Callable[[Rig, Answer], str]] = {
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Rig]]:
     """A rig for one fault. Where the server does not say for how long, it is long enough to be told at once."""
-    monkeypatch.setattr("extender.kube.outcome._RETRY_AFTER", 9.0)
+    monkeypatch.setattr("extender.kube.writes.outcome._RETRY_AFTER", 9.0)
     rigs: list[Rig] = []
 
     def make_one(fault: str) -> Rig:

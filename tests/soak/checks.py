@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from algorithm.model import Pod, decode_pod
-from extender.core.entry import State
 from extender.embedded.apiserver.store import Stored
 from extender.embedded.apiserver.table import NODES, PODS
+from extender.scheduling.state.pod_info import State
 from tests.soak.replica import Replica
 from tests.soak.users import GPU, GPUS, HIGHEST
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from algorithm.interface import SuggestedNodes
-from extender.core.events import Candidate, FilterAnswer, FilterRequested, PreemptAnswer, PreemptRequested
 from extender.embedded.apiserver.resources import Resource
 from extender.embedded.apiserver.store import Store
 from extender.embedded.kubescheduler.config import ExtenderConfig
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError, FilterResult, MetaVictims, Victims
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
+from extender.scheduling.events import Candidate, FilterAnswer, FilterRequested, PreemptAnswer, PreemptRequested
 from tests.soak.wire import Draws
 
 

@@ -23,9 +23,21 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.registry import create
-from extender.comparer import CompareError, Comparer
-from extender.core.comparison import Beliefs, beliefs_of
-from extender.core.events import (
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.kube.client.access_review import Reviewer, Verdict
+from extender.kube.client.api import ApiError, Response
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.podreader import PodReader
+from extender.kube.informers.reflector import NODES, PODS, Change, ChangeKind, Reflector
+from extender.kube.lease.election import LeaseTiming, Wait
+from extender.kube.lease.elector import Elector, LeaderStatus
+from extender.kube.writes.best_effort import BestEffortWriter, _Waiting
+from extender.kube.writes.committer import Urgent, _pod_of, _report_of, _request_of
+from extender.kube.writes.fenced import Command, FencedApi
+from extender.kube.writes.outcome import outcome_of, outcome_of_error
+from extender.scheduling.commands import ReadPod, RecordEvent, RequeuePod
+from extender.scheduling.comparison import CachedState, beliefs_of
+from extender.scheduling.events import (
     BindAnswer,
     BindRequested,
     Event,
@@ -34,37 +46,22 @@ from extender.core.events import (
     Instruction,
     NodeGone,
     NodeSeen,
-    Nudge,
-    Outcome,
-    OutcomeKind,
     PodGone,
     PodSeen,
     PreemptAnswer,
     PreemptRequested,
     PrepareAlgorithm,
-    ReadPod,
     Reconfigured,
-    RecordEvent,
     Synced,
     TermBegan,
     TermEnded,
 )
-from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
-from extender.core.reconfiguring import Preparations
-from extender.kube import wire
-from extender.kube.api import ApiError, Response
-from extender.kube.committer import Urgent, _pod_of, _report_of, _request_of
-from extender.kube.election import LeaseTiming, Wait
-from extender.kube.fenced import Command, FencedApi
-from extender.kube.hints import Hints, _Waiting
-from extender.kube.lease import Elector, Standing
-from extender.kube.outcome import outcome_of, outcome_of_error
-from extender.kube.podreader import PodReader
-from extender.kube.reflector import NODES, PODS, Change, ChangeKind, Reflector
-from extender.kube.reviews import Reviewer, Verdict
-from extender.service import _UntilSynced
-from extender.signpost import Signpost, _FailedError
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.scheduling.reconfiguration import Preparations
+from extender.server.cache_comparer import CacheComparer, CompareError
+from extender.server.leader_label import LeaderLabeler, _FailedError
+from extender.server.service import _UntilSynced
 from tests.soak.wire import SimApi
 
 TIMING = LeaseTiming()
@@ -105,7 +102,7 @@ class Replica:
         self.name, self.policy = name, policy
         self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
         self._answered, self._heard = answered, heard
-        self.heart = Lifecycle(make(), policy)
+        self.heart = SchedulerStateMachine(make(), policy)
         self.preparations = Preparations(create)
         self.work: list[Work] = []
         self.paused_until = self.cut_until = float("-inf")
@@ -118,10 +115,10 @@ class Replica:
         self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)
         self._pods_buffer = _UntilSynced(self._handle_all)
         self.pods: Reflector[Pod] = Reflector(api(self, "informer"), PODS, self._pods_changed, **informer)
-        self.comparer = Comparer(api(self, "comparer"), _Guarded(self), policy, every=0, grace=0)
+        self.comparer = CacheComparer(api(self, "comparer"), _Guarded(self), policy, every=0, grace=0)
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
         self._reviewer = api(self, "reviewer")
-        self._signpost = Signpost(
+        self._signpost = LeaderLabeler(
             api(self, "signpost"), namespace="default", pod=name, value="waggle", leads=lambda: self.ready
         )
         #: The term that is caught up for, and the versions that are to be reached, nodes first.
@@ -145,7 +142,7 @@ class Replica:
         """The one that decides: another one after a change of the configuration."""
         return self.heart.teller.algorithm
 
-    # -- the heart, as extender.runtime guards it -----------------------------------------------------------------
+    # -- the heart, as extender.server.runtime guards it -------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Instruction]:
         out: list[Instruction] = []
@@ -245,7 +242,7 @@ class Replica:
             self.handle(work.report)
             return
         command = work.instruction
-        if isinstance(command, Nudge | RecordEvent):
+        if isinstance(command, RequeuePod | RecordEvent):
             self._hints._give(_Waiting(command, work.given))
             return
         outcome, response = self._written(command, work.given)
@@ -283,7 +280,7 @@ class Replica:
         if self._catching is not None and self.heart.synced:
             self._catch_up(*self._catching)
 
-    def _standing_changed(self, standing: Standing) -> None:
+    def _standing_changed(self, standing: LeaderStatus) -> None:
         if self.heart.term and self.heart.term != standing.term:
             self.handle(TermEnded(self.heart.term))
         if standing.term and standing.term != (self._catching or (0,))[0] and standing.term != self.heart.term:
@@ -292,7 +289,7 @@ class Replica:
             self._catching = None
 
     def _catch_up(self, term: int, versions: list[str]) -> None:
-        """As `extender.leadership`: each informer as new as a read from now, nodes before pods."""
+        """As `extender.server.leadership`: each informer as new as a read from now, nodes before pods."""
         for index, informer in enumerate((self.nodes, self.pods)):
             if index == len(versions):
                 version = self._version_now(informer)
@@ -315,13 +312,13 @@ class Replica:
 
 
 class _Guarded:
-    """The replica as the comparer sees it: `extender.runtime`."""
+    """The replica as the comparer sees it: `extender.server.runtime`."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self.reader = PodReader()
 
-    def beliefs(self) -> Beliefs:
+    def beliefs(self) -> CachedState:
         return beliefs_of(self._replica.heart)
 
     def handle(self, *events: Event) -> None:
@@ -331,9 +328,11 @@ class _Guarded:
         self._replica.broken = True
 
 
-def _hints(api: FencedApi, clock: Callable[[], float], wall_clock: Callable[[], datetime]) -> Hints:
+def _hints(api: FencedApi, clock: Callable[[], float], wall_clock: Callable[[], datetime]) -> BestEffortWriter:
     """Without its thread: the world gives it its turns."""
-    hints = Hints(api, wait_calm=lambda: False, pause=lambda _seconds: None, clock=clock, wall_clock=wall_clock)
+    hints = BestEffortWriter(
+        api, wait_calm=lambda: False, pause=lambda _seconds: None, clock=clock, wall_clock=wall_clock
+    )
     hints.stop()
     hints.thread.join()
     return hints

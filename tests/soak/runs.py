@@ -10,7 +10,7 @@ from unittest import mock
 
 from structlog.testing import capture_logs
 
-from extender import comparer
+from extender.server import cache_comparer as comparer
 from tests.soak.wire import Name
 from tests.soak.world import World
 

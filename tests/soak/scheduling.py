@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from extender.core.events import (
+from extender.embedded.apiserver.table import NODES, PODS
+from extender.embedded.kubescheduler import model
+from extender.embedded.kubescheduler.config import SchedulerConfig
+from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
+from extender.embedded.kubescheduler.extenders import ExtenderError
+from extender.embedded.kubescheduler.queue import Place
+from extender.scheduling.events import (
     BindAnswer,
     BindRequested,
     FilterAnswer,
@@ -13,13 +19,7 @@ from extender.core.events import (
     PreemptAnswer,
     PreemptRequested,
 )
-from extender.core.policy import PreemptionMode
-from extender.embedded.apiserver.table import NODES, PODS
-from extender.embedded.kubescheduler import model
-from extender.embedded.kubescheduler.config import SchedulerConfig
-from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
-from extender.embedded.kubescheduler.extenders import ExtenderError
-from extender.embedded.kubescheduler.queue import Place
+from extender.scheduling.policy import PreemptionMode
 from tests.soak.links import Informer, Line
 from tests.soak.replica import Replica
 from tests.soak.users import GPU

@@ -2,8 +2,8 @@
 
     Reflector, Comparer, Elector, committer --exchange--> draw a fault --> the embedded API server's verbs --> answer
 
-`SimApi` stands where `extender.kube.api.ApiServer` stands. Which operation a request is, and what may go wrong with
-it, says the table that the suite on real sockets goes by (`tests.faults.table`).
+`SimApi` stands where `extender.kube.client.api.ApiServer` stands. Which operation a request is, and what may go wrong
+with it, says the table that the suite on real sockets goes by (`tests.faults.table`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from extender.embedded.apiserver.objects import encode
 from extender.embedded.apiserver.requests import Answer, Request, answer
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
-from extender.kube.api import ApiServer, Interrupted, Response, Unreachable
-from extender.kube.api import Request as Asked
-from extender.kube.transport import Endpoint
+from extender.kube.client.api import ApiServer, Interrupted, Response, Unreachable
+from extender.kube.client.api import Request as Asked
+from extender.kube.client.transport import Endpoint
 from tests.faults.table import LATE, Fault, Operation, Pair, operation_of, pairs
 
 #: What can go wrong with the calls of kube-scheduler, which are not the API server's to spoil.

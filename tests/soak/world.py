@@ -24,19 +24,14 @@ from random import Random
 from typing import Any
 
 from algorithm.interface import SchedulerAlgorithm
-from extender.core.events import (
-    BindAnswer,
-    Event,
-    Instruction,
-    Ticked,
-    WriteBinding,
-)
-from extender.core.policy import Policy, PreemptionMode
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.pods import bind
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
+from extender.scheduling.commands import WriteBinding
+from extender.scheduling.events import BindAnswer, Event, Instruction, Ticked
+from extender.scheduling.policy import Policy, PreemptionMode
 from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
 from tests.soak.replica import TIMING, Replica, Work, packing, utc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from extender.kube.api import ApiServer, Request
+from extender.kube.client.api import ApiServer, Request
 from tests.support.scripted_server import ScriptedServer, reply
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from extender.web.server import ServerHandle
+from extender.web.http.server import ServerHandle
 
 WAIT = 5.0
 

@@ -12,20 +12,19 @@ from typing import Any
 
 from algorithm.model import CPU, Pod
 from algorithm.packing import PackingAlgorithm
-from extender.core.entry import Entry, State
-from extender.core.events import (
+from extender.scheduling.commands import Evict, RecordPreemption
+from extender.scheduling.events import (
     Candidate,
     Event,
-    Evict,
     FilterAnswer,
     Instruction,
     NodeSeen,
     PreemptAnswer,
     PreemptRequested,
-    RecordPreemption,
 )
-from extender.core.policy import Policy, PreemptionMode
-from extender.core.preemption import read
+from extender.scheduling.policy import Policy, PreemptionMode
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.preemption_record import read
 from tests.support.heart_world import BASE, CAPACITY, NODES, HeartWorld
 from tests.support.objects import node
 
@@ -123,7 +122,7 @@ class DirectWorld(HeartWorld):
 
     # -- seeing ---------------------------------------------------------------------------------------------------
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> PodInfo:
         entry = self.heart.find("default", name)
         assert entry is not None
         return entry

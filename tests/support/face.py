@@ -1,7 +1,7 @@
 """For tests of the web room: a runtime whose answers the test sets, and a client on a real socket.
 
-`FixedRuntime` stands where extender.runtime.Runtime stands, so that the face is tested without what is behind it; the
-integration tests put the real one there.
+`FixedRuntime` stands where extender.server.runtime.Runtime stands, so that the face is tested without what is behind
+it; the integration tests put the real one there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 from algorithm.interface import NoSuchPage, SuggestedNodes
 from algorithm.model import Pod
-from extender.core.cache import Cache, Snapshot
-from extender.core.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
-from extender.kube.podreader import PodReader
-from extender.views import Explanation, Metric, PodView, Readiness
+from extender.kube.informers.podreader import PodReader
+from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
+from extender.scheduling.state.cache import Cache, Snapshot
+from extender.server.views import Explanation, Metric, PodView, Readiness
 
 CAPTURES = Path(__file__).parent.parent / "fixtures" / "captures"
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
-from extender.core.events import (
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.events import (
     BindAnswer,
     BindFinished,
     BindRequested,
@@ -17,8 +18,6 @@ from extender.core.events import (
     FilterRequested,
     Instruction,
     NodeSeen,
-    Outcome,
-    OutcomeKind,
     PodRead,
     PodSeen,
     PreemptAnswer,
@@ -26,8 +25,8 @@ from extender.core.events import (
     Synced,
     Ticked,
 )
-from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
 from tests.support.plain_algorithm import PlainAlgorithm
 
 T = TypeVar("T")
@@ -38,7 +37,7 @@ class Heart:
 
     def __init__(self, *, synced: bool = True, **policy: Any) -> None:
         self.algorithm = PlainAlgorithm()
-        self.lifecycle = Lifecycle(self.algorithm, Policy(**policy))
+        self.lifecycle = SchedulerStateMachine(self.algorithm, Policy(**policy))
         self.now = 100.0
         self.requests = itertools.count(1)
         if synced:

@@ -16,23 +16,21 @@ import msgspec
 
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import CPU, Pod
-from extender.core.entry import State
-from extender.core.events import (
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.commands import Evict, ReadPod, RecordPreemption, WriteBinding
+from extender.scheduling.events import (
     AlgorithmPrepared,
     BindAnswer,
     BindFinished,
     BindRequested,
     Candidate,
     Event,
-    Evict,
     EvictFinished,
     FilterAnswer,
     FilterRequested,
     Instruction,
     NodeGone,
     NodeSeen,
-    Outcome,
-    OutcomeKind,
     PodGone,
     PodRead,
     PodSeen,
@@ -40,18 +38,16 @@ from extender.core.events import (
     PreemptionRecorded,
     PreemptRequested,
     PrepareAlgorithm,
-    ReadPod,
     Reconfigured,
     ReconfigureRequested,
-    RecordPreemption,
     Synced,
     Ticked,
-    WriteBinding,
 )
-from extender.core.lifecycle import Lifecycle
-from extender.core.policy import Policy, PreemptionMode
-from extender.core.preemption import ANNOTATION
-from extender.core.reconfiguring import Preparations
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy, PreemptionMode
+from extender.scheduling.reconfiguration import Preparations
+from extender.scheduling.state.pod_info import State
+from extender.scheduling.state.preemption_record import ANNOTATION
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
 
@@ -173,7 +169,7 @@ class HeartWorld:
     def boot(self) -> None:
         """A fresh process: nodes, then bound pods, then the rest, then ready."""
         self.algorithm = self.make()
-        self.heart = Lifecycle(self.algorithm, self.policy)
+        self.heart = SchedulerStateMachine(self.algorithm, self.policy)
         self.work: list[WriteBinding | ReadPod | Evict | RecordPreemption] = []
         #: When each of these was given, by identity: a write is not sent once it is too old.
         self.given: dict[int, float] = {}
@@ -542,7 +538,7 @@ class HeartWorld:
 
     def check_replay(self) -> None:
         """The same events give the same instructions."""
-        again, preparations = Lifecycle(self.make(), self.policy), self._preparations()
+        again, preparations = SchedulerStateMachine(self.make(), self.policy), self._preparations()
         for event, at, out, (armed, choose) in self.log:
             algorithm = again.teller.algorithm
             if isinstance(algorithm, PlainAlgorithm):

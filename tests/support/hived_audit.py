@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from algorithm.hived.books import Books
-from algorithm.hived.cells import FREE, Cell, CellState, PhysicalCell, VirtualCell, derived_state
-from algorithm.hived.groups import Group, GroupState
-from algorithm.hived.hive import Hive
-from algorithm.hived.layout import Tenant
+from algorithm.hived.cells.cells import FREE, Cell, CellState, PhysicalCell, VirtualCell, derived_state
+from algorithm.hived.cells.chain_allocator import ChainAllocator
+from algorithm.hived.cells.layout import Tenant
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group, GroupState
 
 
-def audit(hive: Hive) -> None:
+def audit(hive: HivedCluster) -> None:
     """Raises AssertionError at the first thing that does not agree."""
     for chain in hive.layout.chains.values():
         for cells in chain.full.values():
@@ -76,7 +76,7 @@ def _audit_virtual(cell: VirtualCell) -> None:
         assert cell.physical is not None, f"{cell} is used but is no hardware"
 
 
-def _audit_groups(hive: Hive) -> None:
+def _audit_groups(hive: HivedCluster) -> None:
     users: dict[PhysicalCell, Group] = {}
     reservers: dict[PhysicalCell, Group] = {}
     for group in hive.groups.values():
@@ -109,7 +109,7 @@ def _audit_groups(hive: Hive) -> None:
         assert (group.state is GroupState.BEING_PREEMPTED) == being, (group.name, group.state, being)
 
 
-def _audit_places(hive: Hive) -> None:
+def _audit_places(hive: HivedCluster) -> None:
     """A place that was given up has no devices and no pod. A gang may have done so under other settings."""
     for group in hive.groups.values():
         for devices, number in group.given_up:
@@ -118,7 +118,7 @@ def _audit_places(hive: Hive) -> None:
             assert group.virtual is None or not any(group.virtual[devices][number]), (group.name, devices, number)
 
 
-def _audit_usage(hive: Hive) -> None:
+def _audit_usage(hive: HivedCluster) -> None:
     used: Counter[tuple[str, str]] = Counter()
     borrowed: Counter[tuple[str, str]] = Counter()
     for group in hive.groups.values():
@@ -141,7 +141,7 @@ def _audit_holder(device: PhysicalCell) -> None:
         assert virtual.root.pinned_id == group.pinned_id, (device, virtual)
 
 
-def _audit_books(books: Books, hive: Hive) -> None:
+def _audit_books(books: ChainAllocator, hive: HivedCluster) -> None:
     full = books.chain.full
     free = {cell for cells in full.values() for cell in cells if books.is_free(cell)}
     for level, cells in full.items():
@@ -187,7 +187,7 @@ def _is_taken_at_or_above(cell: PhysicalCell | None) -> bool:
     return False
 
 
-def _audit_doom(books: Books) -> None:
+def _audit_doom(books: ChainAllocator) -> None:
     """Nobody is doomed who need not be, and everybody who must be, as far as there is bad hardware to show."""
     for level in books.chain.full:
         healthy = books.healthy_free(level)
@@ -198,7 +198,7 @@ def _audit_doom(books: Books) -> None:
             assert not (spare and owed[level] > healthy), f"{tenant} must be doomed at level {level}: {spare}"
 
 
-def _can_be_spared(books: Books, cell: PhysicalCell) -> bool:
+def _can_be_spared(books: ChainAllocator, cell: PhysicalCell) -> bool:
     above = cell.parent
     while above is not None and not above.split:
         if books.total_left[above.level] <= books.owed[above.level]:

@@ -6,22 +6,23 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from algorithm.hived.books import Books
-from algorithm.hived.cells import MAX_PRIORITY, VirtualCell
-from algorithm.hived.hive import Hive
-from algorithm.hived.layout import Tenant, preassigned
+from algorithm.hived.cells.cells import VirtualCell
+from algorithm.hived.cells.chain_allocator import ChainAllocator
+from algorithm.hived.cells.layout import Tenant, preassigned
+from algorithm.hived.formats.podspec import MAX_PRIORITY
+from algorithm.hived.state.cluster import HivedCluster
 from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes
 from algorithm.model import Pod
 from tests.support.hived_audit import audit
 from tests.support.hived_world import FILTERING, PREEMPTING, World, gang, one
 
 
-def kept(hive: Hive) -> set[str]:
+def kept(hive: HivedCluster) -> set[str]:
     """The chains in which all that is owed could be had at once, on healthy hardware that is free."""
     return {name for name, books in hive.books.items() if _fits(books)}
 
 
-def _fits(books: Books) -> bool:
+def _fits(books: ChainAllocator) -> bool:
     """Top down: what is left of the healthy cells when larger ones are handed out."""
     chain, wanted = books.chain, 0
     for level in range(chain.top, 0, -1):
@@ -41,7 +42,7 @@ def assert_everybody_is_granted(world: World) -> None:
             _assert_granted(world, tenant.name, wish)
 
 
-def owed(hive: Hive, tenant: Tenant) -> Iterator[dict[str, Any]]:
+def owed(hive: HivedCluster, tenant: Tenant) -> Iterator[dict[str, Any]]:
     """Gangs that fill exactly the tenant's cells of one level that are no hardware yet (so none of them is doomed).
 
     Where machines are bad, and not everybody can have what is owed at once, nothing is asked: who comes first has it.
@@ -102,7 +103,7 @@ def claim_everything(world: World, luck: random.Random) -> int:
     return number
 
 
-def _stays_kept(hive: Hive, chain: str) -> bool:
+def _stays_kept(hive: HivedCluster, chain: str) -> bool:
     """Whether it is so whoever comes in whatever order. Who leaves bad hardware is owed healthy hardware instead."""
     if all(cell.healthy for cell in hive.layout.chains[chain].full[hive.layout.chains[chain].top]):
         return True
@@ -110,7 +111,7 @@ def _stays_kept(hive: Hive, chain: str) -> bool:
     return hive.sparing and all(cell.healthy for cell in promised)
 
 
-def claimable(hive: Hive, tenant: Tenant) -> Iterator[VirtualCell]:
+def claimable(hive: HivedCluster, tenant: Tenant) -> Iterator[VirtualCell]:
     """The tenant's preassigned cells that can be had at this moment, whatever runs there: none is on bad hardware.
 
     Where bad machines keep somebody from having all that is owed, the tenant's own scheduler may choose a cell for

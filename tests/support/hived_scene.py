@@ -14,22 +14,14 @@ import yaml
 from algorithm.hived import HivedAlgorithm, HivedSettings
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
-from extender.core.events import (
-    BindFinished,
-    Candidate,
-    NodeSeen,
-    Outcome,
-    OutcomeKind,
-    PodGone,
-    PodSeen,
-    Synced,
-    WriteBinding,
-)
-from extender.core.lifecycle import Lifecycle
-from extender.runtime import Command, Runtime
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.commands import WriteBinding
+from extender.scheduling.events import BindFinished, Candidate, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.runtime import Command, Runtime
 from extender.settings import AlgorithmSettings, ServerSettings, Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 
@@ -39,7 +31,7 @@ class Scene:
 
     def __init__(self, configuration: dict[str, Any]) -> None:
         self.algorithm = HivedAlgorithm(HivedSettings.model_validate(configuration))
-        self.heart = Lifecycle(self.algorithm)
+        self.heart = SchedulerStateMachine(self.algorithm)
         self.runtime = Runtime(self.heart, self._carry_out)
         self.machines = tuple(self.algorithm.hive.layout.machines)
         self.runtime.start()

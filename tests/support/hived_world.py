@@ -12,10 +12,10 @@ from copy import copy
 from typing import Any
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
-from algorithm.hived.groups import Group
-from algorithm.hived.hive import Hive
-from algorithm.hived.plainyaml import load
-from algorithm.hived.podspec import SPEC
+from algorithm.hived.formats.plainyaml import load
+from algorithm.hived.formats.podspec import SPEC
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes
 from algorithm.model import Node, Pod, pairs
 from tests.support.hived_audit import audit, virtual_cells
@@ -96,7 +96,7 @@ def one(name: str, **wish: Any) -> Pod:
 # -- what a hive knows ------------------------------------------------------------------------------------------------
 
 
-def snapshot(hive: Hive) -> dict[str, Any]:
+def snapshot(hive: HivedCluster) -> dict[str, Any]:
     """Everything that counts, and every order that decides later, but for that of equal machines."""
     chains, tenants = hive.layout.chains.values(), hive.layout.tenants.values()
     return {
@@ -170,7 +170,7 @@ def _sets(lists: dict[int, list[str]]) -> dict[int, set[str]]:
     return {level: set(addresses) for level, addresses in lists.items()}
 
 
-def allocations(hive: Hive) -> dict[str, tuple[Any, ...]]:
+def allocations(hive: HivedCluster) -> dict[str, tuple[Any, ...]]:
     """Whether it is with quota, and who has which devices for whom, of the groups that have pods."""
     return {
         group.name: (
@@ -212,7 +212,7 @@ class World:
         self.audit()
 
     @property
-    def hive(self) -> Hive:
+    def hive(self) -> HivedCluster:
         return self.algorithm.hive
 
     def audit(self) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extender import recording
-from extender.core.entry import Entry
-from extender.core.lifecycle import Lifecycle
-from extender.kube.reflector import Timing
-from extender.service import Service
+from extender.kube.informers.reflector import Timing
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.state.pod_info import PodInfo
+from extender.server import recording
+from extender.server.service import Service
 from extender.settings import Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.api import eventually
 from tests.support.face import Client
 from tests.support.witness import Witness
@@ -55,7 +55,7 @@ class Waggle:
         self.client = Client(self.url)
 
     @property
-    def heart(self) -> Lifecycle:
+    def heart(self) -> SchedulerStateMachine:
         return self.runtime._heart
 
     def wait_ready(self) -> None:
@@ -67,7 +67,7 @@ class Waggle:
 
     # -- looking inside -------------------------------------------------------------------------------------------
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[PodInfo]:
         with self.runtime._lock:
             return self.heart.entries()
 
@@ -123,11 +123,11 @@ class Waggle:
     def check_replay(self) -> None:
         """What was recorded, when it happens again, happens the same way to every pod. Only after `stop`."""
         header, steps = recording.read(io.BytesIO(self._record.read_bytes()), self._record.name)
-        twin = Lifecycle(recording.create(header.algorithm, header.settings), self.heart.policy)
+        twin = SchedulerStateMachine(recording.create(header.algorithm, header.settings), self.heart.policy)
         for _ in recording.replay_on(twin, steps):
             pass
         assert _stories(twin) == _stories(self.heart), "a replay of the log tells different stories"
 
 
-def _stories(heart: Lifecycle) -> dict[str, Any]:
+def _stories(heart: SchedulerStateMachine) -> dict[str, Any]:
     return {str(entry.key): [str(entry.state), *heart.story(entry.uid)] for entry in heart.entries()}

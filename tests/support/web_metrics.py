@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from extender.web.budget import Budgets
-from extender.web.certificates import Certificates
-from extender.web.connections import connection_metrics
-from extender.web.doors import Refusals
+from extender.web.http.certificates import Certificates
+from extender.web.http.connections import connection_metrics
+from extender.web.http.doors import Refusals
+from extender.web.limits.budget import Budgets
 
 SOURCES = (
     Certificates(None).metrics,

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from algorithm.model import decode_node
-from extender.core.comparison import beliefs_of, compare_nodes, compare_pods
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
-from extender.kube.backoff import BackoffSettings
-from extender.kube.connection import connect
-from extender.kube.reflector import Timing
+from extender.kube.client.backoff import BackoffSettings
+from extender.kube.client.kubeconfig import connect
+from extender.kube.informers.reflector import Timing
+from extender.scheduling.comparison import beliefs_of, compare_nodes, compare_pods
 from extender.settings import ClusterSettings, Settings
 from tests.support.api import eventually
 from tests.support.waggle import Waggle

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from algorithm.packing import PackingSettings
-from extender.comparer import Comparer
-from extender.core.policy import Policy
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
+from extender.scheduling.policy import Policy
+from extender.server.cache_comparer import CacheComparer
 from extender.settings import ClusterSettings, Settings
 from extender.web.app import create_app
 from tests.support.face import FixedRuntime
@@ -82,7 +82,7 @@ def test_the_dependencies_page_has_every_dependency_and_no_other() -> None:
 def test_the_http_page_has_every_route_and_no_other() -> None:
     api = connect(ClusterSettings(server="http://127.0.0.1:1"))
     runtime = FixedRuntime()
-    paths = create_app(runtime, Settings(), Comparer(api, runtime, Policy(), every=0)).openapi()["paths"]
+    paths = create_app(runtime, Settings(), CacheComparer(api, runtime, Policy(), every=0)).openapi()["paths"]
     page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `GET (/[^`]+)` \|", page, re.MULTILINE))
     assert told == {path for path, methods in paths.items() if "get" in methods} - {"/"}
@@ -95,7 +95,7 @@ def test_the_http_page_has_every_route_and_no_other() -> None:
 def test_the_http_page_names_every_parameter() -> None:
     api = connect(ClusterSettings(server="http://127.0.0.1:1"))
     runtime = FixedRuntime()
-    paths = create_app(runtime, Settings(), Comparer(api, runtime, Policy(), every=0)).openapi()["paths"]
+    paths = create_app(runtime, Settings(), CacheComparer(api, runtime, Policy(), every=0)).openapi()["paths"]
     page = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     for methods in paths.values():
         for parameter in methods.get("get", {}).get("parameters", []):

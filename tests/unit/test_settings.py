@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import yaml
 
-from extender.core.policy import Policy
-from extender.service import policy_of
+from extender.scheduling.policy import Policy
+from extender.server.service import policy_of
 from extender.settings import Settings, SettingsError, load
 
 

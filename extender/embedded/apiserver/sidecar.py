@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from extender.embedded.apiserver.server import Options, Runtime
-from extender.logs import configure
+from extender.logs.setup import configure
 from extender.settings import LogSettings
 
 #: Nobody must mistake this for the real thing.

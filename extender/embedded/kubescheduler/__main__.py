@@ -17,9 +17,9 @@ import yaml
 
 from extender.embedded.kubescheduler.config import ConfigError, SchedulerConfig, from_kube_scheduler_configuration
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
-from extender.kube.connection import ConnectionSettingsError, connect
-from extender.logs import configure
-from extender.printable import printable
+from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
+from extender.logs.printable import printable
+from extender.logs.setup import configure
 from extender.settings import ClusterSettings, LogSettings
 
 

@@ -33,9 +33,9 @@ from extender.embedded.kubescheduler.model import SchedNode, SchedPod, decode_no
 from extender.embedded.kubescheduler.preemption import Preempted
 from extender.embedded.kubescheduler.queue import QueuedPod
 from extender.embedded.kubescheduler.writer import ApiWriter, EventRecorder
-from extender.kube import wire
-from extender.kube.api import ApiError, ApiServer
-from extender.kube.reflector import Change, ChangeKind, Reflector, Resource
+from extender.kube.client.api import ApiError, ApiServer
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Resource
 
 log = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ import structlog
 
 from extender.embedded.kubescheduler.core import EmitEvent, PatchStatus
 from extender.embedded.kubescheduler.model import PREEMPTION_BY_SCHEDULER, SchedPod
-from extender.kube.api import ApiError, ApiServer, Response
+from extender.kube.client.api import ApiError, ApiServer, Response
 
 log = structlog.get_logger(__name__)
 

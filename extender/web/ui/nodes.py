@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from extender.core.cache import Snapshot
-from extender.core.room import NodeInfo
+from extender.scheduling.state.cache import Snapshot
+from extender.scheduling.state.node_info import NodeInfo
 
 #: Nodes of a piece.
 PIECE = 100

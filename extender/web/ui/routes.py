@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from algorithm.interface import NoSuchPage
-from extender.runtime import Runtime
+from extender.server.runtime import Runtime
 from extender.web.errors import JSON, ErrorBody
-from extender.web.pool import Pool
+from extender.web.limits.pool import Pool
 from extender.web.ui.increments import Increments
 from extender.web.ui.nodes import NodePieces
 from extender.web.ui.waiting import PENDING, waiting_pieces

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from algorithm.reasons import Code, Reason, reason
-from extender.views import PodView
+from extender.server.views import PodView
 
 #: So many groups are shown at most, those that wait longest.
 SHOWN = 1000

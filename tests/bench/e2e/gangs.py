@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from extender.kube.api import ApiServer
+from extender.kube.client.api import ApiServer
 from tests.bench.e2e.throughput import pod, remove_pods
 from tests.bench.e2e.variants import Stage
 from tests.bench.e2e.watching import PATIENCE, Bound

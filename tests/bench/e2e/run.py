@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.bench.e2e import gangs, throughput
 from tests.bench.e2e.figures import Found, Throughput

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from extender.kube.api import ApiServer
+from extender.kube.client.api import ApiServer
 from tests.bench.e2e.variants import Stage
 from tests.bench.e2e.watching import Bound, cpu_seconds, means
 from tests.e2e.cluster import describe

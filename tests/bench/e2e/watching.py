@@ -13,7 +13,7 @@ from typing import Self
 import httpx
 import msgspec
 
-from extender.kube.api import ApiError, ApiServer, Exchange
+from extender.kube.client.api import ApiError, ApiServer, Exchange
 
 #: Seconds that a measurement may take before it has failed.
 PATIENCE = 60.0

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import yaml
 
 from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.insight.status import Pages
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.status import Pages
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from tests.bench.hived import workload

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from extender.embedded.kubescheduler.config import from_kube_scheduler_configuration
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
-from extender.kube.connection import connect
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.golden.calls.play import RESTED, Object
 from tests.golden.control_plane import kube_scheduler, write_kubeconfig

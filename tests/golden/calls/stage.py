@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from extender.core import waking
+from extender.scheduling import requeue as waking
 from extender.settings import Settings
 from tests.golden.calls.names import Names
 from tests.golden.calls.play import MERGE, Action, Await, Create, Delete, Object, Open, Patch, Pause, Workload
@@ -113,7 +113,7 @@ def _nobody_gathers() -> Iterator[None]:
     """No pod is nudged because others of its gang have come: the recordings are older than that.
 
     Without this, it depends on how long a phase takes whether such a nudge (after GATHER seconds) is within it. What
-    these nudges do is the matter of tests/unit/core/test_gathering.py.
+    these nudges do is the matter of tests/unit/scheduling/preemption/test_gathering.py.
     """
     before, waking.GATHER = waking.GATHER, 10 * PATIENCE
     try:

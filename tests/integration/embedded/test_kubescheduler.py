@@ -17,8 +17,8 @@ import pytest
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.kubescheduler.config import ExtenderConfig, SchedulerConfig
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
-from extender.kube.api import ApiServer
-from extender.kube.connection import connect
+from extender.kube.client.api import ApiServer
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.support.kubescheduler import ScriptedServer, node_json, pod_json
 

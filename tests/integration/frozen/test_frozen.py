@@ -11,7 +11,7 @@ import pytest
 from algorithm.hived import HivedAlgorithm
 from algorithm.model import Pod
 from algorithm.packing import PackingAlgorithm
-from extender.core.policy import Policy
+from extender.scheduling.policy import Policy
 from tests.frozen import recording, words
 from tests.frozen.plain import KIND, line_of
 from tests.frozen.worlds import RUNS, Run

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
-from extender.service import Service
+from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, ServerSettings, Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread as serve_http
+from extender.web.http.server import serve_in_thread as serve_http
 from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
 from tests.support.face import Client

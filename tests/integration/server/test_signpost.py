@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
-from extender.kube.connection import connect
-from extender.service import Service
+from extender.kube.client.kubeconfig import connect
+from extender.server.leader_label import LABEL, LeaderLabeler
+from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings, SettingsError
-from extender.signpost import LABEL, Signpost
 from tests.support.api import eventually
 from tests.support.cluster_objects import pod
 
@@ -42,7 +42,7 @@ class Replica:
     def __init__(self, cluster: EmbeddedCluster, name: str, value: str = "waggle") -> None:
         self.leads = False
         self._api = connect(ClusterSettings(server=cluster.url))
-        self._signpost = Signpost(self._api, namespace="default", pod=name, value=value, leads=lambda: self.leads)
+        self._signpost = LeaderLabeler(self._api, namespace="default", pod=name, value=value, leads=lambda: self.leads)
         self._signpost.start()
 
     def lead(self, leads: bool) -> None:

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from extender.core.events import Evict, Nudge, ReadPod, RecordEvent, RecordPreemption, WriteBinding
-from extender.runtime import Command
+from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
+from extender.server.runtime import Command
 from tests.faults.table import OPERATIONS, pairs
 from tests.soak.runs import run, run_pair
 from tests.soak.wire import Name, every_pair
@@ -38,7 +38,7 @@ def test_the_simulation_has_every_pair_of_the_table() -> None:
 
 
 def test_the_simulated_committer_knows_every_command() -> None:
-    assert Command == WriteBinding | ReadPod | Evict | RecordPreemption | Nudge | RecordEvent
+    assert Command == WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | RecordEvent
 
 
 @pytest.mark.parametrize("seed", range(100, 106))

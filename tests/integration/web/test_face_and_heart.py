@@ -16,23 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from algorithm.model import Node, Pod, decode_pod
-from extender.core.events import (
-    BindFinished,
-    EvictFinished,
-    NodeSeen,
-    Outcome,
-    OutcomeKind,
-    PodRead,
-    PodSeen,
-    ReadPod,
-    Synced,
-    WriteBinding,
-)
-from extender.core.lifecycle import Lifecycle
-from extender.runtime import Command, Runtime
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.commands import ReadPod, WriteBinding
+from extender.scheduling.events import BindFinished, EvictFinished, NodeSeen, PodRead, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.runtime import Command, Runtime
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.face import Client, capture, exchange
 from tests.support.plain_algorithm import PlainAlgorithm
 
@@ -47,7 +38,7 @@ class House:
 
     def __init__(self) -> None:
         self.algorithm = PlainAlgorithm()
-        self.heart = Lifecycle(self.algorithm)
+        self.heart = SchedulerStateMachine(self.algorithm)
         self.runtime = Runtime(self.heart, self._carry_out)
         self.written: list[WriteBinding] = []
         self._committer = ThreadPoolExecutor(1)

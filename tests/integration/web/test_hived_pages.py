@@ -10,12 +10,12 @@ import yaml
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
 from algorithm.model import Node
-from extender.core.events import NodeSeen, Synced
-from extender.core.lifecycle import Lifecycle
-from extender.runtime import Runtime
+from extender.scheduling.events import NodeSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.runtime import Runtime
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.face import Client
 
 CONFIGURATION = """
@@ -33,7 +33,7 @@ virtualClusters:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    heart = Lifecycle(HivedAlgorithm(HivedSettings.model_validate(yaml.safe_load(CONFIGURATION))))
+    heart = SchedulerStateMachine(HivedAlgorithm(HivedSettings.model_validate(yaml.safe_load(CONFIGURATION))))
     runtime = Runtime(heart, lambda command: None)
     runtime.start()
     runtime.handle(*[NodeSeen(Node(name=name, uid=name)) for name in ("a", "b")], Synced())

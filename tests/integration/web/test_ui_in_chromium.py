@@ -13,12 +13,12 @@ import pytest
 
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
-from extender.core.events import NodeSeen, PodSeen, Synced
-from extender.core.lifecycle import Lifecycle
-from extender.runtime import Runtime
+from extender.scheduling.events import NodeSeen, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.runtime import Runtime
 from extender.settings import AlgorithmSettings, ServerSettings, Settings
 from extender.web.app import create_app
-from extender.web.server import serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.browser import ABSENT, CHROMIUM, Browser
 from tests.support.hived_scene import Scene, racks, served, small
 
@@ -321,7 +321,7 @@ def on_port(runtime: Runtime, algorithm: str, port: int = 0) -> Iterator[str]:
 
 @pytest.fixture
 def packing() -> Iterator[Runtime]:
-    runtime = Runtime(Lifecycle(PackingAlgorithm(PackingSettings())), lambda command: None)
+    runtime = Runtime(SchedulerStateMachine(PackingAlgorithm(PackingSettings())), lambda command: None)
     runtime.start()
     yield runtime
     runtime.stop()

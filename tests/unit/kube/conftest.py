@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from extender.kube.api import ApiServer
-from extender.kube.connection import connect
+from extender.kube.client.api import ApiServer
+from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.support.scripted_server import ScriptedServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from algorithm.registry import reads
-from extender.core.preemption import ANNOTATION
+from extender.scheduling.state.preemption_record import ANNOTATION
 from tests.support.manifests import MANIFESTS, documents
 
 

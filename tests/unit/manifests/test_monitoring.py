@@ -14,9 +14,9 @@ import pytest
 import yaml
 from prometheus_client import Metric
 
-from extender.service import Service
+from extender.server.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
-from extender.web.metrics import Metrics
+from extender.web.pages.metrics import Metrics
 from tests.support.manifests import MANIFESTS, ROOT, documents
 from tests.support.web_metrics import SOURCES
 

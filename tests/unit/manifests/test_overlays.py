@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.server.leader_label import LABEL
 from extender.settings import Settings
-from extender.signpost import LABEL
 from tests.support.manifests import (
     MANIFESTS,
     OVERLAYS,

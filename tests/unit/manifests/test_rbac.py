@@ -16,15 +16,16 @@ import pytest
 
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
-from extender.comparer import Comparer
-from extender.core.events import Evict, NodeSeen, Nudge, PodSeen, ReadPod, RecordEvent, RecordPreemption, WriteBinding
-from extender.core.policy import Policy
 from extender.embedded.apiserver.server import serve_in_thread
-from extender.kube import writes
-from extender.kube.api import ApiServer, Exchange, Request
-from extender.kube.connection import connect
-from extender.kube.correlator import Series
-from extender.service import Service
+from extender.kube.client.api import ApiServer, Exchange, Request
+from extender.kube.client.kubeconfig import connect
+from extender.kube.writes import requests as writes
+from extender.kube.writes.correlator import Series
+from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
+from extender.scheduling.events import NodeSeen, PodSeen
+from extender.scheduling.policy import Policy
+from extender.server.cache_comparer import CacheComparer
+from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
 from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
@@ -61,13 +62,13 @@ class RecordingApi(ApiServer):
 
 
 def every_write() -> Iterator[Access]:
-    """All that extender.kube.writes can make, which is all that the committer sends."""
+    """All that extender.kube.writes.requests can make, which is all that the committer sends."""
     makers = {
         "bind": writes.bind(WriteBinding(1, "ns", "p", "u", "n")),
         "read": writes.read(ReadPod(1, "ns", "p", "u")),
         "evict": writes.evict(Evict(1, "ns", "p", "u", ("ns", "q"))),
         "mark": writes.mark(RecordPreemption(1, "ns", "p", "u", "{}")),
-        "nudge": writes.nudge(Nudge("ns", "p", "u"), value="1"),
+        "nudge": writes.nudge(RequeuePod("ns", "p", "u"), value="1"),
         "new_event": writes.new_event(SERIES, instance="i"),
         "count_event": writes.count_event(SERIES),
     }
@@ -107,7 +108,7 @@ def asked() -> set[Access]:
 def _differ_from_the_cluster(service: Service) -> None:
     """What is believed and does not exist is read live, by the comparer."""
     service.runtime.handle(NodeSeen(Node(name="ghost", uid="u-1")), PodSeen(GHOST))
-    Comparer(service.api, service.runtime, Policy(), every=0, grace=0).run()
+    CacheComparer(service.api, service.runtime, Policy(), every=0, grace=0).run()
 
 
 def test_everything_that_is_asked_is_allowed(asked: set[Access]) -> None:

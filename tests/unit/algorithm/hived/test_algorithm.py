@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
-from algorithm.hived.bindinfo import BIND_INFO, ISOLATION
-from algorithm.hived.groups import GroupState
-from algorithm.hived.lazily import LAZILY
+from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION
+from algorithm.hived.state.groups import GroupState
+from algorithm.hived.state.lazy_preemption import LAZILY
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code

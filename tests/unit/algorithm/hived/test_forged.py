@@ -10,10 +10,10 @@ import json
 
 import pytest
 
-from algorithm.hived import lazily
-from algorithm.hived.bindinfo import BIND_INFO
-from algorithm.hived.lazily import LAZILY
-from algorithm.hived.promotion import ORDER
+from algorithm.hived.formats.bindinfo import BIND_INFO
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.promotion import ORDER
 from algorithm.model import Pod
 from tests.support.hived_world import RACKS, World, gang, one, pod, racks
 
@@ -41,7 +41,7 @@ def test_nobody_loses_quota_because_another_tenants_pod_says_so(switches, priori
 @pytest.mark.parametrize(("length", "believed"), [(1, 0), (8, 0), (36, 500)])
 def test_hundreds_of_pods_are_believed_if_their_names_are_as_long_as_uids(length: int, believed: int) -> None:
     pods = tuple(str(number).zfill(length)[-length:] for number in range(500))
-    [(_, text)] = lazily.write([lazily.Lost("gang", "other", pods)])
+    [(_, text)] = lazily.write([lazily.QuotaLoss("gang", "other", pods)])
     assert sum(len(each.pods) for each in lazily.read(text)) == believed
 
 

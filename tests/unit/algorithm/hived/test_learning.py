@@ -11,10 +11,10 @@ import random
 import pytest
 
 from algorithm.hived import HivedAlgorithm
-from algorithm.hived.outcomes import outcomes
+from algorithm.hived.insight.outcomes import outcomes
 from algorithm.interface import Bind
-from extender.core.learning import Truth, learn
-from extender.core.teller import Teller
+from extender.scheduling.bootstrap import ClusterState, learn
+from extender.scheduling.driver import AlgorithmDriver
 from tests.support.hived_audit import audit
 from tests.support.hived_world import RACKS, World, allocations, gang, node, racks, settings_of
 
@@ -51,16 +51,16 @@ class Course:
             self.world.take(each, answer)
 
     @property
-    def truth(self) -> Truth:
+    def truth(self) -> ClusterState:
         waiting = {pod.uid: pod for pod in self.world.waiting.values()}
-        return Truth({name: node(name) for name in self.world.nodes}, dict(self.world.allocated), waiting)
+        return ClusterState({name: node(name) for name in self.world.nodes}, dict(self.world.allocated), waiting)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
     course = Course(seed)
     algorithm = HivedAlgorithm(settings_of(RACKS))
-    teller = Teller(algorithm)
+    teller = AlgorithmDriver(algorithm)
     for _ in range(3):
         course.goes_on(8)
         learn(teller, course.truth)
@@ -75,7 +75,7 @@ def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
 def test_another_configuration_gives_sound_books_and_forgets_nobody(seed: int, config: str) -> None:
     course = Course(seed)
     algorithm = HivedAlgorithm(settings_of(config))
-    teller = Teller(algorithm)
+    teller = AlgorithmDriver(algorithm)
     for _ in range(2):
         course.goes_on(10)
         learn(teller, course.truth)

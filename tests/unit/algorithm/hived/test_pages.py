@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from algorithm.hived import HivedSettings
-from algorithm.hived.config import HivedConfig
-from algorithm.hived.podspec import SPEC, parse_spec
+from algorithm.hived.cells.config import HivedConfig
+from algorithm.hived.formats.podspec import SPEC, parse_spec
 
 PAGES = Path(__file__).parents[4] / "docs"
 

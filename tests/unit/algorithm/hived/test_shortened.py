@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from algorithm.decisions import in_parts, shortened
-from algorithm.hived.bindinfo import BIND_INFO, LONGEST, SHARED, own_place, read
-from algorithm.hived.groups import Place
+from algorithm.hived.formats.allocation import Place
+from algorithm.hived.formats.bindinfo import BIND_INFO, LONGEST, SHARED, own_place, read
 from algorithm.model import Pod
 from tests.support.hived_world import RACKS, World, allocations, gang, one, racks, state
-from tests.unit.algorithm.hived.test_bindinfo import ORIGINAL
+from tests.unit.algorithm.hived.formats.test_bindinfo import ORIGINAL
 
 RELEASING = "obeyGangRelease: true\n"
 
@@ -152,8 +152,8 @@ def test_the_longest_text_is_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch
         seen.append(len(text))
         return load(text)
 
-    from algorithm.hived import bindinfo, bindlines
-    from algorithm.hived.plainyaml import load
+    from algorithm.hived.formats import bindinfo, bindlines
+    from algorithm.hived.formats.plainyaml import load
 
     monkeypatch.setattr(bindinfo, "load", counting)
     lines = bindlines.read

@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from algorithm.hived.bindinfo import BIND_INFO
-from algorithm.hived.groups import GroupState
-from algorithm.hived.podspec import SPEC
+from algorithm.hived.formats.bindinfo import BIND_INFO
+from algorithm.hived.formats.podspec import SPEC
+from algorithm.hived.state.groups import GroupState
 from algorithm.interface import PodRefused, Wait
 from algorithm.model import Pod, pairs
 from tests.support.hived_world import RACKS, World, allocations, gang, in_any_order, one, racks, snapshot

@@ -1,0 +1,1 @@
+"""Cells: the hardware's forest and the tenants' forests, their configuration, and the accounts of each chain."""

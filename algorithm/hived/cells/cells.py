@@ -1,0 +1,340 @@
+"""Cells: the two forests that HiveD keeps in step.
+
+A *physical* cell is a piece of hardware (a device, a socket, a machine, a rack); a *virtual* cell is a piece of a
+tenant's quota, of the same shape. A virtual cell is *bound* to a physical one of its chain and level while it needs
+to be a particular piece of hardware; if it is, so are its ancestors.
+
+Kept incrementally, for both kinds: a cell's priority is the highest of its children; `used[p]` is the number of leafs
+below it that pods of priority p hold; a cell is healthy if all below it is. Cells are compared by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from algorithm.hived.cells.nodelist import NodeList
+    from algorithm.hived.state.groups import Group
+
+#: The priority of a cell that no pod holds.
+FREE = -2
+
+C = TypeVar("C", bound="Cell")
+
+
+class CellState(StrEnum):
+    """Of a physical leaf; other cells derive theirs from their children, see `derived_state`.
+
+    Free ----> Used <----> Reserving ----> Reserved ----> Free
+      |         ^   (a preemptor waits     |   ^
+      +---------|--- for its user to go)   |   |
+      |         +--------------------------+   |
+      +----------------------------------------+
+    """
+
+    FREE = "Free"
+    USED = "Used"
+    RESERVING = "Reserving"
+    RESERVED = "Reserved"
+
+
+class Cell:
+    """What both kinds have in common.
+
+    `leafs` is how many devices it has, `machine_or_above` whether it is no less than a node.
+    """
+
+    __slots__ = (
+        "address",
+        "chain",
+        "children",
+        "leafs",
+        "level",
+        "listed",
+        "machine_or_above",
+        "parent",
+        "priority",
+        "top",
+        "type",
+        "used",
+        "used_total",
+        "version",
+    )
+
+    def __init__(self, *, chain: str, level: int, type_: str, address: str, leafs: int, machine_or_above: bool) -> None:
+        self.chain, self.level, self.type, self.address = chain, level, type_, address
+        self.leafs, self.machine_or_above = leafs, machine_or_above
+        self.parent: Cell | None = None
+        self.children: list[Cell] = []
+        #: The root of its tree, whose version grows with every change in the tree.
+        self.top: Cell = self
+        self.version = 0
+        self.priority = FREE
+        self.used: dict[int, int] = {}
+        self.used_total = 0
+        #: The list of schedulable nodes in which this cell stands, if it is one of those.
+        self.listed: NodeList | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"
+
+    def take(self, priority: int) -> None:
+        """A leaf is held with this priority from now on. It was free."""
+        self.top.version += 1
+        cell: Cell | None = self
+        while cell is not None:
+            cell.used[priority] = cell.used.get(priority, 0) + 1
+            cell.used_total += 1
+            if cell.priority < priority:
+                cell.priority = priority
+            if cell.listed is not None:
+                cell.listed.touch(cell)
+            cell = cell.parent
+
+    def give_back(self) -> None:
+        """A leaf is free again."""
+        self.top.version += 1
+        priority = self.priority
+        cell: Cell | None = self
+        while cell is not None:
+            left = cell.used[priority] - 1
+            if left:
+                cell.used[priority] = left
+            else:
+                del cell.used[priority]
+            cell.used_total -= 1
+            cell.priority = max(cell.used, default=FREE)
+            if cell.listed is not None:
+                cell.listed.touch(cell)
+            cell = cell.parent
+
+    def free_for(self, priority: int) -> int:
+        """How many leafs a pod of this priority could have here, those of lower priorities included."""
+        return self.leafs - sum(number for held, number in self.used.items() if held >= priority)
+
+    def walk(self) -> Iterator[Cell]:
+        """This cell and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+class PhysicalCell(Cell):
+    """Hardware. `nodes` are the machines it spans or is part of, `indices` its devices (below or at a machine).
+
+    `bad_leafs` counts its bad devices.
+    """
+
+    __slots__ = (
+        "bad_leafs",
+        "group",
+        "healthy",
+        "indices",
+        "nodes",
+        "pinned",
+        "reserver",
+        "split",
+        "state",
+        "tenant",
+        "virtual",
+    )
+
+    parent: PhysicalCell | None
+    children: list[PhysicalCell]  # type: ignore[assignment]
+
+    def __init__(self, *, chain: str, level: int, type_: str, address: str, leafs: int, machine_or_above: bool) -> None:
+        super().__init__(
+            chain=chain, level=level, type_=type_, address=address, leafs=leafs, machine_or_above=machine_or_above
+        )
+        self.nodes: tuple[str, ...] = ()
+        self.indices: tuple[int, ...] = ()
+        self.healthy = True
+        self.bad_leafs = 0
+        self.state = CellState.FREE
+        self.virtual: VirtualCell | None = None
+        #: Who uses the device, and who waits for it.
+        self.group: Group | None = None
+        self.reserver: Group | None = None
+        #: The tenant that uses the device opportunistically.
+        self.tenant = ""
+        #: Whether parts of it are allocated one by one.
+        self.split = False
+        self.pinned = False
+
+    def set_state(self, state: CellState) -> None:
+        """A leaf changes its state, and its ancestors with it."""
+        self.state = state
+        self.shown_anew()
+        cell = self.parent
+        while cell is not None:
+            derived = derived_state(cell.children)
+            if derived is cell.state:
+                return
+            cell.state = derived
+            cell.shown_anew()
+            cell = cell.parent
+
+    def shown_anew(self) -> None:
+        """State or health changed: that of the virtual cell did, too."""
+        self.top.version += 1
+        if self.virtual is not None:
+            self.virtual.top.version += 1
+
+
+class VirtualCell(Cell):
+    """Quota of a tenant."""
+
+    __slots__ = ("physical", "pinned_id", "tenant")
+
+    parent: VirtualCell | None
+    children: list[VirtualCell]  # type: ignore[assignment]
+    top: VirtualCell
+
+    def __init__(
+        self,
+        *,
+        chain: str,
+        level: int,
+        type_: str,
+        address: str,
+        leafs: int,
+        machine_or_above: bool,
+        tenant: str,
+        pinned_id: str,
+    ) -> None:
+        super().__init__(
+            chain=chain, level=level, type_=type_, address=address, leafs=leafs, machine_or_above=machine_or_above
+        )
+        self.tenant, self.pinned_id = tenant, pinned_id
+        self.physical: PhysicalCell | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """That of the hardware; as long as it is none in particular, nothing bad can be said of it."""
+        return self.physical is None or self.physical.healthy
+
+    @property
+    def bad_leafs(self) -> int:
+        return 0 if self.physical is None else self.physical.bad_leafs
+
+    @property
+    def state(self) -> CellState:
+        return CellState.FREE if self.physical is None else self.physical.state
+
+    @property
+    def root(self) -> VirtualCell:
+        """The preassigned cell that the tenant was promised, of which this is a part (or all)."""
+        return self.top
+
+    @property
+    def is_preassigned(self) -> bool:
+        return self.top is self
+
+
+def derived_state(children: Iterable[PhysicalCell]) -> CellState:
+    """The children's state if they agree; otherwise Used if somebody runs there, else Free."""
+    states = {child.state for child in children}
+    if len(states) == 1:
+        return states.pop()
+    return CellState.USED if states & {CellState.USED, CellState.RESERVING} else CellState.FREE
+
+
+def pair(physical: PhysicalCell, virtual: VirtualCell) -> None:
+    """This virtual cell is that piece of hardware, ancestors not considered."""
+    physical.virtual, virtual.physical = virtual, physical
+    physical.top.version += 1
+    virtual.top.version += 1
+    if virtual.listed is not None:
+        virtual.listed.touch(virtual)
+
+
+def unpair(physical: PhysicalCell) -> VirtualCell:
+    """The reverse. The physical cell must be bound."""
+    virtual = physical.virtual
+    assert virtual is not None, physical
+    physical.virtual, virtual.physical = None, None
+    physical.top.version += 1
+    virtual.top.version += 1
+    if virtual.listed is not None:
+        virtual.listed.touch(virtual)
+    return virtual
+
+
+def bind_upwards(physical: PhysicalCell, virtual: VirtualCell) -> None:
+    """Binds the two and their ancestors, up to the first that are bound already."""
+    here: PhysicalCell | None = physical
+    there: VirtualCell | None = virtual
+    while there is not None and there.physical is None:
+        assert here is not None
+        pair(here, there)
+        here, there = here.parent, there.parent
+
+
+def unbind_upwards(physical: PhysicalCell) -> None:
+    """Unbinds the cell, and each ancestor below which nothing else is bound; a pinned one stays."""
+    cell = physical
+    while not cell.pinned:
+        virtual = unpair(cell)
+        above = virtual.parent
+        if above is None or any(child.physical is not None for child in above.children):
+            return
+        assert above.physical is not None
+        cell = above.physical
+
+
+class CellList(Generic[C]):
+    """An ordered set of cells whose order decides between equals.
+
+    New ones are appended; the last one takes the place of one that is removed. That discipline is the original's, and
+    recorded decisions depend on it. Everything but copying takes constant time.
+    """
+
+    __slots__ = ("_cells", "_position")
+
+    def __init__(self, cells: Iterable[C] = ()) -> None:
+        self._cells: list[C] = list(cells)
+        self._position = {cell: index for index, cell in enumerate(self._cells)}
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[C]:
+        return iter(self._cells)
+
+    def __getitem__(self, index: int) -> C:
+        return self._cells[index]
+
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._position
+
+    def append(self, cell: C) -> None:
+        assert cell not in self._position, cell
+        self._position[cell] = len(self._cells)
+        self._cells.append(cell)
+
+    def extend(self, cells: Iterable[C]) -> None:
+        for cell in cells:
+            self.append(cell)
+
+    def prepend(self, cells: Iterable[C]) -> None:
+        self._cells = [*cells, *self._cells]
+        self._position = {cell: index for index, cell in enumerate(self._cells)}
+
+    def remove(self, cell: C) -> None:
+        """Raises KeyError if it is not in the list."""
+        index = self._position.pop(cell)
+        last = self._cells.pop()
+        if last is not cell:
+            self._cells[index] = last
+            self._position[last] = index
+
+    def clear(self) -> None:
+        self._cells.clear()
+        self._position.clear()
+
+    def copy(self) -> CellList[C]:
+        twin: CellList[C] = CellList()
+        twin._cells, twin._position = self._cells.copy(), self._position.copy()
+        return twin

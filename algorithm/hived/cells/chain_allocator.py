@@ -1,0 +1,385 @@
+"""The books of one chain: which hardware is free, how much of it is owed, and what is already known to be missing.
+
+This is what makes tenants safe from each other. *Free* hardware belongs to no preassigned cell; it is listed at the
+highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; give it back
+and it merges with its buddies). Of each level, `total_left` counts what is free or part of something free, `owed`
+what tenants may still ask for. Safety is that all of it could be handed out at once, always: at every level,
+`total_left` is no less than what is owed of that level and, as parts of larger cells, of the higher ones.
+
+If hardware is bad, it may happen that more is owed than is healthy: then somebody's cell is *doomed*, bound to bad
+hardware at once, so that the tenant's own scheduler sees what cannot be had. It is undone as soon as enough is
+healthy again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from algorithm.hived.cells.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
+from algorithm.hived.cells.layout import Chain, Tenant
+
+_Lists = dict[int, CellList[PhysicalCell]]
+_Counts = dict[int, int]
+#: Free, bad and free: how they are listed.
+Order = tuple[_Lists, _Lists]
+#: Free, bad and free, doomed by tenant; left, owed, owed by tenant.
+_Remembered = tuple[_Lists, _Lists, dict[str, _Lists], _Counts, _Counts, dict[str, _Counts]]
+
+
+class ChainAllocator:
+    """See the module's text. All counters are by level."""
+
+    def __init__(self, chain: Chain, tenants: Iterable[Tenant], *, weighs_damage: bool = False) -> None:
+        self.chain = chain
+        self._weighs_damage = weighs_damage
+        levels = range(1, chain.top + 1)
+        self.free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.free[chain.top].extend(chain.full[chain.top])
+        self.total_left = {level: len(chain.full[level]) for level in levels}
+        self.bad_free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.owed = dict.fromkeys(levels, 0)
+        self.owed_to: dict[str, dict[int, int]] = {}
+        self.doomed: dict[str, dict[int, CellList[PhysicalCell]]] = {}
+        self._paused = False
+        #: While something is tried: which virtual cells bad hardware was shown as.
+        self._shown: dict[PhysicalCell, VirtualCell] | None = None
+        self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
+        for tenant in tenants:
+            if chain.name in tenant.quota:
+                self._enter(tenant)
+
+    def _enter(self, tenant: Tenant) -> None:
+        quota = tenant.quota[self.chain.name]
+        self.owed_to[tenant.name] = {level: quota.get(level, 0) for level in self.owed}
+        self.doomed[tenant.name] = {level: CellList() for level in self.owed}
+        self._preassigned[tenant.name] = tenant.preassigned.get(self.chain.name, {level: [] for level in self.owed})
+        for level, number in quota.items():
+            self.owed[level] += number
+
+    def healthy_free(self, level: int) -> int:
+        return self.total_left[level] - len(self.bad_free[level])
+
+    def is_doomed(self, cell: PhysicalCell, tenant: str) -> bool:
+        return cell in self.doomed[tenant][cell.level]
+
+    # -- preassigned cells ------------------------------------------------------------------------------------
+
+    def allocate(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False, shows: bool = True) -> bool:
+        """The tenant's preassigned cell, already bound to `cell`, leaves the free hardware. False: safety is broken.
+
+        Unless it `shows` at once what is bad in it, `show_bad` has to follow.
+        """
+        level = cell.level
+        self._owe(tenant, level, -1)
+        self.total_left[level] -= 1
+        highest = self._take_out(cell)
+        above = cell.parent
+        for higher in range(level + 1, highest + 1):
+            assert above is not None
+            self.total_left[higher] -= 1
+            if above.healthy:
+                self._doom(higher)
+            else:
+                self.bad_free[higher].remove(above)
+            above = above.parent
+        if cell.healthy:
+            self._doom(level)
+        else:
+            self._unlist_bad(cell)
+            if shows:
+                self.show_bad(cell)
+            if not doomed:
+                self._absolve(level)
+        self._below(cell, -1, doomed=doomed)
+        return self.is_safe()
+
+    def is_safe(self) -> bool:
+        """Whether all that is owed could be handed out at once."""
+        return all(left >= reserved(self.chain, self.owed, level) for level, left in self.total_left.items())
+
+    def release(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> None:
+        """The reverse: nobody's any more, merged with its buddies."""
+        level = cell.level
+        self._owe(tenant, level, 1)
+        self.total_left[level] += 1
+        highest = self._put_back(cell)
+        above = cell.parent
+        for higher in range(level + 1, highest + 1):
+            assert above is not None
+            self.total_left[higher] += 1
+            if above.healthy:
+                self._absolve(higher)
+            else:
+                self.bad_free[higher].append(above)
+            above = above.parent
+        if cell.healthy:
+            self._absolve(level)
+        else:
+            self._release_bad(cell)
+            if not doomed:
+                self._doom(level)
+        self._below(cell, 1, doomed=doomed)
+
+    def _owe(self, tenant: str, level: int, number: int) -> None:
+        self.owed_to[tenant][level] += number
+        self.owed[level] += number
+
+    def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> None:
+        """What is inside the cell comes or goes with it."""
+        number = 1
+        for level in range(cell.level - 1, 0, -1):
+            number *= self.chain.levels[level + 1].fanout
+            self.total_left[level] += sign * number
+            if not doomed and sign < 0:
+                self._doom(level)
+            elif not doomed:
+                self._absolve(level)
+
+    # -- the free lists ---------------------------------------------------------------------------------------
+
+    def _take_out(self, cell: PhysicalCell) -> int:
+        """Splits what it is part of. The highest level that was touched."""
+        while True:
+            above = cell.parent
+            whole = above is not None and not above.split
+            if above is not None and whole:
+                self.free[cell.level].extend(above.children)
+                above.split = True
+            self.free[cell.level].remove(cell)
+            if above is None or not whole:
+                return cell.level
+            cell = above
+
+    def _put_back(self, cell: PhysicalCell) -> int:
+        """Merges it with its buddies, if all are free. The level at which it is listed now."""
+        while True:
+            above, free = cell.parent, self.free[cell.level]
+            if above is None or any(buddy is not cell and buddy not in free for buddy in above.children):
+                free.append(cell)
+                return cell.level
+            for buddy in above.children:
+                if buddy is not cell:
+                    free.remove(buddy)
+            above.split = False
+            cell = above
+
+    def is_free(self, cell: PhysicalCell) -> bool:
+        """Whether it is listed as free, or part of something that is."""
+        here: PhysicalCell | None = cell
+        while here is not None:
+            if here.virtual is not None or here.split:
+                return False
+            if here.parent is None or here.parent.split:
+                return True
+            here = here.parent
+        return False
+
+    # -- bad hardware -----------------------------------------------------------------------------------------
+
+    def _unlist_bad(self, cell: PhysicalCell) -> None:
+        """It and its bad parts are bad, but free no more."""
+        self.bad_free[cell.level].remove(cell)
+        for child in cell.children:
+            if not child.healthy:
+                self._unlist_bad(child)
+
+    def show_bad(self, cell: PhysicalCell) -> None:
+        """The tenant sees what is bad in its cell: bad parts are bound, each to some virtual part."""
+        for child in cell.children:
+            if not child.healthy:
+                if child.virtual is None:
+                    self._show(child)
+                self.show_bad(child)
+
+    def _release_bad(self, cell: PhysicalCell) -> None:
+        self.bad_free[cell.level].append(cell)
+        if cell.virtual is not None:
+            virtual = unpair(cell)
+            if self._shown is not None:
+                self._shown[cell] = virtual
+        for child in cell.children:
+            if not child.healthy:
+                self._release_bad(child)
+
+    def _show(self, cell: PhysicalCell) -> None:
+        """Binds a bad part to the first virtual part that is no hardware in particular yet, or to the one of before."""
+        assert cell.parent is not None
+        above = cell.parent.virtual
+        assert above is not None
+        before = None if self._shown is None else self._shown.get(cell)
+        if before is None or before.parent is not above or before.physical is not None:
+            before = next(each for each in above.children if each.physical is None)
+        pair(cell, before)
+
+    def turned_bad(self, cell: PhysicalCell) -> None:
+        """The cell is marked bad, and so are its ancestors."""
+        if self.is_free(cell):
+            self.bad_free[cell.level].append(cell)
+            self._doom(cell.level)
+        elif cell.virtual is None and not cell.split:
+            self._show(cell)
+
+    def turned_healthy(self, cell: PhysicalCell) -> None:
+        """The cell is marked healthy; its ancestors follow."""
+        if self.is_free(cell):
+            self.bad_free[cell.level].remove(cell)
+            self._absolve(cell.level)
+        elif _in_use(cell):
+            self._unlist(cell)
+        elif cell.virtual is not None and not cell.pinned and cell.priority < 0:
+            # It was bound only in order to be shown as bad.
+            virtual = unpair(cell)
+            if virtual.is_preassigned:
+                self.doomed[virtual.tenant][cell.level].remove(cell)
+                self.release(cell, virtual.tenant, doomed=True)
+
+    def _unlist(self, cell: PhysicalCell) -> None:
+        """A doomed cell that somebody runs on turned healthy: it is an allocated cell as any other."""
+        virtual = cell.virtual
+        if virtual is not None and virtual.is_preassigned and self.is_doomed(cell, virtual.tenant):
+            self.doomed[virtual.tenant][cell.level].remove(cell)
+
+    def _doom(self, level: int) -> None:
+        """Binds bad hardware to those who will not get healthy hardware in any case."""
+        if self._paused or self.owed[level] <= self.healthy_free(level):
+            return
+        for tenant, owed in self.owed_to.items():
+            while owed[level] > self.healthy_free(level):
+                cell = self._to_doom(level)
+                if cell is None:
+                    # A promise was broken by a changed configuration.
+                    break
+                virtual = next(each for each in self._preassigned[tenant][level] if each.physical is None)
+                pair(cell, virtual)
+                self.doomed[tenant][level].append(cell)
+                self.allocate(cell, tenant, doomed=True)
+
+    def _to_doom(self, level: int) -> PhysicalCell | None:
+        """The first that can be spared; where machines may be bad in part, the one with the most healthy devices."""
+        spare = (cell for cell in self.bad_free[level] if self.can_be_spared(cell))
+        return min(spare, key=lambda cell: cell.bad_leafs, default=None) if self._weighs_damage else next(spare, None)
+
+    def can_be_spared(self, cell: PhysicalCell) -> bool:
+        """Whether larger cells that would have to be split for it are owed to nobody."""
+        above = cell.parent
+        while above is not None and not above.split:
+            if self.total_left[above.level] <= reserved(self.chain, self.owed, above.level):
+                return False
+            above = above.parent
+        return True
+
+    def _absolve(self, level: int) -> None:
+        """The reverse, as far as there is healthy hardware again. What somebody runs on stays."""
+        if self._paused:
+            return
+        for tenant, doomed in self.doomed.items():
+            while self.owed_to[tenant][level] < self.healthy_free(level):
+                cell = next((each for each in doomed[level] if not _in_use(each)), None)
+                if cell is None:
+                    break
+                self.pardon(cell)
+
+    def pardon(self, cell: PhysicalCell) -> None:
+        """A doomed cell that nobody uses is free again, bad as it is."""
+        tenant = unpair(cell).tenant
+        self.doomed[tenant][cell.level].remove(cell)
+        self.release(cell, tenant, doomed=True)
+
+    def pardon_all(self) -> None:
+        """All that nobody uses; `settle` dooms again what has to be."""
+        for cell in [cell for levels in self.doomed.values() for cells in levels.values() for cell in cells]:
+            if not _in_use(cell):
+                self.pardon(cell)
+
+    def health_changed(self) -> None:
+        """What is doomed is chosen anew where one choice is better than another."""
+        with self.paused():
+            if self._weighs_damage:
+                self.pardon_all()
+
+    def can_be_pardoned(self, cell: PhysicalCell) -> bool:
+        virtual = cell.virtual
+        return (
+            virtual is not None
+            and virtual.is_preassigned
+            and cell in self.doomed[virtual.tenant][cell.level]
+            and not _in_use(cell)
+        )
+
+    def order(self) -> Order:
+        """How things are listed: that decides between equals."""
+        return _copied(self.free), _copied(self.bad_free)
+
+    def restore(self, order: Order) -> None:
+        """Where the same is listed as then, in the order of then."""
+        for now, then in zip((self.free, self.bad_free), order, strict=True):
+            for level, cells in then.items():
+                if set(now[level]) == set(cells):
+                    now[level] = cells.copy()
+
+    @contextmanager
+    def keeping_order(self) -> Iterator[None]:
+        """What is changed and changed back meanwhile is listed as before, and bad parts are shown where they were."""
+        outermost, before = self._shown is None, self.order()
+        self._shown = {} if self._shown is None else self._shown
+        try:
+            yield
+        finally:
+            self._shown = None if outermost else self._shown
+        self.restore(before)
+
+    def remembered(self) -> _Remembered:
+        """Everything that is written here, order included."""
+        doomed = {tenant: _copied(lists) for tenant, lists in self.doomed.items()}
+        owed_to = {tenant: counts.copy() for tenant, counts in self.owed_to.items()}
+        return _copied(self.free), _copied(self.bad_free), doomed, self.total_left.copy(), self.owed.copy(), owed_to
+
+    def put_back(self, remembered: _Remembered) -> None:
+        """What was remembered is so again; it can be put back only once."""
+        self.free, self.bad_free, self.doomed, self.total_left, self.owed, self.owed_to = remembered
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+        if not before:
+            self.settle()
+
+    def settle(self) -> None:
+        """Pardons what can be, and dooms what has to be, at every level.
+
+        Top down: how much healthy hardware is free at a level depends on what is doomed above it. Again if anything
+        was done: what was pardoned below may have become a whole larger cell.
+        """
+        for _ in self.owed:
+            before = self._number_doomed()
+            for level in reversed(self.owed):
+                self._absolve(level)
+                self._doom(level)
+            if self._number_doomed() == before:
+                return
+
+    def _number_doomed(self) -> list[int]:
+        return [len(cells) for levels in self.doomed.values() for cells in levels.values()]
+
+
+def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
+    """So many cells of the level are owed, as such or as parts of larger ones."""
+    number = 0
+    for higher in range(chain.top, level, -1):
+        number = (number + owed[higher]) * chain.levels[higher].fanout
+    return number + owed[level]
+
+
+def _copied(lists: _Lists) -> _Lists:
+    return {level: cells.copy() for level, cells in lists.items()}
+
+
+def _in_use(cell: PhysicalCell) -> bool:
+    """Whether a guaranteed pod runs there."""
+    return cell.virtual is not None and cell.virtual.priority >= 0

@@ -1,0 +1,1 @@
+"""What stands in annotations: the original's formats, read and written."""

@@ -1,0 +1,1 @@
+"""What people are told: pages, explanations, what would be if."""

@@ -1,0 +1,202 @@
+"""Why a group waits, in sentences: what its tenant was promised, who has that now, and what would have to end.
+
+"16 devices are free, why does my job of 16 wait?" has an answer only in numbers and names, so these texts have both.
+They are for people who ask; the reasons that kube-scheduler is told stay free of numbers that move.
+
+The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether an
+end would help is tried (`ends.py`): nothing is guessed. `wording.py` has the words.
+
+Trying takes tenths of a second in large clusters, so it goes step by step, and others may change the hive in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from algorithm.hived.formats.podspec import PodSpec, UserError
+from algorithm.hived.insight import explain_text as wording
+from algorithm.hived.insight.explain_text import listed
+from algorithm.hived.insight.tally import Tally, tally
+from algorithm.hived.insight.unblockers import find_ends
+from algorithm.hived.insight.whatif import WhatIf
+from algorithm.hived.planning.planner import Plan, Refusal, candidate_chains, decide, over_limit
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import GroupState
+from algorithm.hived.state.limits import in_numbers
+
+#: Refusals that numbers can explain.
+_COUNTED = frozenset(
+    {
+        "insufficient-capacity",
+        "needs-bad-node",
+        "needs-bad-devices",
+        "opportunistic-limit",
+        "needs-non-suggested-node",
+        "mapping-needs-bad-node",
+        "mapping-needs-bad-or-non-suggested-node",
+    }
+)
+
+
+def explain(
+    hive: HivedCluster,
+    spec: PodSpec,
+    *,
+    protected: Collection[str] = (),
+    warnings: Mapping[str, str] | None = None,
+    moment: Callable[[], int] = lambda: 0,
+) -> Iterator[str]:
+    """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
+
+    `protected` are UIDs of pods that cannot be evicted now, `warnings` are about what is written on nodes and cannot be
+    read, by node. Changes nothing. An empty sentence is a step that says nothing; `moment` differs whenever the hive
+    has been changed between two of them.
+    """
+    what_if = WhatIf(hive, moment)
+    try:
+        with what_if.ended():
+            decision = decide(hive, spec, hive.layout.machines.keys(), preempting=True)
+    except UserError as error:
+        yield _refused(hive, spec, error)
+        return
+    if isinstance(decision, Plan):
+        yield from _possible(decision, spec, protected)
+    elif decision.kind == "being-preempted":
+        yield f"{decision.text}."
+    elif decision.kind not in _COUNTED:
+        yield from _tried(hive, spec, [], what_if, [f"{decision.text}."])
+    else:
+        yield from _counted(hive, spec, decision, what_if, warnings or {})
+
+
+def _counted(
+    hive: HivedCluster, spec: PodSpec, refusal: Refusal, what_if: WhatIf, warnings: Mapping[str, str]
+) -> Iterator[str]:
+    tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
+    if not tallies:
+        yield f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."
+        return
+    sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, refusal)]
+    sentences += [f"Node {node}: {text}." for node, text in sorted(warnings.items())[: wording.SHOWN]]
+    if all(_never(hive, spec, each) for each in tallies):
+        yield from sentences
+    else:
+        yield from _tried(hive, spec, tallies, what_if, sentences)
+        yield from _in_line(hive, spec)
+
+
+def _tried(
+    hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf, sentences: Sequence[str]
+) -> Iterator[str]:
+    """These sentences, and whose end would help. All of them are of one moment, but for the last."""
+    yield from sentences
+    steps = find_ends(hive, spec, tallies, what_if)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as found:
+            yield wording.ends(found.value, spec)
+            return
+        yield ""
+
+
+def _in_line(hive: HivedCluster, spec: PodSpec) -> list[str]:
+    names = [group.name for group in hive.lazily if group.tenant == spec.tenant and group.lazy]
+    return [wording.promoted_first(names)] if names and hive.promoting and spec.priority >= 0 else []
+
+
+def _never(hive: HivedCluster, spec: PodSpec, found: Tally) -> bool:
+    """Whether it does not even fit if nobody else runs and all is healthy."""
+    over = over_limit(hive, spec, found.chain)
+    return found.never or (over is not None and spec.devices > over.devices)
+
+
+# -- what is wrong with the wish --------------------------------------------------------------------------------------
+
+
+def _refused(hive: HivedCluster, spec: PodSpec, error: UserError) -> str:
+    """It can never run as it is: what it could have said instead."""
+    layout = hive.layout
+    tenant = layout.tenants.get(spec.tenant)
+    if tenant is None:
+        return f"There is no virtual cluster {spec.tenant}; there are: {listed(sorted(layout.tenants))}."
+    if error.kind == "vc-lacks-pinned-cell":
+        return f"{spec.tenant} has no pinned cell {spec.pinned_id}; it has: {listed(sorted(tenant.pinned))}."
+    if error.kind == "leaf-type-unknown":
+        return f"No device is a {spec.leaf_type}; there are: {listed(sorted(hive.chains_of))}."
+    if error.kind == "vc-lacks-leaf-type":
+        types = sorted({layout.chains[chain].leaf_type for chain in tenant.full})
+        return (
+            f"{spec.tenant} is promised no {spec.leaf_type}, but: {listed(types)}. "
+            "With priority -1 it could use what is idle."
+        )
+    return f"{error}."
+
+
+# -- there is a place -------------------------------------------------------------------------------------------------
+
+
+def _possible(plan: Plan, spec: PodSpec, protected: Collection[str]) -> list[str]:
+    victims = {member for members in plan.victims.values() for member in members}
+    if victims:
+        names = listed(sorted(member.name for member in victims))
+        sentences = [f"{spec.group} takes the place of lower priorities; it runs when these pods are gone: {names}."]
+        spared = sorted(member.name for member in victims if member.uid in protected)
+        if spared:
+            sentences.append(f"A PodDisruptionBudget forbids to evict {listed(spared)} now.")
+        return sentences
+    nodes = list(dict.fromkeys(place.node for _, places in plan.allocation.places for place in places))
+    if plan.group.state is GroupState.ALLOCATED:
+        place = f"{spec.group} has its devices; this pod's are on {plan.allocation.node}."
+        nodes = [plan.allocation.node]
+    else:
+        place = f"There is room for all of {spec.group} now, on {listed(nodes)}."
+    which = "that node" if len(nodes) == 1 else "these nodes"
+    return [
+        f"{place} It runs as soon as kube-scheduler asks again and offers {which}.",
+        "What kube-scheduler does not offer was refused by its own filters: taints, affinity, cpu, memory, ports.",
+    ]
+
+
+# -- what is missing --------------------------------------------------------------------------------------------------
+
+
+def _shortage(hive: HivedCluster, spec: PodSpec, found: Tally, refusal: Refusal) -> Iterator[str]:
+    if found.never:
+        yield wording.never(spec, found)
+        return
+    over = over_limit(hive, spec, found.chain)
+    if over is not None:
+        yield f"{in_numbers(over, hive.usage, hive.groups, spec.devices)}."
+        return
+    yield _verdict(spec, found, refusal)
+    quota_is_missing = spec.priority >= 0 and found.left < found.need
+    if quota_is_missing and found.idle >= found.need:
+        yield wording.free_for_others(spec, found)
+    bad = [] if quota_is_missing else _bad_hardware(hive, found.chain)
+    if bad:
+        yield wording.bad_hardware(bad)
+
+
+def _verdict(spec: PodSpec, found: Tally, refusal: Refusal) -> str:
+    if found.left < found.need:
+        return wording.used_up(spec, found)
+    if found.left - found.bad < found.need:
+        return wording.too_many_bad(spec, found)
+    if found.fitting < found.pods:
+        return wording.scattered(spec, found)
+    if refusal.kind.startswith("mapping"):
+        return wording.not_mapped(spec, found)
+    return wording.not_found(spec, found)
+
+
+def _bad_hardware(hive: HivedCluster, chain: str) -> list[str]:
+    """Machines of the chain, with the numbers of the bad devices where others are healthy."""
+    found: list[str] = []
+    for name, devices in hive.layout.machines.items():
+        bad = [device for device in devices if device.chain == chain and not device.healthy]
+        if bad and any(device.healthy for device in devices):
+            found.append(f"{name} {','.join(str(device.indices[0]) for device in bad)}")
+        elif bad:
+            found.append(name)
+    return found

@@ -1,0 +1,227 @@
+"""A pod whose devices come from several preassigned cells, all on one machine.
+
+Two promised single devices are no promise of two devices together: they may be hardware anywhere. But they can be
+together, if both are bound on one machine already or if a machine has free hardware for both. This is looked for only
+where a group has no place otherwise, and only in cells that are smaller than a machine.
+
+It is tried on the hive itself, which is changed back: for each pod, largest first, the machines are tried on which most
+of what it needs is bound already, then those that are split already, then those with the fewest opportunistic pods. On
+a machine, devices of bound cells are taken first, then free hardware becomes further ones, of the smallest free pieces.
+What is owed to others stays there to be had, on healthy hardware, if it was before. What is written on pods is what the
+original writes, the type of the preassigned cell for each device, and is recovered device by device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from algorithm.hived.cells.cells import FREE, CellState, PhysicalCell
+from algorithm.hived.cells.chain_allocator import ChainAllocator, reserved
+from algorithm.hived.cells.layout import VirtualLevels
+from algorithm.hived.cells.request import Offered
+from algorithm.hived.formats.podspec import OPPORTUNISTIC
+from algorithm.hived.planning.placement import leafs_of
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group, Held, Physical, Virtual
+from algorithm.hived.state.recovery import virtual_for
+
+#: The devices of each pod and what they are held as, by devices per pod.
+Combined = tuple[Physical, Virtual]
+
+
+def combined(hive: HivedCluster, group: Group, offered: Offered) -> Combined | None:
+    """A place for all pods of a guaranteed group, which the hive does not know; None if there is none.
+
+    First without any guaranteed pod having to go, then in place of lower priorities of its tenant.
+    """
+    cells = _small(hive, group)
+    chain, need = hive.layout.chains[group.chain], sum(devices * pods for devices, pods in group.pods.items())
+    if not cells or max(group.pods) > chain.levels[chain.machine_level].leafs:
+        return None
+    for below in dict.fromkeys((0, group.priority)):
+        if sum(cell.free_for(below) for each in cells.values() for cell in each) < need:
+            continue
+        with hive.keeping_order(), hive.changing_hands():
+            trial = _Trial(hive, group, cells, offered, below)
+            try:
+                if trial.run():
+                    return trial.found()
+            finally:
+                trial.undo()
+    return None
+
+
+def _small(hive: HivedCluster, group: Group) -> VirtualLevels:
+    """The tenant's preassigned cells that are smaller than a machine, by level."""
+    machine = hive.layout.chains[group.chain].machine_level
+    levels = hive.layout.tenants[group.tenant].preassigned.get(group.chain, {})
+    return {level: cells for level, cells in levels.items() if level < machine and cells}
+
+
+class _Trial:
+    """`below`: whose devices may be taken, those of priorities that are lower than this."""
+
+    def __init__(self, hive: HivedCluster, group: Group, cells: VirtualLevels, offered: Offered, below: int) -> None:
+        self._hive, self._group, self._cells, self._offered, self._below = hive, group, cells, offered, below
+        self._books = hive.books[group.chain]
+        self._was_kept = _is_kept(self._books)
+        self._pods: list[tuple[int, list[Held]]] = []
+        #: What was done: held now, and by whom before.
+        self._done: list[tuple[Held, Held | None]] = []
+
+    def run(self) -> bool:
+        pods = self._group.pods
+        return all(self._place(devices) for devices in sorted(pods, reverse=True) for _ in range(pods[devices]))
+
+    def found(self) -> Combined:
+        physical: Physical = {devices: [] for devices in sorted(self._group.pods)}
+        virtual: Virtual = {devices: [] for devices in physical}
+        for devices, held in self._pods:
+            physical[devices].append([each.device for each in held])
+            virtual[devices].append([each.virtual for each in held])
+        return physical, virtual
+
+    def undo(self, mark: int = 0) -> None:
+        while len(self._done) > mark:
+            held, before = self._done.pop()
+            self._hive.let_go(held.device, held.virtual)
+            if before is not None:
+                self._hive.hold([before])
+
+    # -- machines ---------------------------------------------------------------------------------------------
+
+    def _place(self, devices: int) -> bool:
+        for machine in self._machines(devices):
+            mark = len(self._done)
+            if self._fill(machine, devices):
+                self._pods.append((devices, [held for held, _ in self._done[mark:]]))
+                return True
+            self.undo(mark)
+        return False
+
+    def _machines(self, devices: int) -> list[PhysicalCell]:
+        """Those that might do, best first."""
+        chain = self._hive.layout.chains[self._group.chain]
+        bound: dict[str, int] = {}
+        for device in self._bound_devices(chain.full[chain.machine_level]):
+            bound[device.nodes[0]] = bound.get(device.nodes[0], 0) + 1
+        machines = [
+            machine
+            for machine in chain.full[chain.machine_level]
+            if machine.nodes[0] in self._offered and machine.free_for(self._below) - machine.bad_leafs >= devices
+        ]
+        return sorted(machines, key=lambda each: self._merit(each, min(devices, bound.get(each.nodes[0], 0))))
+
+    @staticmethod
+    def _merit(machine: PhysicalCell, bound: int) -> tuple[int, bool, int]:
+        return -bound, not machine.split, machine.used.get(OPPORTUNISTIC, 0)
+
+    def _fill(self, machine: PhysicalCell, devices: int) -> bool:
+        left = devices
+        for device in self._bound_devices([machine]):
+            if left and self._take(device, self._type_of(device)):
+                left -= 1
+        while left:
+            taken = self._take_piece(machine, left)
+            if not taken:
+                return False
+            left -= taken
+        return True
+
+    # -- cells of the tenant that are hardware already ------------------------------------------------------------
+
+    def _bound_devices(self, machines: Sequence[PhysicalCell]) -> list[PhysicalCell]:
+        """Devices of these machines in cells of the tenant that may be taken, free ones first."""
+        wanted = {machine.nodes[0] for machine in machines}
+        roots = [
+            root.physical
+            for cells in self._cells.values()
+            for root in cells
+            if root.physical is not None and root.physical.nodes[0] in wanted
+        ]
+        return _by_use(device for root in roots for device in _devices(root) if self._may_take(device))
+
+    def _type_of(self, device: PhysicalCell) -> str:
+        """The type of the tenant's preassigned cell around it."""
+        cell: PhysicalCell | None = device
+        while cell is not None and not (cell.virtual is not None and cell.virtual.is_preassigned):
+            cell = cell.parent
+        return "" if cell is None else cell.type
+
+    def _may_take(self, device: PhysicalCell) -> bool:
+        if not device.healthy or device.state not in (CellState.FREE, CellState.USED):
+            return False
+        return device.priority < self._below
+
+    # -- free hardware ------------------------------------------------------------------------------------------
+
+    def _take_piece(self, machine: PhysicalCell, left: int) -> int:
+        """Free hardware becomes one more cell of the tenant: how many of its devices were taken, 0 if none can be."""
+        for level in self._levels(left):
+            for piece in self._pieces(machine, level):
+                mark = len(self._done)
+                devices = [device for device in _by_use(_devices(piece)) if self._may_take(device)][:left]
+                if devices and all(self._take(device, piece.type) for device in devices):
+                    return len(devices)
+                self.undo(mark)
+        return 0
+
+    def _levels(self, left: int) -> list[int]:
+        """Of which the tenant has cells that are no hardware yet: the largest that is used up, else the smallest."""
+        unbound = [level for level, cells in self._cells.items() if any(cell.physical is None for cell in cells)]
+        leafs = {level: self._cells[level][0].leafs for level in unbound}
+        return sorted(unbound, key=lambda level: (leafs[level] > left, -level if leafs[level] <= left else level))
+
+    def _pieces(self, machine: PhysicalCell, level: int) -> list[PhysicalCell]:
+        """Free healthy cells of the level on the machine, those first for which the smallest has to be split."""
+        cells = [cell for cell in _at(machine, level) if cell.healthy and self._books.is_free(cell)]
+        return sorted(cells, key=lambda cell: (_listed_at(cell), cell.used.get(OPPORTUNISTIC, 0)))
+
+    # -- devices ------------------------------------------------------------------------------------------------
+
+    def _take(self, device: PhysicalCell, type_: str) -> bool:
+        """Holds the device with the tenant's quota. False, and nothing has changed, if that is not possible."""
+        mark = len(self._done)
+        before = self._holder(device)
+        if before is not None:
+            self._hive.let_go(device, before.virtual)
+        cell = virtual_for(self._hive, self._group, device, type_)
+        if cell is None or cell.priority != FREE or cell.physical not in (None, device):
+            if before is not None:
+                self._hive.hold([before])
+            return False
+        held = Held(device, cell, self._group)
+        safe = self._hive.hold([held])
+        self._done.append((held, before))
+        if safe and (_is_kept(self._books) or not self._was_kept):
+            return True
+        self.undo(mark)
+        return False
+
+    def _holder(self, device: PhysicalCell) -> Held | None:
+        user = device.group
+        return None if user is None else Held(device, dict(user.leafs())[device], user)
+
+
+def _is_kept(books: ChainAllocator) -> bool:
+    """Whether all that is owed could be had at once on healthy hardware."""
+    return all(books.healthy_free(level) >= reserved(books.chain, books.owed, level) for level in books.owed)
+
+
+def _by_use(devices: Iterable[PhysicalCell]) -> list[PhysicalCell]:
+    return sorted(devices, key=lambda device: device.priority)
+
+
+def _devices(cell: PhysicalCell) -> list[PhysicalCell]:
+    return leafs_of(cell)  # type: ignore[return-value]
+
+
+def _at(machine: PhysicalCell, level: int) -> Iterator[PhysicalCell]:
+    return (cell for cell in machine.walk() if cell.level == level)  # type: ignore[misc]
+
+
+def _listed_at(cell: PhysicalCell) -> int:
+    """The level of the free cell that it is part of."""
+    while cell.parent is not None and not cell.parent.split:
+        cell = cell.parent
+    return cell.level

@@ -1,0 +1,467 @@
+"""The hive: all cells, books and groups of a cluster, and what changes them.
+
+Decisions are in `planner.py`; this holds them true. Nodes and pods come in any order at any time, also those of a
+configuration that is no longer, and books and cells always agree with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from algorithm.hived.cells.cells import CellState, PhysicalCell, VirtualCell, bind_upwards, pair, unbind_upwards
+from algorithm.hived.cells.chain_allocator import ChainAllocator, Order
+from algorithm.hived.cells.layout import Chain, Layout, VirtualLevels
+from algorithm.hived.cells.nodelist import NodeList, schedulable_nodes
+from algorithm.hived.formats.allocation import Allocation, own_place_of
+from algorithm.hived.formats.podspec import OPPORTUNISTIC, PodSpec, UserError
+from algorithm.hived.state.groups import Group, GroupState, Held, Member, Virtual
+from algorithm.hived.state.handover import Known, Moves, can_be_held
+from algorithm.hived.state.limits import Limits, OpportunisticLimits
+from algorithm.hived.state.recovery import occupied, recovered
+from algorithm.hived.state.usage import Usage, guaranteed
+
+
+class HivedCluster:
+    """See the module's text. A new hive believes all machines bad until they are announced."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        chains_of: dict[str, list[str]] | None = None,
+        *,
+        sparing: bool = False,
+        weighs_damage: bool = False,
+        promoting: bool = False,
+        combining: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self.layout = layout
+        self.guaranteed = guaranteed(layout)
+        self.usage = Usage()
+        #: What opportunistic pods may have.
+        self.limits = limits or Limits(OpportunisticLimits(), layout)
+        #: Whether healthy cells are kept whole as long as something else will do.
+        self.sparing = sparing
+        #: Chains of a device type in the order in which they are tried.
+        self.chains_of = chains_of or layout.chains_of
+        #: Whether a machine may be bad in part: then the least bad hardware is doomed first.
+        self.weighs_damage = weighs_damage
+        self.books = {
+            name: ChainAllocator(chain, layout.tenants.values(), weighs_damage=weighs_damage)
+            for name, chain in layout.chains.items()
+        }
+        self.groups: dict[str, Group] = {}
+        #: Those that are without their quota, as they had agreed or because it could not be kept.
+        self.lazily: dict[Group, None] = {}
+        #: Whether groups that lost their quota may have it back.
+        self.promoting = promoting
+        #: Whether the devices of a pod may come from several cells on one machine.
+        self.combining = combining
+        #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
+        self.orders: dict[Group, Order] = {}
+        #: Seconds since 1970, as they were said last; 0 as long as nobody did. Only shown: nothing is decided by it.
+        self.now = 0.0
+        self.started = False
+        #: Until the first pod waits, bound pods come in any order.
+        self.recovering = True
+        self.nodes: dict[tuple[str, str], NodeList] = {}
+        self.pinned_nodes: dict[tuple[str, str], NodeList] = {}
+        self.open_nodes: dict[str, NodeList] = {}
+        self._list_nodes()
+        self._bind_pinned()
+        for machine in layout.machines:
+            self.set_health(machine, healthy=False)
+
+    def _list_nodes(self) -> None:
+        chains = self.layout.chains
+        for name, chain in chains.items():
+            self.open_nodes[name] = NodeList(
+                schedulable_nodes(chain.full, chain.machine_level), packs_across_priorities=False
+            )
+        for tenant in self.layout.tenants.values():
+            for name, full in tenant.full.items():
+                self.nodes[tenant.name, name] = _virtual_nodes(full, chains[name])
+            for pinned_id, full in tenant.pinned.items():
+                chain = chains[self.layout.pinned[pinned_id].chain]
+                self.pinned_nodes[tenant.name, pinned_id] = _virtual_nodes(full, chain)
+
+    def _bind_pinned(self) -> None:
+        for tenant in self.layout.tenants.values():
+            for pinned_id, full in tenant.pinned.items():
+                physical = self.layout.pinned[pinned_id]
+                pair(physical, full[physical.level][0])
+                self.books[physical.chain].allocate(physical, tenant.name)
+
+    # -- health -----------------------------------------------------------------------------------------------
+
+    def set_health(self, machine: str, *, healthy: bool, bad: Collection[int] = ()) -> None:
+        """A machine turned healthy, but for devices with the numbers `bad`; or it turned bad as a whole.
+
+        One that is not configured has no devices and changes nothing.
+        """
+        leafs = self.layout.machines.get(machine, ())
+        for leaf in leafs:
+            well = healthy and leaf.indices[0] not in bad
+            if well != leaf.healthy:
+                self._count_bad(leaf, -1 if well else 1)
+                if well:
+                    self._turn_healthy(leaf)
+                else:
+                    self._turn_bad(leaf)
+        if self.started:
+            for chain in dict.fromkeys(leaf.chain for leaf in leafs):
+                self.books[chain].health_changed()
+
+    @staticmethod
+    def _count_bad(leaf: PhysicalCell, number: int) -> None:
+        cell: PhysicalCell | None = leaf
+        while cell is not None:
+            cell.bad_leafs += number
+            _touch(cell)
+            cell = cell.parent
+
+    def start(self) -> None:
+        """The machines that exist have been announced, pods come now; calls after the first mean nothing.
+
+        Until then each announcement frees what it frees by itself, in the original's order, and recorded decisions
+        depend on it. From now on nobody is ever doomed without need.
+        """
+        if not self.started:
+            self.started = True
+            for books in self.books.values():
+                books.settle()
+
+    def _settle(self, changed: Iterable[PhysicalCell]) -> None:
+        for chain in dict.fromkeys(cell.chain for cell in changed):
+            self.books[chain].settle()
+
+    def _turn_bad(self, cell: PhysicalCell) -> None:
+        if not cell.healthy:
+            return
+        if cell.parent is not None:
+            self._turn_bad(cell.parent)
+        self._mark(cell, healthy=False)
+        self.books[cell.chain].turned_bad(cell)
+
+    def _turn_healthy(self, cell: PhysicalCell) -> None:
+        here: PhysicalCell | None = cell
+        while here is not None and not here.healthy and all(child.healthy for child in here.children):
+            self._mark(here, healthy=True)
+            self.books[here.chain].turned_healthy(here)
+            here = here.parent
+
+    @staticmethod
+    def _mark(cell: PhysicalCell, *, healthy: bool) -> None:
+        cell.healthy = healthy
+        cell.shown_anew()
+        _touch(cell)
+
+    # -- devices ----------------------------------------------------------------------------------------------
+
+    def hold(self, held: Iterable[Held]) -> bool:
+        """Free devices are held by a group. False: a promise to somebody else is broken by it."""
+        roots: list[PhysicalCell] = []
+        safe = [self._hold(each, roots) for each in held]
+        self._show_bad(roots)
+        return all(safe)
+
+    def _hold(self, held: Held, roots: list[PhysicalCell]) -> bool:
+        """The same for one device. `roots` gets the cell that it makes a tenant's, and `_show_bad` has to follow.
+
+        All devices are bound before bad parts of the same cells are bound somewhere.
+        """
+        device, virtual, group = held
+        self.usage.taken(group.tenant, device.chain, promised=virtual is not None)
+        if virtual is None:
+            device.take(OPPORTUNISTIC)
+            device.tenant = group.tenant
+            _shown_anew_around(device)
+            return True
+        virtual.take(group.priority)
+        device.take(group.priority)
+        if device.virtual is not None:
+            return True
+        is_new = virtual.root.physical is None
+        bind_upwards(device, virtual)
+        root = virtual.root.physical
+        if not is_new or root is None:
+            return True
+        roots.append(root)
+        return self.books[root.chain].allocate(root, group.tenant, shows=False)
+
+    def _show_bad(self, roots: Iterable[PhysicalCell]) -> None:
+        for root in roots:
+            self.books[root.chain].show_bad(root)
+
+    def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
+        """The reverse. `virtual` is what it was held as."""
+        device.give_back()
+        tenant = device.tenant if virtual is None else virtual.tenant
+        self.usage.given_back(tenant, device.chain, promised=virtual is not None)
+        if virtual is None:
+            device.tenant = ""
+            _shown_anew_around(device)
+            return
+        virtual.give_back()
+        root = virtual.root.physical
+        assert root is not None
+        if device.healthy:
+            unbind_upwards(device)
+        books = self.books[device.chain]
+        if not root.pinned and virtual.root.priority < 0 and not books.is_doomed(root, virtual.tenant):
+            books.release(root, virtual.tenant)
+
+    # -- groups -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing_hands(self) -> Iterator[None]:
+        """While devices go from one group to another, nothing is doomed for lack of what is free only for a moment."""
+        with ExitStack() as stack:
+            for books in self.books.values():
+                stack.enter_context(books.paused())
+            yield
+
+    @contextmanager
+    def keeping_order(self) -> Iterator[None]:
+        """For what is changed only to see what would be."""
+        with ExitStack() as stack:
+            for books in self.books.values():
+                stack.enter_context(books.keeping_order())
+            yield
+
+    def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
+        """Lazy preemption: the group keeps its devices, but no longer its quota. What its devices were held as."""
+        old = group.virtual
+        with self.changing_hands():
+            for device, virtual in list(group.leafs()):
+                if virtual is not None:
+                    self.let_go(device, virtual)
+                    self.hold([Held(device, None, group)])
+        group.virtual = None
+        group.lazily_preempted_by, group.lazily_preempted_at = preemptor, self.now
+        self.lazily[group] = None
+        return old
+
+    def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
+        """The reverse of a lazy preemption that came to nothing."""
+        group.virtual = virtual
+        group.lazily_preempted_by = ""
+        self.lazily.pop(group, None)
+        promised = [Held(device, cell, group) for device, cell in group.leafs() if cell is not None]
+        with self.changing_hands():
+            for each in promised:
+                self.let_go(each.device, None)
+            self.hold(promised)
+
+    def has_it_back(self, group: Group, virtual: Virtual) -> None:
+        """A group that had lost its quota holds its devices as these again."""
+        group.virtual = virtual
+        group.lazily_preempted_by = ""
+        del self.lazily[group]
+
+    def without_quota(self, chain: str) -> list[Group]:
+        """The groups that lost their quota and go on, on devices of the chain."""
+        return [group for group in self.lazily if any(device.chain == chain for device, _ in group.leafs())]
+
+    def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
+        """A plan that preempts these groups lazily is taken."""
+        for group in groups:
+            self.make_opportunistic(group, preemptor)
+
+    def overtake(self, groups: Iterable[Group]) -> None:
+        """These preemptions are over, a more important one needs what they wait for."""
+        for group in groups:
+            if self.groups.get(group.name) is group:
+                self.cancel(group)
+
+    def preempt(self, group: Group, uid: str) -> None:
+        """A plan with victims is taken, for this pod of the group."""
+        if self.groups.get(group.name) is not group:
+            self.reserve(group)
+        group.preempting[uid] = None
+
+    def reserve(self, group: Group) -> None:
+        """The group preempts: its devices are its own already, though others may still use them."""
+        known = Known()
+        mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        self.orders[group] = self.books[group.chain].order()
+        theirs = [known.held(each.device) for each in mine]
+        for victim in known.groups():
+            victim.state = GroupState.BEING_PREEMPTED
+        self._hand_over(list(zip(theirs, mine, strict=True)))
+        for each in mine:
+            each.device.reserver = group
+            each.device.set_state(CellState.RESERVED if each.device.group is None else CellState.RESERVING)
+        self.groups[group.name] = group
+
+    def cancel(self, group: Group) -> None:
+        """A preempting group gives up; its victims have their devices back."""
+        known = Known()
+        mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        self._hand_over([(each, known.held(each.device)) for each in mine])
+        for device, _, _ in mine:
+            device.reserver = None
+            device.set_state(CellState.FREE if device.group is None else CellState.USED)
+        for victim in known.groups():
+            if not any(device.reserver for device, _ in victim.leafs()):
+                victim.state = GroupState.ALLOCATED
+        del self.groups[group.name]
+        self.books[group.chain].restore(self.orders.pop(group))
+
+    def _hand_over(self, moves: Moves) -> None:
+        """Device by device, as the original does: it decides the order of lists.
+
+        But a plan that makes other hardware of a tenant's cells, which the original never does, has everything let go
+        before.
+        """
+        one_by_one = all(after is None or can_be_held(after) for _, after in moves)
+        roots: list[PhysicalCell] = []
+        with self.changing_hands():
+            for some in [[move] for move in moves] if one_by_one else [moves]:
+                for before, _ in some:
+                    if before is not None:
+                        self.let_go(before.device, before.virtual)
+                for _, after in some:
+                    if after is not None:
+                        self._hold(after, roots)
+            self._show_bad(roots)
+
+    def end(self, group: Group) -> None:
+        """The last pod of an allocated group is gone."""
+        leafs = list(group.leafs())
+        self._leave(leafs)
+        del self.groups[group.name]
+        self.lazily.pop(group, None)
+        self._settle(device for device, _ in leafs)
+
+    def give_up(self, group: Group, devices: int, number: int) -> None:
+        """Others may have the devices of this place; the group goes on. Call it while devices change hands."""
+        _ = group.places  # is worked out from the devices as long as it has them
+        mine = group.physical[devices][number]
+        theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
+        self._leave([(device, virtual) for device, virtual in zip(mine, theirs, strict=True) if device is not None])
+        group.physical[devices][number] = [None] * len(mine)
+        if group.virtual is not None:
+            group.virtual[devices][number] = [None] * len(mine)
+        group.given_up.add((devices, number))
+        if not any(device.reserver for device, _ in group.leafs()):
+            group.state = GroupState.ALLOCATED
+
+    def _leave(self, leafs: Iterable[tuple[PhysicalCell, VirtualCell | None]]) -> None:
+        """Their user is gone; who waits for them has them now, else nobody."""
+        for device, virtual in leafs:
+            device.group = None
+            if device.reserver is not None:
+                device.set_state(CellState.RESERVED)
+            else:
+                self.let_go(device, virtual)
+                device.set_state(CellState.FREE)
+
+    # -- pods -------------------------------------------------------------------------------------------------
+
+    def add_pod(
+        self, member: Member, spec: PodSpec, allocation: Allocation, *, found: bool = False, preemptor: str = ""
+    ) -> None:
+        """A pod is allocated, just now or before a restart: `allocation` is what was written on it.
+
+        `found`: it was bound when it was first seen, so it is not known whether the rest of its group is still to come.
+        `preemptor`: who took the group's quota afterwards. That of a group that is known is not touched here.
+        Raises UserError, and changes nothing, if its group has no such place.
+        """
+        self.check_place(spec, allocation)
+        group = self.groups.get(spec.group)
+        if group is not None and allocation.is_partial and not _has_first(group, allocation):
+            group.add_place(own_place_of(allocation))
+        if group is None:
+            with self.changing_hands():
+                group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
+        elif found:
+            group.join(allocation, lazy=spec.lazy)
+        slot = _slot_of(group, allocation)
+        assert slot is not None, spec.group
+        if group.state is GroupState.PREEMPTING:
+            self._arrive(group)
+        if (len(allocation.indices), slot) in group.given_up:
+            with self.changing_hands():
+                occupied(self, group, len(allocation.indices), slot)
+        group.slots[len(allocation.indices)][slot] = member
+
+    def check_place(self, spec: PodSpec, allocation: Allocation) -> None:
+        """Raises UserError if the pod's group is known and has no such place, or is another tenant's."""
+        group = self.groups.get(spec.group)
+        if group is None:
+            return
+        if group.tenant != spec.tenant:
+            raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
+        if _slot_of(group, allocation) is None and (not allocation.is_partial or _has_first(group, allocation)):
+            text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
+            raise UserError("bind-info", text)
+
+    def delete_pod(self, member: Member, spec: PodSpec) -> None:
+        """An allocated pod is gone. Its group ends with the last one."""
+        group = self.groups.get(spec.group)
+        if group is None:
+            return
+        for slots in group.slots.values():
+            for index, each in enumerate(slots):
+                if each is not None and each.uid == member.uid:
+                    slots[index] = None
+        if group.state is not GroupState.PREEMPTING and not any(group.members()):
+            self.end(group)
+
+    def stop_waiting(self, uid: str, spec: PodSpec) -> None:
+        """A pod that is not allocated is gone. A preemption ends with the last pod that waits for it."""
+        group = self.groups.get(spec.group)
+        if group is not None and group.state is GroupState.PREEMPTING and uid in group.preempting:
+            del group.preempting[uid]
+            if not group.preempting:
+                self.cancel(group)
+
+    def _arrive(self, group: Group) -> None:
+        """The first pod of a preempting group is placed: all victims are gone."""
+        group.state = GroupState.ALLOCATED
+        group.preempting = {}
+        self.orders.pop(group, None)
+        for device, _ in group.leafs():
+            device.reserver = None
+            device.group = group
+            device.set_state(CellState.USED)
+
+
+def _touch(cell: PhysicalCell) -> None:
+    """Health changed, by which machines are ordered."""
+    for each in (cell, cell.virtual):
+        if each is not None and each.listed is not None:
+            each.listed.touch(each)
+
+
+def _shown_anew_around(device: PhysicalCell) -> None:
+    """A device was taken or given back opportunistically: that changes what is shown of cells around it, too."""
+    here: PhysicalCell | None = device
+    while here is not None:
+        if here.virtual is not None:
+            here.virtual.top.version += 1
+            return
+        here = here.parent
+
+
+def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
+    return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
+
+
+def _has_first(group: Group, allocation: Allocation) -> bool:
+    """Whether the pod's place, which its first device tells, is one of the group's."""
+    places = group.places.get(len(allocation.indices), ())
+    return any((place.node, place.indices[0]) == (allocation.node, allocation.indices[0]) for place in places)
+
+
+def _slot_of(group: Group, allocation: Allocation) -> int | None:
+    """Which of its group's places is the pod's own: node and first device tell."""
+    own = (allocation.node, allocation.indices[0])
+    devices = len(allocation.indices)
+    slots = group.slots.get(devices, [])
+    for index, place in enumerate(group.places.get(devices, ())):
+        if (place.node, place.indices[0]) == own:
+            return index if slots[index] is None else None
+    return None

@@ -1,0 +1,185 @@
+"""Affinity groups: gangs, with the place of every member, whether its pod is there yet or not.
+
+(none) --- first pod allocated --------------------------------> ALLOCATED --- last pod deleted ---> (none)
+   |                                                             ^     |  ^
+   +--- preemption taken ---> PREEMPTING --- first pod placed ---+     |  | preemptor cancelled
+                                  |                    a higher one    v  |
+                                  +--- cancelled ---> (none)      BEING_PREEMPTED --- last pod deleted ---> (none)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
+from algorithm.hived.formats.allocation import Allocation, Place, unpromised
+from algorithm.hived.formats.podspec import PodSpec
+
+
+class GroupState(StrEnum):
+    ALLOCATED = "Allocated"
+    PREEMPTING = "Preempting"
+    BEING_PREEMPTED = "BeingPreempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod that has a place: its UID, and the node it is on."""
+
+    uid: str
+    name: str
+    node: str
+
+
+#: By devices per pod: for each pod its devices, None where a device is no longer configured.
+Physical = dict[int, list[list[PhysicalCell | None]]]
+Virtual = dict[int, list[list[VirtualCell | None]]]
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """`pods` maps devices per pod to the number of such pods. Without `virtual` it runs opportunistically."""
+
+    name: str
+    tenant: str
+    priority: int
+    pods: dict[int, int]
+    pinned_id: str
+    lazy: bool
+    ignores_offer: bool
+    state: GroupState
+    physical: Physical
+    virtual: Virtual | None
+    chain: str
+    #: What is written on its pods, by devices per pod; also of devices that are no longer configured.
+    written: dict[int, tuple[Place, ...]] = field(default_factory=dict)
+    slots: dict[int, list[Member | None]] = field(default_factory=dict)
+    preempting: dict[str, None] = field(default_factory=dict)
+    #: Who made it opportunistic; empty if nobody did.
+    lazily_preempted_by: str = ""
+    #: When, in seconds since 1970; 0 if that is not known.
+    lazily_preempted_at: float = 0.0
+    #: What its name begins with that its author did not write, see `tenancy.py`.
+    scope: str = ""
+    #: Whether it gives devices back pod by pod, see `release.py`.
+    releases: bool = False
+    #: The places, as devices per pod and number, that others may use now.
+    given_up: set[tuple[int, int]] = field(default_factory=set)
+    #: The first pod that has ended; empty as long as all of its pods may still be to come.
+    ended_by: str = ""
+    #: Whether its pods go on to say what it was promised while it runs without, see `promotion.py`.
+    keeps_claim: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.slots:
+            self.slots = {devices: [None] * len(places) for devices, places in self.physical.items()}
+
+    @classmethod
+    def of(
+        cls,
+        spec: PodSpec,
+        chain: str,
+        state: GroupState,
+        physical: Physical,
+        virtual: Virtual | None,
+        *,
+        keeps_claim: bool,
+    ) -> Group:
+        """The group that a pod is of, as the pod describes it."""
+        return cls(
+            name=spec.group,
+            tenant=spec.tenant,
+            priority=spec.priority,
+            pods=dict(spec.pods),
+            pinned_id=spec.pinned_id,
+            lazy=spec.lazy,
+            ignores_offer=spec.ignores_offer,
+            state=state,
+            physical=physical,
+            virtual=virtual,
+            chain=chain,
+            scope=spec.scope,
+            releases=spec.releases,
+            keeps_claim=keeps_claim,
+        )
+
+    @property
+    def shown(self) -> str:
+        """The name that its author gave."""
+        return self.name.removeprefix(self.scope)
+
+    @property
+    def places(self) -> dict[int, tuple[Place, ...]]:
+        """What is to be written on its next pod."""
+        if not self.written:
+            self.written = {
+                devices: tuple(self._place(devices, n) for n in range(len(pods)))
+                for devices, pods in self.physical.items()
+            }
+        if self.virtual is not None or self.keeps_claim:
+            return self.written
+        return {devices: tuple(unpromised(place) for place in places) for devices, places in self.written.items()}
+
+    def join(self, said: Allocation, *, lazy: bool) -> None:
+        """Another of its pods is found bound: what any pod says is true of the group."""
+        _ = self.places  # is worked out from the devices as long as it has them
+        self.lazy = self.lazy or lazy
+        self.written = with_claim(self.written, said)
+
+    def add_place(self, place: Place) -> None:
+        """One more of its places becomes known. Nobody holds its devices yet for this group."""
+        devices = len(place.indices)
+        _ = self.places  # is worked out from the devices as long as it has them
+        known = self.written.get(devices, ())
+        self.written[devices] = (*known, place)
+        self.physical.setdefault(devices, []).append([None] * devices)
+        if self.virtual is not None:
+            self.virtual.setdefault(devices, []).append([None] * devices)
+        self.slots.setdefault(devices, []).append(None)
+        self.given_up.add((devices, len(known)))
+
+    def _place(self, devices: int, number: int) -> Place:
+        leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
+        promised = [] if self.virtual is None else [cell for cell in self.virtual[devices][number] if cell is not None]
+        types = tuple(cell.root.type for cell in promised) or ("",) * len(leafs)
+        return Place(leafs[0].nodes[0], tuple(leaf.indices[0] for leaf in leafs), types)
+
+    def members(self) -> Iterator[Member]:
+        return (member for slots in self.slots.values() for member in slots if member is not None)
+
+    def leafs(self) -> Iterator[tuple[PhysicalCell, VirtualCell | None]]:
+        """Every device that is still configured, with its virtual one."""
+        for devices, pods in self.physical.items():
+            for number, leafs in enumerate(pods):
+                for index, leaf in enumerate(leafs):
+                    if leaf is not None:
+                        yield leaf, None if self.virtual is None else self.virtual[devices][number][index]
+
+    def has_place(self, allocation: Allocation) -> bool:
+        """Whether the place is one of its own: machine and devices."""
+        own = (allocation.node, allocation.indices)
+        return any((place.node, place.indices) == own for place in self.places.get(len(allocation.indices), ()))
+
+    def free_slot(self, devices: int) -> int | None:
+        slots = self.slots.get(devices, ())
+        return next((index for index, member in enumerate(slots) if member is None), None)
+
+
+class Held(NamedTuple):
+    """A device of a group, and the virtual device that it is for it; None: it is used opportunistically."""
+
+    device: PhysicalCell
+    virtual: VirtualCell | None
+    group: Group
+
+
+def with_claim(places: dict[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
+    """The places of a group, with what another of its pods says about the same places that was bound with quota."""
+    told = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
+    return {
+        devices: tuple(each if any(each.types) else told.get((devices, each.node, each.indices), each) for each in pods)
+        for devices, pods in places.items()
+    }

@@ -1,0 +1,146 @@
+"""Groups that were preempted lazily have their quota back as soon as there is room: who, and in which order.
+
+        guaranteed --- somebody is placed who needs its quota --> lost: runs on, opportunistically, and stands in line
+            ^                                                        |
+            +------- all of its claim is there again, and it is next +
+
+Who is in line, and where, follows from what stands on the pods that run, and from nothing else. So a restart, or a
+second replica that only listens, comes to the same, whatever it has missed. An algorithm writes nothing but with a
+binding; but each pod that is bound names the groups that are without their quota then (see `lazily.py`), and has a
+number that is higher than all others then. Of two groups whose claims exclude each other, a later pod names the one
+that lost: all groups that nobody names had their quota when the last of their pods was bound, all at once.
+
+The line is worked out anew after each event, for each virtual cluster and chain: those that nobody names first, then
+those that are named only by early pods, then the rest; among equals the more important. Whoever is in line has its
+claim, up to the first that cannot: nobody overtakes, so that many small groups do not keep a large one out. So within a
+virtual cluster an end never takes away what had been given back. Between two that wait for the same spare hardware it
+may, as it may then go to the one that is first.
+
+A claim is all cells that stand on a group's pods, for the devices that they run on, at nobody's cost: no group has to
+give up any quota for it, and all that is owed to others can still be handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group, GroupState
+from algorithm.hived.state.recovery import is_promised, restored
+from algorithm.model import Pairs, Pod
+
+#: Written beside the names of groups without their quota: the number of the pod that says so.
+ORDER = "waggle.dev/hived-order"
+_LONGEST_NUMBER = 15
+
+
+class Said(NamedTuple):
+    """What stands on a pod: who was without quota when it was bound, and its number; 0 if there was nothing to say."""
+
+    lost: Sequence[lazily.QuotaLoss]
+    number: int
+
+
+def read(pod: Pod) -> Said:
+    """What makes no sense counts for nothing. Without a number it was early."""
+    lost = lazily.read(pod.annotation(lazily.LAZILY))
+    text = pod.annotation(ORDER) or ""
+    known = text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
+    return Said(lost, int(text) if known else min(1, len(lost)))
+
+
+class PromotionQueue:
+    """Who is without quota and would have it back. Tell it of every pod that comes and goes."""
+
+    def __init__(self, hive: HivedCluster) -> None:
+        self._hive = hive
+        self._numbers: dict[str, int] = {}
+        #: By group and one of its pods: the pods that name it.
+        self._named: dict[tuple[str, str], dict[str, str]] = {}
+        self._said: dict[str, Sequence[lazily.QuotaLoss]] = {}
+
+    # -- what stands on pods --------------------------------------------------------------------------------------
+
+    def to_write(self, uid: str, group: str, lost: Sequence[lazily.QuotaLoss]) -> Pairs:
+        """What this pod of the group has to say, which is placed now. As long as nobody lost anything, nothing.
+
+        A pod of a group that is without its quota says so of itself as well.
+        """
+        if not lost and not self._numbers:
+            return ()
+        number = max(self._numbers.values(), default=0) + 1
+        lost = [each if each.group != group else each.joined_by(uid) for each in lost]
+        return (*lazily.write(lost), (ORDER, str(number)))
+
+    def add(self, uid: str, said: Said) -> None:
+        if said.number:
+            self._numbers[uid], self._said[uid] = said.number, said.lost
+        for each in said.lost:
+            for pod in each.pods:
+                self._named.setdefault((each.group, pod), {})[uid] = each.by
+
+    def drop(self, uid: str) -> None:
+        self._numbers.pop(uid, None)
+        for each in self._said.pop(uid, ()):
+            for pod in each.pods:
+                named = self._named.get((each.group, pod), {})
+                named.pop(uid, None)
+                if not named:  # perhaps since before: anybody may have written it there twice
+                    self._named.pop((each.group, pod), None)
+
+    def who_took(self, group: str, uids: Iterable[str]) -> str:
+        """Who has the quota of the group of these pods, as the latest says that names it; empty if nobody does."""
+        namers = self._namers(group, uids)
+        return namers[0][1] if namers else ""
+
+    def _namers(self, group: str, uids: Iterable[str]) -> list[tuple[int, str]]:
+        """Who names the group, the latest first: number, and who took its quota.
+
+        A pod that was bound later than that was bound with quota, whatever was said of it before.
+        """
+        found = {
+            namer: (self._numbers.get(namer, 0), by)
+            for uid in uids
+            for namer, by in self._named.get((group, uid), {}).items()
+            if by and self._numbers.get(namer, 0) >= self._numbers.get(uid, 0)
+        }
+        return sorted(found.values(), reverse=True)
+
+    # -- the line -------------------------------------------------------------------------------------------------
+
+    def step_aside(self, chains: Collection[str]) -> None:
+        """Before somebody comes: who has its claim only because it was in line makes way, for this moment."""
+        if not self._named:
+            return
+        for group in self._hive.groups.values():
+            if group.virtual and group.lazy and group.chain in chains and group.state is GroupState.ALLOCATED:
+                by = self.who_took(group.name, _uids(group))
+                if by:
+                    self._hive.make_opportunistic(group, by)
+
+    def realign(self) -> None:
+        """Gives back what can be given back."""
+        lost = self._hive.lazily
+        if not lost:
+            return
+        with self._hive.changing_hands():
+            self.step_aside({group.chain for group in lost})
+            stuck: set[tuple[str, str]] = set()
+            for group in sorted(filter(self._may_have, lost), key=self._rank):
+                where = (group.tenant, group.chain)
+                if where in stuck or not restored(self._hive, group):
+                    stuck.add(where)
+
+    def _rank(self, group: Group) -> tuple[list[int], int, str]:
+        namers = self._namers(group.name, _uids(group))
+        return [number for number, _ in namers], -group.priority, group.name
+
+    def _may_have(self, group: Group) -> bool:
+        """Whether its virtual cluster is promised such cells: who can never have its claim is in nobody's way."""
+        return group.state is GroupState.ALLOCATED and is_promised(self._hive.layout, group)
+
+
+def _uids(group: Group) -> list[str]:
+    return [member.uid for member in group.members()]

@@ -1,0 +1,72 @@
+"""Who has how many devices of which chain, counted as they change hands: what limits and metrics go by.
+
+*Used* devices are held within a promise, *borrowed* ones without one (opportunistic pods, and gangs that were preempted
+lazily). What a preemptor has reserved is its own already. Counts are by virtual cluster and chain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
+from algorithm.hived.cells.layout import Layout, Tenant, preassigned
+
+#: Virtual cluster and chain.
+Where = tuple[str, str]
+
+
+class Usage:
+    """Devices in use. Nothing that is 0 is listed."""
+
+    def __init__(self) -> None:
+        self.used: Counter[Where] = Counter()
+        self.borrowed: Counter[Where] = Counter()
+
+    def taken(self, tenant: str, chain: str, *, promised: bool) -> None:
+        """One device more."""
+        (self.used if promised else self.borrowed)[tenant, chain] += 1
+
+    def given_back(self, tenant: str, chain: str, *, promised: bool) -> None:
+        """One device less."""
+        counts = self.used if promised else self.borrowed
+        counts[tenant, chain] -= 1
+        if not counts[tenant, chain]:
+            del counts[tenant, chain]
+
+    def copy(self) -> Usage:
+        twin = Usage()
+        twin.used, twin.borrowed = self.used.copy(), self.borrowed.copy()
+        return twin
+
+
+def guaranteed(layout: Layout) -> Counter[Where]:
+    """Devices that were promised."""
+    found: Counter[Where] = Counter()
+    for tenant in layout.tenants.values():
+        for cell in preassigned(tenant):
+            found[tenant.name, cell.chain] += cell.leafs
+    return found
+
+
+def bad(layout: Layout) -> Counter[Where]:
+    """Promised devices that are bad hardware now, whether somebody uses them or not.
+
+    Costs one look at each promised cell, and more only where something is bad.
+    """
+    found: Counter[Where] = Counter()
+    for tenant in layout.tenants.values():
+        for cell in _unhealthy(tenant):
+            assert cell.physical is not None
+            found[tenant.name, cell.chain] += _bad_devices(cell.physical)
+    return found
+
+
+def _unhealthy(tenant: Tenant) -> Iterator[VirtualCell]:
+    return (cell for cell in preassigned(tenant) if cell.physical is not None and not cell.physical.healthy)
+
+
+def _bad_devices(cell: PhysicalCell) -> int:
+    if not cell.children:
+        return 1
+    return sum(_bad_devices(child) for child in cell.children if not child.healthy)

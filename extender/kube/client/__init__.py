@@ -1,0 +1,1 @@
+"""The client of the API server: requests, answers, their bounds, and how each ended."""

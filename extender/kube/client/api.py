@@ -1,0 +1,389 @@
+"""Requests to the API server, with the one distinction that writes live by: did it leave this machine or not?
+
+    exchange --connect--> sent --headers--> answered --body--> finished
+        |                   |                  |
+    Unreachable         Interrupted        Interrupted
+
+* Any HTTP status is an answer, never an exception.
+* `Unreachable`: nothing was sent; the API server has not changed.
+* `Interrupted`: it was sent, or may have been, and the answer never came in full; a write may have been applied.
+* Writes are never repeated here. A GET is repeated once, if a kept-alive connection broke before any answer.
+
+An exchange has one deadline, from credentials in hand to the end of the answer; only whoever reads a stream puts it off
+(`extend`). An answer beyond a bound of bounds.py ends it, too.
+
+Connections are kept and reused; they may be used by any number of threads, one exchange on each.
+"""
+
+from __future__ import annotations
+
+import http
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlencode
+
+from extender.kube.client import bounds
+from extender.kube.client.answer import Answer, AnswerError
+from extender.kube.client.bounds import Bound, Refusals
+from extender.kube.client.messages import Cause, Request, Response
+from extender.kube.client.transport import Connection, Endpoint, no_authorization
+
+__all__ = ["ApiError", "ApiServer", "Cause", "Exchange", "Interrupted", "Request", "Response", "Unreachable"]
+
+#: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
+_MAX_IDLE = 45.0
+#: As many as are ever under way: one that is closed after each use costs more than all else.
+_MAX_IDLE_CONNECTIONS = 32
+_FAILURES = (OSError, AnswerError)
+_NO_TARGET = re.compile(r"[\x00-\x20\x7f]")
+
+
+def _always() -> bool:
+    return True
+
+
+class ApiError(Exception):
+    """No answer from the API server."""
+
+
+class Unreachable(ApiError):  # noqa: N818  a finding, not a fault of ours
+    """Nothing was sent: connection refused, name not found, TLS failed, credentials could not be got."""
+
+
+class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
+    """It was sent, or may have been, but no (whole) answer came.
+
+    `timed_out`: it did not come in time. `bound`: it came, and broke a bound.
+    """
+
+    def __init__(self, message: str, *, timed_out: bool = False, bound: Bound | None = None) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+        self.bound = bound
+
+
+class Exchange:
+    """One request and its answer, as a context manager: entering sends it and waits for the status line.
+
+    `timeout` is in seconds from entering to the end of the answer.
+    `interrupt` may be called by any thread at any time, also before entering; the exchange then ends in an ApiError.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        request: Request,
+        *,
+        timeout: float,
+        may_send: Callable[[], bool],
+    ) -> None:
+        self._server = server
+        self._request = request
+        self._timeout = timeout
+        self._deadline = 0.0
+        self._may_send = may_send
+        self._lock = threading.Lock()
+        self._interrupted = False
+        self._connection: Connection | None = None
+        self._answer: Answer | None = None
+
+    def __enter__(self) -> Exchange:
+        try:
+            encoded = self._server.encoded(self._request)
+        except ValueError as error:
+            raise Unreachable(str(error)) from error
+        self.extend(self._timeout)
+        try:
+            while not self._send(encoded):
+                pass
+            if self.status == http.HTTPStatus.UNAUTHORIZED:
+                self._server.endpoint.refused()
+        except BaseException:
+            self._finish(failed=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish(failed=error is not None)
+
+    def _finish(self, *, failed: bool) -> None:
+        with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
+            connection, self._connection = self._connection, None
+        if self._answer is not None:
+            self._answer.close()
+        if connection is None:
+            return
+        if failed:
+            connection.abort()
+        elif self._answer is not None and self._answer.reusable and not self._interrupted:
+            self._server.keep(connection)
+        else:
+            connection.close()
+
+    def _send(self, encoded: bytes) -> bool:
+        """False: a kept-alive connection turned out to be dead before a GET was answered; try the next."""
+        connection, reused = self._server.connection(self._deadline - time.monotonic())
+        with self._lock:
+            self._connection = connection
+            if self._interrupted:
+                raise Unreachable(f"{self._server.endpoint.url}: interrupted before anything was sent")
+        if not self._may_send():
+            raise Unreachable(f"{self._server.endpoint.url}: not permitted any more, nothing was sent")
+        self._answer = answer = Answer()
+        try:
+            connection.send(encoded, self._deadline)
+            while not answer.status:
+                self._take(answer)
+        except _FAILURES as error:
+            died = reused and self._request.method == "GET" and not answer.begun
+            if died and not isinstance(error, TimeoutError) and not self._interrupted:
+                self._finish(failed=True)
+                return False
+            raise self._failure(error) from error
+        return True
+
+    def extend(self, seconds: float) -> None:
+        """The rest of the answer has so many seconds from now."""
+        self._deadline = time.monotonic() + seconds
+
+    @property
+    def status(self) -> int:
+        return self._got().status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._got().headers
+
+    def read(self) -> bytes:
+        """The whole body. Raises Interrupted."""
+        answer = self._got()
+        try:
+            answer.collect(b"", self._request.most)
+            while not answer.complete:
+                self._take(answer)
+        except _FAILURES as error:
+            raise self._failure(error) from error
+        return bytes(answer.body)
+
+    def response(self) -> Response:
+        """The whole answer. Raises Interrupted."""
+        return Response(self.status, self.read(), self.headers)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The body in pieces, each of them what has arrived by then, none of them empty. Raises Interrupted.
+
+        However large it is: whoever reads it bounds what is kept, and the time by `extend`.
+        """
+        answer = self._got()
+        if answer.body:
+            yield bytes(answer.body)
+        while not answer.complete:
+            try:
+                body = self._received(answer)
+            except TimeoutError as error:
+                raise self._late(None) from error
+            except _FAILURES as error:
+                raise self._failure(error) from error
+            if body:
+                yield body
+
+    def _take(self, answer: Answer) -> None:
+        """The next piece of the answer, to be kept."""
+        if piece := self._piece(answer):
+            answer.collect(piece, self._request.most)
+
+    def _received(self, answer: Answer) -> bytes:
+        """The next piece of the body, which is not kept."""
+        piece = self._piece(answer)
+        return answer.feed(piece) if piece else b""
+
+    def _piece(self, answer: Answer) -> bytes:
+        """What has come; b"" at the end of an answer that ends with its connection."""
+        connection = self._connection
+        if connection is None or self._interrupted:
+            raise AnswerError("interrupted")
+        piece = connection.receive(self._deadline)
+        if not piece:
+            if self._interrupted:
+                raise AnswerError("interrupted")
+            answer.end()
+        return piece
+
+    def interrupt(self) -> None:
+        """End the exchange now, whatever it waits for."""
+        with self._lock:
+            self._interrupted = True
+            if self._connection is not None:
+                self._connection.shut()
+
+    def _got(self) -> Answer:
+        assert self._answer is not None, "an exchange has to be entered before it is used"
+        return self._answer
+
+    def _failure(self, error: Exception) -> Interrupted:
+        if isinstance(error, TimeoutError):
+            return self._late(Bound.TIME if self._answer is not None and self._answer.begun else None)
+        bound = error.bound if isinstance(error, AnswerError) else None
+        return self._ended(str(error) or type(error).__name__, bound)
+
+    def _late(self, bound: Bound | None) -> Interrupted:
+        """`bound`: the answer has begun. A stream that falls silent is nothing special."""
+        text = f"no {'whole answer' if bound else 'answer'} within {self._timeout:g} s"
+        return self._ended(text, bound, timed_out=True)
+
+    def _ended(self, text: str, bound: Bound | None, *, timed_out: bool = False) -> Interrupted:
+        text = f"{self._server.endpoint.url}: {text}"
+        if bound:
+            self._server.refusals.count(bound, f"{self._request.method} {bounds.cut(self._request.path)}: {text}")
+        return Interrupted(text, timed_out=timed_out, bound=bound)
+
+
+class ApiServer:
+    """The API server at `endpoint`. `timeout`: seconds that a call may take, unless it says otherwise.
+
+    `agent` is the User-Agent: who we are in its audit log. `refusals` counts answers that broke a bound.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = 10.0,
+        agent: str = "waggle",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.endpoint = endpoint
+        self.timeout = timeout
+        self._agent = agent
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, Connection]] = []
+        self._closed = False
+        self.refusals = Refusals()
+
+    @property
+    def client_certificate(self) -> Path | None:
+        """The file of the certificate that we show there, if we show one."""
+        return self.endpoint.tls.client_certificate if self.endpoint.tls else None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+        most: int = bounds.OBJECT,
+    ) -> Response:
+        """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
+        asked = Request(method, path, query, body, content_type, most)
+        with self.exchange(asked, timeout=timeout) as exchange:
+            return exchange.response()
+
+    def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
+        """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`.
+
+        `timeout_read`: seconds until its end, which whoever reads it has to put off.
+        """
+        return self.exchange(Request("GET", path, query), timeout=timeout_read)
+
+    def exchange(
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,
+        may_send: Callable[[], bool] = _always,
+    ) -> Exchange:
+        """A call that is not made yet: it starts on entering, and any thread may interrupt it.
+
+        `timeout` is in seconds for all of it. `may_send` is asked when all is ready, credentials and connection, right
+        before the first byte leaves; if it says no, nothing does.
+        """
+        timeout = self.timeout if timeout is None else timeout
+        return Exchange(self, request, timeout=timeout, may_send=may_send)
+
+    def target(self, request: Request) -> str:
+        """What stands in the request line."""
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return self.endpoint.target(request.path + query)
+
+    def close(self) -> None:
+        """Close what lies idle; connections in use are closed when their exchange ends. No call can start any more."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    def headers(self) -> dict[str, str]:
+        """The headers that every request carries. Raises Unreachable if the credentials cannot be got."""
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": self._agent}
+        try:
+            authorization = self.endpoint.authorization()
+        except Exception as error:
+            raise Unreachable(f"{self.endpoint.url}: credentials: {error}") from error
+        if authorization:
+            headers["Authorization"] = authorization
+        if self.endpoint.proxy and not self.endpoint.tls:
+            headers.update(self.endpoint.proxy.headers)
+        return headers
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether `headers` has nobody to ask."""
+        return self.endpoint.authorization is no_authorization or self.endpoint.at_hand()
+
+    def encoded(self, request: Request) -> bytes:
+        """The whole request as it is sent. Raises Unreachable as `headers` does, ValueError if it is none."""
+        headers = {"Host": self.endpoint.authority, **self.headers()}
+        body = request.body or b""
+        if request.body is not None:
+            headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
+        target = self.target(request)
+        if _NO_TARGET.search(target):
+            raise ValueError(f"{self.endpoint.url}: {target[:100]!r} cannot be asked for")
+        lines = [f"{request.method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        head = "\r\n".join(lines)
+        if head.count("\n") != len(headers) or head.count("\r") != len(headers):
+            raise ValueError(f"{self.endpoint.url}: a header has more than one line")
+        return head.encode("latin-1") + b"\r\n\r\n" + body
+
+    def standing(self) -> Connection | None:
+        """A connection that was used before and can be again, if there is one. Raises Unreachable if closed."""
+        while (kept := self._pop_idle()) is not None:
+            since, connection = kept
+            if self._clock() - since < _MAX_IDLE and not connection.stale:
+                return connection
+            connection.close()
+        return None
+
+    def connection(self, timeout: float) -> tuple[Connection, bool]:
+        """A connection to use, and whether it was used before. Raises Unreachable."""
+        if (standing := self.standing()) is not None:
+            return standing, True
+        try:
+            return self.endpoint.open(timeout), False
+        except (*_FAILURES, ValueError) as error:
+            raise Unreachable(f"{self.endpoint.url}: {error or type(error).__name__}") from error
+
+    def _pop_idle(self) -> tuple[float, Connection] | None:
+        with self._lock:
+            if self._closed:
+                raise Unreachable(f"{self.endpoint.url}: the client is closed")
+            return self._idle.pop() if self._idle else None
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection whose answer was read to its end."""
+        with self._lock:
+            if not self._closed and len(self._idle) < _MAX_IDLE_CONNECTIONS:
+                self._idle.append((self._clock(), connection))
+                return
+        connection.close()

@@ -1,0 +1,104 @@
+"""Requests and answers as plain data, and what a Kubernetes Status in an answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from extender.kube.client import bounds
+
+
+class Cause(msgspec.Struct, gc=False):
+    """One of `details.causes` of a Status."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Details(msgspec.Struct, gc=False):
+    causes: list[Cause] | None = None
+
+
+class _Kind(msgspec.Struct, gc=False):
+    kind: str | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    kind: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    details: _Details | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the API server. `most`: bytes of the answer's body that are read as a whole."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
+    most: int = bounds.OBJECT
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer of the API server. Header names are in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds of the Retry-After header; None if there is none, or if it is not a number of seconds."""
+        try:
+            return max(0.0, float(int(self.headers["retry-after"])))
+        except (KeyError, ValueError, OverflowError):
+            return None
+
+    @property
+    def message(self) -> str:
+        """The `message` of the Status object in the body, else the beginning of the body, else the HTTP status.
+
+        No longer than people need.
+        """
+        status = self._status()
+        if status is None:
+            return self.body[:200].decode(errors="replace").strip() or f"HTTP {self.status}"
+        return bounds.cut(status.message or status.reason or f"HTTP {self.status}")
+
+    @property
+    def genuine(self) -> bool:
+        """Whether the body is a Kubernetes object, so that no proxy on the way has made the answer."""
+        try:
+            return bool(_kind_decoder.decode(self.body).kind)
+        except _UNDECODABLE:
+            return False
+
+    @property
+    def causes(self) -> list[Cause]:
+        """The causes that the Status object in the body gives; none if there is no such object."""
+        status = self._status()
+        return (status.details.causes if status is not None and status.details is not None else None) or []
+
+    def _status(self) -> _Status | None:
+        """A body that is larger than any Status has none."""
+        if len(self.body) > bounds.SMALL_OBJECT:
+            return None
+        try:
+            return _status_decoder.decode(self.body)
+        except _UNDECODABLE:
+            return None
+
+
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_status_decoder = msgspec.json.Decoder(_Status)
+_kind_decoder = msgspec.json.Decoder(_Kind)

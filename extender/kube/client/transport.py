@@ -1,0 +1,270 @@
+"""Where the API server is and how a socket to it is opened: TLS, proxy, keep-alive, authorization.
+
+Plain sockets, and not urllib3: a request costs a fraction of the CPU, which is what delays the next filter
+(tests/bench/bench_transport.py). It also draws the line that decides between "nothing happened" and "it may have
+happened" exactly: whatever fails before `open` returns was never sent.
+
+Everything has a deadline, and not a time-out of each read: a server that sends a byte a second is as slow as one that
+sends nothing. Deadlines are in seconds of `time.monotonic`.
+
+Certificate files are looked at for every new connection, so renewed ones come into use without a restart.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from extender.kube.client.answer import Answer, AnswerError
+
+#: Bytes that are read at once.
+PIECE = 64 * 1024
+#: Seconds until a connection must stand. Shorter than any request's time-out: an unreachable server is soon known.
+CONNECT_TIMEOUT = 5.0
+
+#: A peer that is gone is noticed within a minute, even if it never said good-bye (Linux names; others keep defaults).
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
+
+
+class Tls:
+    """How to speak TLS with the API server. Files are paths; `verify=False` trusts anybody."""
+
+    def __init__(
+        self,
+        *,
+        ca_file: str | None = None,
+        ca_data: str | bytes | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        verify: bool = True,
+        server_name: str | None = None,
+    ) -> None:
+        self.server_name = server_name
+        self._ca_file = ca_file
+        self._ca_data = ca_data
+        self._cert_file = cert_file
+        self._key_file = key_file
+        self._verify = verify
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, ...] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    @property
+    def client_certificate(self) -> Path | None:
+        return Path(self._cert_file) if self._cert_file else None
+
+    def context(self) -> ssl.SSLContext:
+        """The TLS context, made anew when a file has changed. Raises OSError (ssl.SSLError is one) on bad files."""
+        with self._lock:
+            files = [self._ca_file, self._cert_file, self._key_file]
+            stamp = tuple(Path(file).stat().st_mtime_ns for file in files if file)
+            if self._context is None or stamp != self._stamp:
+                self._context = self._make()
+                self._stamp = stamp
+            return self._context
+
+    def _make(self) -> ssl.SSLContext:
+        # Not create_default_context: from Python 3.13 on it refuses the CA certificates of many clusters
+        # (VERIFY_X509_STRICT asks for extensions that older kubeadm did not write).
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if not self._verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self._ca_file or self._ca_data:
+            context.load_verify_locations(cafile=self._ca_file, cadata=self._ca_data)
+        else:
+            context.load_default_certs()
+        if self._cert_file:
+            context.load_cert_chain(self._cert_file, self._key_file)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy that the API server is reached through."""
+
+    host: str
+    port: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def no_authorization() -> str | None:
+    """Anonymous."""
+    return None
+
+
+def _no() -> bool:
+    """Nobody knows."""
+    return False
+
+
+def _ignore() -> None:
+    """Nothing can be done about refused credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API server: where it is, and how requests to it are authorized.
+
+    `authorization` gives the header's value for each single request, since tokens rotate; it may raise anything, and
+    take its time unless it is `at_hand`. `refused` is told about every 401, so that credentials can be read anew.
+    """
+
+    host: str
+    port: int
+    prefix: str = ""
+    tls: Tls | None = None
+    proxy: Proxy | None = None
+    authorization: Callable[[], str | None] = no_authorization
+    at_hand: Callable[[], bool] = _no
+    refused: Callable[[], None] = _ignore
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{self.prefix}"
+
+    @property
+    def authority(self) -> str:
+        """The Host header."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def target(self, path: str) -> str:
+        """What stands in the request line for `path`: a proxy of plain HTTP wants the whole URL."""
+        return self.url + path if self.proxy and not self.tls else self.prefix + path
+
+    def open(self, timeout: float) -> Connection:
+        """A connected, handshaken connection. Raises OSError (also for a proxy that refuses) or ValueError."""
+        return Connection(self, time.monotonic() + min(timeout, CONNECT_TIMEOUT))
+
+
+class Connection:
+    """One connection to the API server, open from its making; `shut` may be called from any thread, all else by its
+    user only."""
+
+    def __init__(self, endpoint: Endpoint, deadline: float) -> None:
+        peer = endpoint.proxy or endpoint
+        self._wire = _connected(peer.host, peer.port, deadline)
+        try:
+            self._wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(self._wire)
+            if endpoint.proxy and endpoint.tls:
+                self._tunnel(endpoint, endpoint.proxy, deadline)
+            if tls := endpoint.tls:
+                self._wire.settimeout(_left(deadline))
+                # One call with a deadline, where the socket's own handshake on connect has a time-out for each read.
+                wrapped = tls.context().wrap_socket(
+                    self._wire, server_hostname=tls.server_name or endpoint.host, do_handshake_on_connect=False
+                )
+                self._wire = wrapped
+                wrapped.do_handshake()
+        except BaseException:
+            self.close()
+            raise
+
+    def _tunnel(self, endpoint: Endpoint, proxy: Proxy, deadline: float) -> None:
+        """Have the proxy connect us. Raises OSError."""
+        lines = [f"CONNECT {endpoint.authority} HTTP/1.1", f"Host: {endpoint.authority}"]
+        lines += [f"{name}: {value}" for name, value in proxy.headers.items()]
+        self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n", deadline)
+        answer = Answer()
+        try:
+            while not answer.status:
+                answer.feed(self._received_head(deadline))
+        except AnswerError as error:
+            raise ConnectionError(f"proxy: {error}") from error
+        finally:
+            answer.close()
+        if not 200 <= answer.status < 300:
+            raise ConnectionError(f"proxy: {answer.status} to CONNECT")
+
+    def _received_head(self, deadline: float) -> bytes:
+        """The next byte of a head: what follows it is not ours to read yet."""
+        piece = self.receive(deadline, 1)
+        if not piece:
+            raise ConnectionError("proxy: connection closed")
+        return piece
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Raises OSError; TimeoutError if the peer has not taken all of it by then."""
+        unsent = memoryview(data)
+        while unsent:
+            self._wire.settimeout(_left(deadline))
+            unsent = unsent[self._wire.send(unsent) :]
+
+    def receive(self, deadline: float, most: int = PIECE) -> bytes:
+        """What has come, at most so many bytes; b"" if the peer has closed. Raises OSError, TimeoutError among it."""
+        self._wire.settimeout(_left(deadline))
+        return self._wire.recv(most)
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def unblocked(self) -> socket.socket:
+        """Its socket, for somebody who does not wait for the peer; `send` and `receive` make it wait again."""
+        if self._wire.gettimeout() != 0.0:
+            self._wire.setblocking(False)
+        return self._wire
+
+    def shut(self) -> None:
+        """Whoever waits for the peer in another thread is told at once that nothing more will come."""
+        with suppress(OSError):  # already gone
+            # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
+            socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
+
+    def abort(self) -> None:
+        """Close, and throw away what the kernel has not sent yet: it must not arrive later, when a network heals."""
+        with suppress(OSError):  # already gone
+            self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    @property
+    def stale(self) -> bool:
+        """Something came although nothing was asked: the peer has closed, or speaks out of turn. Not to be used."""
+        if self._wire.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._wire, select.POLLIN | select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
+
+
+def _left(deadline: float) -> float:
+    """Seconds until then. Raises TimeoutError if there are none."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _connected(host: str, port: int, deadline: float) -> socket.socket:
+    """The first address of the host that answers. Raises OSError."""
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(_left(deadline))
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            failure = failure or error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure or OSError(f"{host} has no address")
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,1 @@
+"""Informers: list and watch, kept in step through every fault, within a bounded memory."""

@@ -1,0 +1,89 @@
+"""Reads the single objects of lists and watches: one that cannot be read costs only itself, and is spoken of once.
+
+Of a list, all that cannot be read is said in one line; of a watch, each object once for each thing that is wrong with
+it. Objects that nobody repairs come again with every list, and some of them with every event.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from algorithm.model import DecodeError
+from extender.kube.client import bounds
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.reflection import ReflectorStats, Resource
+from extender.kube.informers.store import Tracked
+
+T = TypeVar("T", bound=Tracked)
+
+#: Objects in the line about a list, and objects whose troubles are remembered.
+_NAMED = 10
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that cannot be read: who it is, as far as that can be told, and why."""
+
+    who: wire.Identity
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.who.name or self.who.uid or 'nameless'}: {self.why}"
+
+
+class ObjectDecoder(Generic[T]):
+    """Counts what it cannot read in `stats`, and says it to `log`."""
+
+    def __init__(self, resource: Resource[T], stats: ReflectorStats, log: Any) -> None:
+        self._resource = resource
+        self._stats = stats
+        self._log = log
+        self._said: OrderedDict[str, str] = OrderedDict()
+
+    def read(self, raw: msgspec.Raw) -> T | Unreadable:
+        """One object; it has a uid and a resourceVersion."""
+        try:
+            obj = self._decode(raw)
+        except DecodeError as error:
+            return self._unreadable(raw, str(error))
+        if obj.uid and obj.resource_version:
+            return obj
+        return self._unreadable(raw, "metadata.uid and metadata.resourceVersion must not be empty")
+
+    def _decode(self, raw: msgspec.Raw) -> T:
+        why = bounds.oversized(raw)
+        if not why:
+            return self._resource.decode(raw)
+        if self._resource.slim is None or memoryview(raw).nbytes > bounds.OBJECT:
+            raise DecodeError(why)
+        return self._resource.decode(self._resource.slim(raw))
+
+    def _unreadable(self, raw: msgspec.Raw, why: str) -> Unreadable:
+        self._stats.decode_errors += 1
+        return Unreadable(wire.identify(raw), bounds.cut(why))
+
+    def say_of_list(self, found: Sequence[Unreadable]) -> None:
+        """Speaks of all of them in one line; of an object of which that was said, not again when a watch shows it."""
+        if found:
+            for each in found:
+                self._is_new(each)
+            shown = [str(each) for each in found[:_NAMED]]
+            self._log.warning("objects in a list cannot be read", count=len(found), objects=shown)
+
+    def say_of_event(self, found: Unreadable) -> None:
+        if self._is_new(found):
+            self._log.warning("object cannot be read", name=found.who.name, uid=found.who.uid, error=found.why)
+
+    def _is_new(self, found: Unreadable) -> bool:
+        who = found.who.uid or found.who.name
+        known = self._said.pop(who, None)
+        self._said[who] = found.why
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)
+        return known != found.why

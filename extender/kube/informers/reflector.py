@@ -1,0 +1,367 @@
+"""Keeps somebody in step with one resource of the API server: list once, then watch, for ever, through every fault.
+
+                 +------------------------------ 410 (either form), broken line, sink failed -----------------+
+                 v                                                                                            |
+    start --> LISTING --all pages, differences told--> synced --> WATCHING --ended, silent, dropped--> back-off
+                 |  ^                                                 ^                                  |  |
+              back-off (page expired: list anew)                      +----- resume from the last version +  |
+                                                                                          (too old: list) ---+
+
+Promises to the sink, which is called with batches of changes on the reflector's thread:
+
+* after any sequence of faults it has been told what the API server holds; nothing is lost, a DELETE least of all;
+* GONE carries the last known record; an object that came back under another UID is GONE, then SEEN;
+* one object that cannot be decoded costs only itself (and what was known of it stays);
+* if it raises, the thread lives on, and what it did not take is told again.
+
+`synced` is set when the first complete list has been told. Silence is bounded: half-open connections are noticed.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Generic, TypeVar
+
+import structlog
+
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
+from extender.kube.client.backoff import Backoff
+from extender.kube.client.pace import Pace
+from extender.kube.informers.listing import ListPager, unlimited
+from extender.kube.informers.objects import ObjectDecoder
+from extender.kube.informers.reflection import (
+    NODES,
+    PODS,
+    ExpiredError,
+    ListBoundError,
+    ReflectorStats,
+    RefusedError,
+    RelistError,
+    Resource,
+    Timing,
+    accept,
+)
+from extender.kube.informers.resume_version import ResumeVersion
+from extender.kube.informers.store import Change, ChangeKind, Store, Tracked
+from extender.kube.informers.watching import EventReader, Lines
+
+__all__ = ["NODES", "PODS", "Change", "ChangeKind", "Reflector", "ReflectorStats", "Resource", "Timing"]
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=Tracked)
+
+_BATCH = 50
+#: A watch that ended sooner than this was not a normal one, and is not reopened at once again and again.
+_SHORT_WATCH = 5.0
+#: Seconds that a watch is asked to last which is opened for its bookmark: kube-apiserver sends one two seconds before
+#: the end (and one a minute), so this is the shortest that has any, after about a second.
+_BOOKMARKED_WATCH = 3
+#: A server that asks for more patience than this is not believed.
+_LONGEST_RETRY_AFTER = 120.0
+
+
+class _SinkError(RelistError):
+    """The sink did not take a batch."""
+
+
+class Reflector(Generic[T]):
+    """The thread that reflects one resource. `sink` gets at most 50 changes a call.
+
+    `went_back` is told why, if the server insists on a past that is older than what it has shown before. `most` is
+    asked how many bytes of memory, as `Resource.weigh` counts them, the records may take.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        resource: Resource[T],
+        sink: Callable[[list[Change[T]]], None],
+        *,
+        page: int = 500,
+        name: str = "",
+        timing: Timing | None = None,
+        went_back: Callable[[str], None] = lambda _why: None,
+        most: Callable[[], int] = unlimited,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._sink = sink
+        self._went_back = went_back
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311  spreads load, hides nothing
+        self._backoff = Backoff(self._timing.backoff, clock, self._rng)
+        self._log = log.bind(resource=resource.name)
+        self._stats = ReflectorStats()
+        self._store = Store(resource.key, resource.same, resource.weigh, resource.forget)
+        self._progress = ResumeVersion(resource.path, self._stats)
+        objects = ObjectDecoder(resource, self._stats, self._log)
+        self._objects = objects
+        self._lister = ListPager(
+            *(resource, objects, self._stats, self._get),
+            page=page,
+            seconds=self._timing.list_whole,
+            most=most,
+            offer=self._offer,
+            clock=clock,
+        )
+        self._events = EventReader(resource, objects, self._store, self._progress, self._stats, most)
+        self._heard = clock()
+        self._pace = Pace(clock)
+        self._stop = threading.Event()
+        #: Set by whoever wants the thread not to wait; and what is wanted, whatever the present watch is good for.
+        self._roused = threading.Event()
+        self._list_wanted = threading.Event()
+        self._bookmark_wanted = threading.Event()
+        self._lock = threading.Lock()
+        self._exchange: Exchange | None = None
+        self._watching = False
+        self.synced = threading.Event()
+        self.last_error = ""
+        self._thread = threading.Thread(target=self._run, name=name or f"reflect-{resource.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End the thread, also in the midst of a watch. Waits at most `timeout` seconds for it."""
+        self._stop.set()
+        self._roused.set()
+        with self._lock:
+            if self._exchange is not None:
+                self._exchange.interrupt()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Whether the first complete list has been told within `timeout` seconds."""
+        return self.synced.wait(timeout)
+
+    @property
+    def path(self) -> str:
+        """Of the collection."""
+        return self._resource.path
+
+    @property
+    def version(self) -> str:
+        """The resourceVersion up to which the sink has been told everything; "" before the first list."""
+        return self._progress.told
+
+    def __len__(self) -> int:
+        """How many objects there are."""
+        return len(self._store)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that they take, estimated."""
+        return self._store.weight
+
+    def ask_for_bookmark(self) -> None:
+        """Open the watch anew, from where it is, such that the API server says within about a second and a half how
+        far it has got. Costs neither of the two more than the events that were missed."""
+        self._want(self._bookmark_wanted)
+
+    def relist(self) -> None:
+        """List anew, at once, instead of waiting for what the watch brings."""
+        self._want(self._list_wanted)
+
+    def _want(self, what: threading.Event) -> None:
+        what.set()
+        self._roused.set()
+        with self._lock:
+            if self._exchange is not None and self._watching:
+                self._exchange.interrupt()
+
+    def last_contact_age(self) -> float:
+        """Seconds since the API server was last heard (a page, an event, a bookmark); since the making if never."""
+        return max(0.0, self._clock() - self._heard)
+
+    @property
+    def stats(self) -> ReflectorStats:
+        """A copy of the counters."""
+        return replace(self._stats)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            delay = self._round()
+            self._roused.wait(delay)
+            if not self._stop.is_set():
+                self._roused.clear()
+
+    def _round(self) -> float:
+        """List if need be, and watch until that ends. Returns the seconds to wait before the next round."""
+        try:
+            if self._list_wanted.is_set():
+                self._list_wanted.clear()
+                self._progress.restart()
+            if not self._progress.version:
+                self._list()
+            began = self._clock()
+            for_bookmark = self._bookmark_wanted.is_set()
+            self._watch(for_bookmark=for_bookmark)
+        except Exception as error:
+            if self._stop.is_set() or (self._is_wanted() and isinstance(error, Interrupted)):
+                return 0.0
+            return self._recover(error)
+        if self._clock() - began < _SHORT_WATCH and not for_bookmark:
+            return self._backoff.next(first=0.0)
+        return 0.0
+
+    def _is_wanted(self) -> bool:
+        return self._list_wanted.is_set() or self._bookmark_wanted.is_set()
+
+    def _recover(self, error: Exception) -> float:
+        self.last_error = str(error) or type(error).__name__
+        self._stats.restarts += 1
+        if isinstance(error, ExpiredError):
+            self._stats.expired += 1
+            self._progress.restart()
+            return self._backoff.next(first=0.0)
+        if isinstance(error, ApiError | RefusedError):
+            return self._after_failure(error)
+        if isinstance(error, ListBoundError):
+            self._api.refusals.count(error.bound, self.last_error)
+        self._progress.restart()
+        self._log.error("reflector lists anew", error=self.last_error, exc_info=not isinstance(error, RelistError))
+        return self._backoff.next()
+
+    def _after_failure(self, error: ApiError | RefusedError) -> float:
+        self._stats.failures += 1
+        routine = isinstance(error, Interrupted)  # load balancers end connections, servers are rolled over
+        delay = self._backoff.next(first=0.0 if routine else None)
+        if isinstance(error, RefusedError) and error.retry_after is not None:
+            delay = max(delay, min(error.retry_after, _LONGEST_RETRY_AFTER))
+        write = self._log.info if routine else self._log.warning
+        write("API server does not serve", error=self.last_error, retry_in=round(delay, 1))
+        return delay
+
+    # -- list ----------------------------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        listed = self._lister.read()
+        self._objects.say_of_list(listed.unreadable)
+        if why := self._progress.accept_list(listed.version):
+            self._went_back(f"list {self.path}: {why}")
+        self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
+        self._resource.forget_others({obj.uid for obj in self._store.records()})
+        self._progress.version = self._progress.told = listed.version
+        self._stats.relists += self.synced.is_set()
+        self.synced.set()
+
+    def _get(self, query: dict[str, str]) -> Response:
+        """One page."""
+        request = Request("GET", self.path, self._selected(query), most=bounds.PAGE)
+        exchange = self._api.exchange(request, timeout=self._timing.list_page)
+        self._pace.waits()
+        with self._current(exchange):
+            response = exchange.response()
+        self._heard = self._clock()
+        self._pace.goes_on()
+        return response
+
+    # -- watch ---------------------------------------------------------------------------------------------------
+
+    def _watch(self, *, for_bookmark: bool) -> None:
+        timing = self._timing
+        seconds = _BOOKMARKED_WATCH if for_bookmark else self._rng.uniform(timing.shortest_watch, timing.longest_watch)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._progress.version,
+            "timeoutSeconds": str(max(1, round(seconds))),
+        }
+        silence = min(timing.watch_silence, seconds + 30)
+        exchange = self._api.stream(self.path, query=self._selected(query), timeout_read=silence)
+        with self._current(exchange, watching=True, for_bookmark=for_bookmark):
+            if exchange.status != 200:
+                accept(f"watch {self.path}", Response(exchange.status, exchange.read(), exchange.headers))
+            self._heard = self._clock()
+            self._stats.watches += 1
+            self._follow(exchange, silence, self._heard + seconds + bounds.WATCH_OVERTIME)
+
+    def _follow(self, exchange: Exchange, silence: float, end: float) -> None:
+        """Only a whole line counts as a word from the server."""
+        lines = Lines()
+        try:
+            for piece in self._paced(exchange):
+                if not (complete := lines.feed(piece)):
+                    continue
+                self._heard = self._clock()
+                self._deliver(change for line in complete for change in self._events.changes(line))
+                self._progress.told = self._progress.version
+                exchange.extend(min(silence, end - self._clock()))
+        except Interrupted as error:
+            self._stats.silences += error.timed_out
+            raise
+
+    def _paced(self, exchange: Exchange) -> Iterator[bytes]:
+        """The pieces of the watch; after each that came as fast as it was taken, others have their time."""
+        self._pace.goes_on()
+        for piece in exchange:
+            self._pace.goes_on()
+            yield piece
+            if self.synced.is_set():
+                self._pace.rest()
+            self._pace.waits()
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def _deliver(self, changes: Iterable[Change[T]]) -> None:
+        """Tell the sink. What is not taken, whatever the cause, is told again by the list that follows."""
+        changes = iter(changes)
+        try:
+            while batch := list(islice(changes, _BATCH)):
+                self._tell(batch)
+                self._store.settle()
+                self._stats.changes += len(batch)
+                if len(batch) == _BATCH:  # there may be more at once; else the next read lets others in
+                    self._offer()
+            self._store.settle()
+        except BaseException:
+            self._store.undo()
+            raise
+
+    def _offer(self) -> None:
+        """In the midst of a list, or of much that came together. At the start nobody is served, and all wait for us."""
+        if not (self.synced.is_set() and self._pace.rest()):
+            time.sleep(0)
+
+    def _tell(self, batch: list[Change[T]]) -> None:
+        try:
+            self._sink(batch)
+        except Exception as error:
+            self._stats.sink_failures += 1
+            self._log.exception("sink failed", changes=len(batch))
+            raise _SinkError(f"sink: {error!r}") from error
+
+    @contextmanager
+    def _current(self, exchange: Exchange, *, watching: bool = False, for_bookmark: bool = False) -> Iterator[None]:
+        """Within, `stop` can interrupt the exchange, and, if it is a watch, whoever wants something else of it."""
+        with self._lock:
+            if for_bookmark:
+                self._bookmark_wanted.clear()
+            if self._stop.is_set() or (watching and self._is_wanted()):
+                raise Interrupted("not wanted any more")
+            self._exchange, self._watching = exchange, watching
+        try:
+            with exchange:
+                yield
+        finally:
+            with self._lock:
+                self._exchange = None
+
+    def _selected(self, query: dict[str, str]) -> dict[str, str]:
+        selector = self._resource.field_selector
+        return query | {"fieldSelector": selector} if selector else query

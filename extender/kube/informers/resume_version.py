@@ -1,0 +1,46 @@
+"""How far a reflector is, in resourceVersions. It never goes back in time, unless the server insists."""
+
+from __future__ import annotations
+
+from extender.kube.informers.envelopes import newer
+from extender.kube.informers.reflection import ReflectorStats, RelistError
+
+#: A list older than what was known is refused that often; then it must be true (restored from a backup).
+_STALE_LISTS_REFUSED = 2
+
+
+class ResumeVersion:
+    """`version` is where the watch resumes, "" if a list is due; `told` is up to where the sink was told everything."""
+
+    def __init__(self, path: str, stats: ReflectorStats) -> None:
+        self._path = path
+        self._stats = stats
+        self.version = ""
+        self.told = ""
+        self._highest = ""
+        self._refused = 0
+
+    def restart(self) -> None:
+        """A list is due."""
+        self.version = ""
+
+    def advance(self, version: str) -> None:
+        """The watch has shown this much. A late event does not turn the clock back."""
+        if version and not newer(self.version, version):
+            self.version = self._highest = version
+
+    def accept_list(self, version: str) -> str:
+        """A complete list is at `version`. Returns why time has gone back, "" normally.
+
+        Raises RelistError if the list is older than what was seen before, but not the third time in a row.
+        """
+        if not version:
+            raise RelistError(f"list {self._path}: metadata.resourceVersion must not be empty")
+        why = f"is at {version}, but {self._highest} was seen before" if newer(self._highest, version) else ""
+        if why and self._refused < _STALE_LISTS_REFUSED:
+            self._refused += 1
+            self._stats.stale_lists += 1
+            raise RelistError(f"list {self._path}: {why}")
+        self._refused = 0
+        self._highest = version
+        return why

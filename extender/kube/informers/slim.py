@@ -1,0 +1,80 @@
+"""A large pod without the fields that nobody reads, so that its author cannot make it unreadable.
+
+The cost of decoding an object grows with the number of its parts, and beyond a bound (`bounds.oversized`) no object is
+decoded. The room of a running pod that cannot be read would be given away twice, and its author can write hundreds of
+thousands of labels, arguments, or commas within one text. So the fields that are read are cut out first, without
+decoding the rest, and only they are checked against the bound. Such a pod has no labels here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from algorithm.model import DecodeError
+from extender.kube.client import bounds
+
+_Any = msgspec.Raw | msgspec.UnsetType
+_UNSET = msgspec.UNSET
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: _Any = _UNSET
+    namespace: _Any = _UNSET
+    uid: _Any = _UNSET
+    resource_version: _Any = _UNSET
+    annotations: _Any = _UNSET
+    creation_timestamp: _Any = _UNSET
+    deletion_timestamp: _Any = _UNSET
+    deletion_grace_period_seconds: _Any = _UNSET
+
+
+class _Container(msgspec.Struct, gc=False, rename="camel"):
+    resources: _Any = _UNSET
+    restart_policy: _Any = _UNSET
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: _Any = _UNSET
+    scheduler_name: _Any = _UNSET
+    priority: _Any = _UNSET
+    preemption_policy: _Any = _UNSET
+    scheduling_group: _Any = _UNSET
+    scheduling_gates: _Any = _UNSET
+    termination_grace_period_seconds: _Any = _UNSET
+    containers: list[_Container | None] | None = None
+    init_containers: list[_Container | None] | None = None
+    resources: _Any = _UNSET
+    overhead: _Any = _UNSET
+
+
+class _Status(msgspec.Struct, gc=False, rename="camel"):
+    phase: _Any = _UNSET
+    nominated_node_name: _Any = _UNSET
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: _Meta | None = None
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_pods = msgspec.json.Decoder(_Pod)
+_encoder = msgspec.json.Encoder()
+
+
+def slim_pod(raw: bytes | msgspec.Raw) -> msgspec.Raw:
+    """The pod with only the fields that are read. Raises DecodeError if they cannot be found or have too many parts."""
+    try:
+        pod = _pods.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(str(error)) from error
+    # Of annotations there are 256 KiB at most, mostly text in which a comma is no part of anything.
+    if why := bounds.too_many_parts(_encode(pod.spec)):
+        raise DecodeError(why)
+    return msgspec.Raw(_encode(pod))
+
+
+def _encode(part: Any) -> bytes:
+    return _encoder.encode(part)

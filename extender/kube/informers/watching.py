@@ -1,0 +1,138 @@
+"""What the lines of a watch mean: for the store of what is known, and for how far the reflector is.
+
+A line is decoded in one go where that is possible, which it nearly always is. Whatever cannot be read that way is taken
+apart step by step, so that what can be told of it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from algorithm.model import DecodeError
+from extender.kube.client import bounds
+from extender.kube.client.bounds import Bound
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.listing import no_room, unlimited
+from extender.kube.informers.objects import ObjectDecoder, Unreadable
+from extender.kube.informers.reflection import ExpiredError, ListBoundError, ReflectorStats, RelistError, Resource
+from extender.kube.informers.resume_version import ResumeVersion
+from extender.kube.informers.store import Change, Store, Tracked
+
+T = TypeVar("T", bound=Tracked)
+
+_SEEN = ("ADDED", "MODIFIED")
+
+
+class Lines:
+    """Puts the lines of a watch together. What has come of the next one is kept, up to `most` bytes."""
+
+    def __init__(self, most: int = bounds.OBJECT) -> None:
+        self._most = most
+        self._held = bytearray()
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that are complete now, without those that are blank. Raises RelistError if one is too long."""
+        *lines, rest = piece.split(b"\n")
+        if lines and self._held:
+            lines[0] = bytes(self._held + lines[0])
+        if lines:
+            self._held = bytearray(rest)
+        else:
+            self._held += rest
+        if len(self._held) > self._most or (lines and len(lines[0]) > self._most):
+            raise ListBoundError(f"watch: a line of more than {self._most} bytes", Bound.SIZE)
+        return [line for line in lines if line.strip()]
+
+
+class EventReader(Generic[T]):
+    """One line in, the changes it means out; `progress` goes along. The store has `most` bytes at most."""
+
+    def __init__(
+        self,
+        resource: Resource[T],
+        objects: ObjectDecoder[T],
+        store: Store[T],
+        progress: ResumeVersion,
+        stats: ReflectorStats,
+        most: Callable[[], int] = unlimited,
+    ) -> None:
+        self._most = most
+        self._resource = resource
+        self._objects = objects
+        self._store = store
+        self._progress = progress
+        self._stats = stats
+
+    def changes(self, line: bytes) -> Iterator[Change[T]]:
+        """Raises RelistError, here or while it is read, if the watch cannot go on."""
+        self._stats.events += 1
+        obj = self._at_once(line)
+        if obj is None:
+            return self._step_by_step(line)
+        obj = self._fitting(obj)
+        self._progress.advance(obj.resource_version)
+        return self._store.seen(obj)
+
+    def _at_once(self, line: bytes) -> T | None:
+        """The object that the line shows; None if it says something else, or cannot be read like that."""
+        if self._resource.decode_event is None or bounds.oversized(line):
+            return None
+        try:
+            kind, obj = self._resource.decode_event(line)
+        except DecodeError:
+            return None
+        return obj if kind in _SEEN and obj.uid and obj.resource_version else None
+
+    def _step_by_step(self, line: bytes) -> Iterator[Change[T]]:
+        try:
+            event = wire.decode_event(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._stats.broken_lines += 1
+            raise RelistError(f"watch: broken line: {error}") from error
+        if event.type in _SEEN:
+            yield from self._seen(event.object)
+        elif event.type == "DELETED":
+            yield from self._deleted(event.object)
+        elif event.type == "BOOKMARK":
+            self._stats.bookmarks += 1
+            self._progress.advance(wire.identify(event.object).resource_version)
+        elif event.type == "ERROR":
+            _raise_error(wire.failure(event.object))
+        else:
+            self._stats.unknown_events += 1
+
+    def _seen(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        obj = self._objects.read(raw)
+        if isinstance(obj, Unreadable):
+            self._objects.say_of_event(obj)
+            self._progress.advance(obj.who.resource_version)
+            return
+        yield from self._store.seen(self._fitting(obj))
+        self._progress.advance(obj.resource_version)
+
+    def _fitting(self, obj: T) -> T:
+        """What is kept of it. Raises RelistError if the store is full: no object is left out, an unknown pod's node
+        would be booked twice."""
+        weight, most = self._store.weight, self._most()
+        if weight > most:
+            raise ListBoundError(f"watch {self._resource.path}: {no_room(most)}", Bound.CACHE)
+        obj = self._resource.keep(obj)
+        return self._resource.lighter(obj) if self._resource.lighter is not None and weight > most // 2 else obj
+
+    def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        obj = self._objects.read(raw)
+        if isinstance(obj, Unreadable):
+            self._objects.say_of_event(obj)
+            yield from self._store.gone_unread(obj.who.uid)
+            self._progress.advance(obj.who.resource_version)
+            return
+        yield from self._store.gone(obj)
+        self._progress.advance(obj.resource_version)
+
+
+def _raise_error(failure: wire.Failure) -> None:
+    text = f"watch: ERROR event: {failure.code} {failure.message}"
+    raise ExpiredError(text) if failure.code == 410 else RelistError(text)

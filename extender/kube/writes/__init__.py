@@ -1,0 +1,1 @@
+"""Writes to the API server: queued, throttled, fenced by the term, and reported exactly once."""

@@ -1,0 +1,388 @@
+"""Carries out what the heart wants done at the API server, and reports how each write ended.
+
+    submit --> urgent (bindings, reads, evictions) --> gate --> pilot ------------> report(event), exactly once each
+          |                                                       \\-> workers --/
+          \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
+
+One thread, the pilot, makes all requests for which a connection stands (wires.py). Where one has to be opened first, or
+credentials have to be got, a worker does it, who may wait.
+
+Promises:
+
+* `submit` never blocks and never calls `report`;
+* every accepted WriteBinding, ReadPod, Evict and RecordPreemption is reported exactly once, whatever fails: an answer,
+  a time-out, a bug in here, or `stop` (what was never sent is THROTTLED, what may have been is UNKNOWN);
+* a hint never delays a write: hints have their own worker, and are dropped and counted when there are too many;
+* nothing is written for a term that is over, or about to be: it is THROTTLED, and what hangs then is broken off;
+* when the API server asks for patience, nothing at all is sent before that is over; what would have to wait for more
+  than two seconds is THROTTLED, and a write is sent again only if the API server certainly did not do it;
+* how many requests are under way at once follows from how the API server takes them (`throttle.py`).
+"""
+
+from __future__ import annotations
+
+import http
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+
+import structlog
+
+from algorithm.model import DecodeError, Pod
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
+from extender.kube.informers.podreader import PodReader
+from extender.kube.informers.slim import slim_pod
+from extender.kube.lease.elector import Fence, no_fence
+from extender.kube.writes import requests as writes
+from extender.kube.writes.best_effort import BestEffortWriter, Hint, HintStats
+from extender.kube.writes.fenced import FencedApi
+from extender.kube.writes.multiplexer import HttpMultiplexer
+from extender.kube.writes.outcome import outcome_of, outcome_of_error, signal_of
+from extender.kube.writes.queue import WriteQueue
+from extender.kube.writes.throttle import InFlight, Signal, Throttle
+from extender.scheduling.commands import Evict, ReadPod, RecordPreemption, WriteBinding
+from extender.scheduling.events import BindFinished, Event, EvictFinished, PodRead, PreemptionRecorded
+
+log = structlog.get_logger(__name__)
+
+Urgent = WriteBinding | ReadPod | Evict | RecordPreemption
+
+#: Requests that may be under way before anything is known of the API server. A binding costs it and etcd less CPU when
+#: many come together (etcd writes them in one batch), and kube-scheduler itself sends as many as there are.
+_START = 16
+#: Seconds that an interrupted worker gets to report by itself.
+_GRACE = 1.0
+
+
+@dataclass(slots=True)
+class CommitterStats:
+    """Counters since the start."""
+
+    #: Reports by kind of instruction and outcome, such as "WriteBinding done".
+    outcomes: dict[str, int] = field(default_factory=dict)
+    #: Writes that were certainly not done, and had another turn.
+    retries: int = 0
+    hints: HintStats = field(default_factory=HintStats)
+    #: Bugs in a worker or in `report` that were survived.
+    crashes: int = 0
+    #: Instructions that came after `stop`.
+    refused: int = 0
+
+
+class _Job:
+    """One urgent instruction on its way; whoever claims it first reports it."""
+
+    __slots__ = ("_claimed", "_lock", "exchange", "given", "instruction", "kind", "last", "patient_until", "stopped")
+
+    def __init__(self, instruction: Urgent, given: float) -> None:
+        self.instruction = instruction
+        self.kind = type(instruction).__name__
+        self.given = given
+        self.patient_until: float | None = None
+        #: What becomes of it if it has no further turn.
+        self.last = Outcome(OutcomeKind.THROTTLED, "the API server asks for patience; nothing was sent", 1.0)
+        self.exchange: Exchange | None = None
+        self.stopped = False
+        self._claimed = False
+        self._lock = threading.Lock()
+
+    def claim(self) -> bool:
+        with self._lock:
+            claimed, self._claimed = self._claimed, True
+            return not claimed
+
+    def begin(self, exchange: Exchange) -> Exchange:
+        with self._lock:
+            self.exchange = exchange
+            if self.stopped:
+                exchange.interrupt()
+        return exchange
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self.stopped = True
+            if self.exchange is not None:
+                self.exchange.interrupt()
+
+
+class Committer:
+    """Its threads run from the making until `stop`. `report` is called on them; it should be quick.
+
+    `least` and `most` are the bounds of how many bindings, reads and evictions may be under way at once.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        report: Callable[[Event], None],
+        least: int = 1,
+        most: int = 32,
+        fence: Fence = no_fence,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reader: PodReader | None = None,
+    ) -> None:
+        self._api = FencedApi(api, fence)
+        self._reader = reader or PodReader()
+        self._report = report
+        self._clock = clock
+        self.gate: WriteQueue[_Job] = WriteQueue(Throttle(least=least, most=most, start=_START), clock)
+        self._lock = threading.Lock()
+        self._in_flight: set[_Job] = set()
+        self._stopping = False
+        self._stats = CommitterStats()
+        self.hints = BestEffortWriter(
+            self._api, wait_calm=self.gate.wait_calm, pause=self.gate.pause, clock=clock, wall_clock=wall_clock
+        )
+        self._wires = HttpMultiplexer(api)
+        #: What needs somebody who may wait; None: the end.
+        self._slow: queue.SimpleQueue[tuple[_Job, InFlight] | None] = queue.SimpleQueue()
+        self._breaking = False
+        pilot = threading.Thread(target=self._pilot, name="commit", daemon=True)
+        self._workers = [
+            threading.Thread(target=self._work, name=f"commit-{number}", daemon=True) for number in range(most)
+        ]
+        for thread in (pilot, *self._workers):
+            thread.start()
+        self._threads = [pilot, *self._workers, self.hints.thread]
+
+    def submit(self, instruction: Urgent | Hint) -> None:
+        """Accept an instruction. After `stop` it is refused and counted: nothing is written any more."""
+        with self._lock:
+            if self._stopping:
+                self._stats.refused += 1
+            elif isinstance(instruction, Urgent):
+                self.gate.put(_Job(instruction, self._clock()))
+                self._wires.wake()
+            else:
+                self.hints.submit(instruction)
+
+    @property
+    def stats(self) -> CommitterStats:
+        """A copy of the counters."""
+        with self._lock:
+            hints = replace(self.hints.stats)
+            crashes = self._stats.crashes + hints.crashes
+            return replace(self._stats, outcomes=dict(self._stats.outcomes), hints=hints, crashes=crashes)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Finish what is in flight, for at most `timeout` seconds; report the rest without sending it."""
+        with self._lock:
+            self._stopping = True
+        for job in self.gate.close():
+            self._finish(job, Outcome(OutcomeKind.THROTTLED, "the server is stopping; nothing was sent", 1.0))
+        self.hints.stop()
+        self._wires.wake()
+        self._join(timeout)
+        self._breaking = True
+        self._wires.wake()
+        for job in self._flying():
+            job.interrupt()
+        self._join(_GRACE)
+        for job in self._flying():
+            self._finish(job, Outcome(OutcomeKind.UNKNOWN, "the server stopped before an answer came"))
+
+    def _join(self, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _flying(self) -> list[_Job]:
+        with self._lock:
+            return list(self._in_flight)
+
+    # -- the pilot ------------------------------------------------------------------------------------------------
+
+    def _pilot(self) -> None:
+        try:
+            while not self._breaking:
+                self._launch_all()
+                self._wires.sleeps = True
+                self._launch_all()
+                if self._breaking or (self._stopping and not self._wires.busy):
+                    return
+                try:
+                    self._wires.poll(self.gate.patience())
+                except Exception as error:
+                    self._crashed("pilot failed", error)
+                    self._wires.break_off()
+        finally:
+            self._wires.close()
+            for _ in self._workers:  # not before: what the pilot has in hand may still be for one of them
+                self._slow.put(None)
+
+    def _launch_all(self) -> None:
+        while (turn := self.gate.take()) is not None:
+            self._launch(*turn)
+
+    def _launch(self, job: _Job, flight: InFlight | None) -> None:
+        if flight is None:
+            self._finish(job, job.last)
+            return
+        with self._lock:
+            self._in_flight.add(job)
+        try:
+            if not (self._turned_away(job, flight) or self._sent(job, flight)):
+                self._slow.put((job, flight))
+        except Exception as error:
+            self._failed(job, flight, error)
+
+    def _sent(self, job: _Job, flight: InFlight) -> bool:
+        """Sends it, or has found out that it cannot be; False: somebody who may wait has to do it."""
+        request = _request_of(job.instruction)
+        try:
+            if (connection := self._api.standing()) is None:
+                return False
+            self._wires.send(
+                connection,
+                request,
+                self._api.patience(job.instruction),
+                partial(self._answered, job, flight),
+                may_send=partial(self._api.permits, job.instruction),
+            )
+        except ApiError as error:
+            self._landed(job, flight, outcome_of_error(error))
+        return True
+
+    def _answered(self, job: _Job, flight: InFlight, result: Response | Interrupted) -> None:
+        try:
+            if isinstance(result, Response):
+                if result.status == http.HTTPStatus.UNAUTHORIZED:  # may ask a program: not here
+                    threading.Thread(target=self._api.refused, daemon=True).start()
+                self._landed(job, flight, outcome_of(result), result)
+            elif self._may_repeat(job, result):
+                self._slow.put((job, flight))
+            else:
+                self._landed(job, flight, outcome_of_error(result))
+        except Exception as error:
+            self._failed(job, flight, error)
+
+    def _may_repeat(self, job: _Job, failure: Interrupted) -> bool:
+        """A connection that stood may have been closed before the request came; a read may be sent again."""
+        return isinstance(job.instruction, ReadPod) and not failure.timed_out and not self._stopping
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (turn := self._slow.get()) is not None:
+            job, flight = turn
+            try:
+                self._carry_out(job, flight)
+            except Exception as error:
+                self._failed(job, flight, error)
+            self._wires.wake()
+
+    def _carry_out(self, job: _Job, flight: InFlight) -> None:
+        if self._turned_away(job, flight):
+            return
+        try:
+            with job.begin(self._api.exchange(_request_of(job.instruction), job.instruction)) as exchange:
+                response = exchange.response()
+        except ApiError as error:
+            self._landed(job, flight, outcome_of_error(error))
+        else:
+            self._landed(job, flight, outcome_of(response), response)
+
+    # -- both -----------------------------------------------------------------------------------------------------
+
+    def _turned_away(self, job: _Job, flight: InFlight) -> bool:
+        """Whether it must not be sent any more; then that is reported."""
+        if (unsent := self._forbidden(job)) is None:
+            return False
+        self._release(job, flight)
+        self._finish(job, unsent)
+        return True
+
+    def _forbidden(self, job: _Job) -> Outcome | None:
+        """Why it must not be sent any more, None if it may."""
+        instruction = job.instruction
+        if not isinstance(instruction, ReadPod) and self._clock() > job.given + instruction.valid_for:
+            return Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0)
+        if not self._api.permits(instruction):
+            return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0)
+        return None
+
+    def _landed(self, job: _Job, flight: InFlight, outcome: Outcome, response: Response | None = None) -> None:
+        """The flight ends before anything is reported, so that the next can start."""
+        permitted = self._api.permits(job.instruction)  # else it may have been broken off by ourselves
+        if permitted:
+            flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
+        self._release(job, flight)
+        if flight.signal is Signal.THROTTLED and permitted:
+            job.last = outcome
+            if self.gate.put_back(job):
+                with self._lock:
+                    self._stats.retries += 1
+                return
+        self._finish(job, *_pod_of(job.instruction, outcome, response, self._reader))
+
+    def _failed(self, job: _Job, flight: InFlight, error: Exception) -> None:
+        self._crashed("worker failed", error)
+        self._release(job, flight)
+        self._finish(job, Outcome(OutcomeKind.UNKNOWN, f"internal error: {error!r}"))
+
+    def _release(self, job: _Job, flight: InFlight) -> None:
+        with self._lock:
+            if job not in self._in_flight:
+                return
+            self._in_flight.discard(job)
+        self.gate.release(flight)
+
+    def _finish(self, job: _Job, outcome: Outcome, pod: Pod | None = None) -> None:
+        if not job.claim():
+            return
+        with self._lock:
+            name = f"{job.kind} {outcome.kind}"
+            self._stats.outcomes[name] = self._stats.outcomes.get(name, 0) + 1
+        try:
+            self._report(_report_of(job.instruction, outcome, pod))
+        except Exception as error:
+            self._crashed("report failed", error)
+
+    def _crashed(self, what: str, error: Exception) -> None:
+        with self._lock:
+            self._stats.crashes += 1
+        log.error(what, error=repr(error), exc_info=error)
+
+
+def _request_of(instruction: Urgent) -> Request:
+    match instruction:
+        case WriteBinding():
+            return writes.bind(instruction)
+        case Evict():
+            return writes.evict(instruction)
+        case RecordPreemption():
+            return writes.mark(instruction)
+        case ReadPod():
+            return writes.read(instruction)
+
+
+def _pod_of(
+    instruction: Urgent, outcome: Outcome, response: Response | None, reader: PodReader
+) -> tuple[Outcome, Pod | None]:
+    if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
+        return outcome, None
+    try:
+        pod = reader.pod(slim_pod(response.body) if bounds.oversized(response.body) else response.body)
+        return outcome, reader.decisions.as_kept(pod)
+    except DecodeError as error:
+        return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {error}"), None
+
+
+def _report_of(instruction: Urgent, outcome: Outcome, pod: Pod | None) -> Event:
+    match instruction:
+        case WriteBinding():
+            return BindFinished(instruction.token, outcome)
+        case Evict():
+            return EvictFinished(instruction.token, outcome, instruction.uid, instruction.dry_run)
+        case RecordPreemption():
+            return PreemptionRecorded(instruction.token, outcome, instruction.uid)
+        case ReadPod():
+            return PodRead(instruction.token, outcome, pod)

@@ -1,0 +1,367 @@
+"""Tells the algorithm what happens, and keeps its guarantees: each thing once, in order, and symmetrical.
+
+What was told is remembered here, so a delete always names the very record that the add had, and nothing is told twice.
+An algorithm that raises has not been told (its promise is that an exception changes nothing): the heart goes on, the
+failure is counted, and what could not be told is *owed*: it is told again before the next decision, so that one
+exception does not leave the algorithm with a wrong picture for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from algorithm.gauges import Gauge, sound
+from algorithm.interface import (
+    Bind,
+    Phase,
+    PodRefused,
+    Preempt,
+    SchedulerAlgorithm,
+    ScheduleResult,
+    Share,
+    SuggestedNodes,
+    Victim,
+    Wait,
+)
+from algorithm.model import Node, Pod
+from algorithm.reasons import Code, Reason, reason
+
+T = TypeVar("T")
+#: How much of what is owed is told again before one decision.
+CATCH_UP = 16
+
+
+class AlgorithmFault(Exception):  # noqa: N818
+    """The algorithm raised, or answered something that its contract rules out. Nothing has changed."""
+
+
+class AlgorithmDriver:
+    """The only one who speaks to the algorithm."""
+
+    def __init__(self, algorithm: SchedulerAlgorithm) -> None:
+        self.algorithm = algorithm
+        #: The present moment on the clock of `Lifecycle.handle`, and what makes seconds since 1970 of it, if known.
+        self.now = 0.0
+        self.epoch: float | None = None
+        self.nodes: dict[str, Node] = {}
+        self.unallocated: dict[str, Pod] = {}
+        self.allocated: dict[str, Pod] = {}
+        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
+        #: What the algorithm should know of a node or a pod (None: nothing) and could not be told.
+        self._owed_nodes: dict[str, Node | None] = {}
+        self._owed_pods: dict[str, Pod | None] = {}
+        #: How often the algorithm raised, and the last time's text.
+        self.faults = 0
+        self.last_fault = ""
+
+    @property
+    def owes(self) -> int:
+        """How many nodes and pods the algorithm has a wrong picture of, because it raised when it was told."""
+        return len(self._owed_nodes) + len(self._owed_pods)
+
+    def owes_pod(self, uid: str) -> bool:
+        return uid in self._owed_pods
+
+    def owed(self) -> tuple[dict[str, Node | None], dict[str, Pod | None]]:
+        """What is true of these nodes and pods, and could not be told. None: they are gone."""
+        return dict(self._owed_nodes), dict(self._owed_pods)
+
+    def become(self, other: AlgorithmDriver) -> None:
+        """Another algorithm takes this one's place, with all that it was told; the old one hears no more."""
+        self.algorithm = other.algorithm
+        self.nodes, self.unallocated, self.allocated = other.nodes, other.unallocated, other.allocated
+        self.preempting = other.preempting
+        self._owed_nodes, self._owed_pods = other._owed_nodes, other._owed_pods
+        self.faults += other.faults
+        self.last_fault = other.last_fault or self.last_fault
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """A node appeared or changed; another UID under the same name is another node."""
+        self._owe(self._owed_nodes, node.name, node, self._reach_node(node.name, node))
+
+    def drop_node(self, name: str) -> None:
+        self._owe(self._owed_nodes, name, None, self._reach_node(name, None))
+
+    def _reach_node(self, name: str, node: Node | None) -> bool:
+        old = self.nodes.get(name)
+        if old is not None and (node is None or old.uid != node.uid):
+            if not self._told(self.algorithm.delete_node, old):
+                return False
+            del self.nodes[name]
+            old = None
+        if node is None or (old is not None and same_node(old, node)):
+            return True
+        if old is None:
+            told = self._told(self.algorithm.add_node, node)
+        else:
+            told = self._told(self.algorithm.update_node, old, node)
+        if told:
+            self.nodes[name] = node
+        return told
+
+    # -- pods -----------------------------------------------------------------------------------------------------
+
+    def wants_place(self, pod: Pod) -> None:
+        """The pod waits: it is unallocated now, whatever it was before. A changed record replaces the old one."""
+        told = self._reach(pod.uid, pod) if pod.uid in self._owed_pods else self._reach_unallocated(pod)
+        self._owe(self._owed_pods, pod.uid, pod, told)
+
+    def takes_room(self, placed: Pod) -> None:
+        """The pod, not allocated so far, is on `placed.node_name`. Raises AlgorithmFault if the algorithm does."""
+        if placed.uid in self.allocated or not self._allocate(placed):
+            raise AlgorithmFault(self.last_fault)
+        self._owed_pods.pop(placed.uid, None)
+
+    def is_bound(self, placed: Pod) -> None:
+        """The pod is bound, whatever the algorithm thinks of it: what it knew otherwise ends, and changes are told."""
+        self._owe(self._owed_pods, placed.uid, placed, self._reach_allocated(placed))
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone: whatever the algorithm knows of it ends."""
+        self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
+
+    def preempts(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
+        """Raises AlgorithmFault if the algorithm does."""
+        if not self._claim(pod, victims, node):
+            raise AlgorithmFault(self.last_fault)
+
+    def protects(self, uids: frozenset[str]) -> None:
+        """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
+        self._told(self.algorithm.set_protected_pods, uids)
+
+    def lingers(self, uids: frozenset[str]) -> None:
+        """These pods do not go, whoever evicts them. An algorithm that does not hear it finds its plans refused."""
+        self._told(self.algorithm.set_lingering_pods, uids)
+
+    def reserved(self) -> frozenset[str]:
+        """For whom the algorithm keeps room beside preemptions; one that fails keeps it for nobody."""
+        try:
+            return self.algorithm.reserved_pods()
+        except Exception as error:
+            self._failed(error)
+            return frozenset()
+
+    def lapses(self, uids: frozenset[str]) -> None:
+        """Nobody came in time for the room of these pods. An algorithm that does not hear it is told with the next."""
+        self._told(self.algorithm.set_lapsed_pods, uids)
+
+    def gives_up(self, pod: Pod) -> None:
+        """The pod preempts no more, and waits."""
+        self._owe(self._owed_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod))
+
+    def _end_preemption(self, uid: str) -> bool:
+        claim = self.preempting.get(uid)
+        if claim is not None and self._told(self.algorithm.delete_preempting_pod, claim[0]):
+            del self.preempting[uid]
+        return uid not in self.preempting
+
+    def _claim(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> bool:
+        told = self._told(self.algorithm.add_preempting_pod, pod, victims, node)
+        if told:
+            self.preempting[pod.uid] = (pod, victims, node)
+        return told
+
+    def _reach_unallocated(self, pod: Pod) -> bool:
+        known = self.unallocated.get(pod.uid)
+        if known is not None:
+            return not _differs(known, pod) or self._replace_unallocated(pod)
+        if not self._end_allocation(pod.uid) or not self._told(self.algorithm.add_unallocated_pod, pod):
+            return False
+        self.unallocated[pod.uid] = pod
+        return True
+
+    def _replace_unallocated(self, pod: Pod) -> bool:
+        """The pod changed while it waits. A preemption it has under way goes on with the new record."""
+        claim = self.preempting.get(pod.uid)
+        if not self._reach_nothing(pod.uid) or not self._reach_unallocated(pod):
+            return False
+        return claim is None or self._claim(pod, *claim[1:])
+
+    def _reach_allocated(self, placed: Pod) -> bool:
+        old = self.allocated.get(placed.uid)
+        if old is None or old.node_name != placed.node_name:
+            return self._end_allocation(placed.uid) and self._allocate(placed)
+        if not _differs(old, placed):
+            return True
+        told = self._told(self.algorithm.update_allocated_pod, old, placed)
+        if told:
+            self.allocated[placed.uid] = placed
+        return told
+
+    def _allocate(self, placed: Pod) -> bool:
+        told = self._told(self.algorithm.add_allocated_pod, placed)
+        if told:
+            self.allocated[placed.uid] = placed
+            self.unallocated.pop(placed.uid, None)
+            self.preempting.pop(placed.uid, None)
+        return told
+
+    def _end_allocation(self, uid: str) -> bool:
+        placed = self.allocated.get(uid)
+        if placed is not None and self._told(self.algorithm.delete_allocated_pod, placed):
+            del self.allocated[uid]
+        return uid not in self.allocated
+
+    def _reach_nothing(self, uid: str) -> bool:
+        if not self._end_preemption(uid) or not self._end_allocation(uid):
+            return False
+        pod = self.unallocated.get(uid)
+        if pod is not None and self._told(self.algorithm.delete_unallocated_pod, pod):
+            del self.unallocated[uid]
+        return uid not in self.unallocated
+
+    # -- what is owed ---------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _owe(owed: dict[str, T], key: str, truth: T, told: bool) -> None:
+        """What failed last goes to the end of the line."""
+        owed.pop(key, None)
+        if not told:
+            owed[key] = truth
+
+    def catch_up(self) -> None:
+        """Tells again what could not be told, some of it at a time: an algorithm may fail for good."""
+        for name, node in list(self._owed_nodes.items())[:CATCH_UP]:
+            self._owe(self._owed_nodes, name, node, self._reach_node(name, node))
+        for uid, pod in list(self._owed_pods.items())[:CATCH_UP]:
+            self._owe(self._owed_pods, uid, pod, self._reach(uid, pod))
+
+    def _reach(self, uid: str, pod: Pod | None) -> bool:
+        if pod is None:
+            return self._reach_nothing(uid)
+        if pod.node_name:
+            return self._reach_allocated(pod)
+        return self._end_preemption(uid) and self._reach_unallocated(pod)
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def schedule(self, pod: Pod, nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        """The algorithm's decision. A pod that it refuses is a pod that waits. Raises AlgorithmFault."""
+        if not nodes:
+            return Wait(reason(Code.NOTHING_OFFERED))
+        if self.owes:
+            self.catch_up()
+        if pod.uid not in self.unallocated or pod.uid in self._owed_pods:
+            raise AlgorithmFault(self.last_fault)  # it is promised that add_unallocated_pod came before
+        try:
+            result = self.algorithm.schedule(pod, nodes, phase)
+            wrong = _wrong_with(result)
+        except PodRefused as refused:
+            return Wait(refused.reason)
+        except Exception as error:
+            self._failed(error)
+            raise AlgorithmFault(self.last_fault) from error
+        if wrong:
+            raise self.misbehaved(f"schedule returned {wrong}")
+        return result
+
+    def misbehaved(self, what: str) -> AlgorithmFault:
+        """Counts what the algorithm's contract rules out, as an exception to raise."""
+        self.faults += 1
+        self.last_fault = what
+        return AlgorithmFault(what)
+
+    def in_gang(self, pod: Pod) -> bool:
+        """Whether the pod is of use only together with others; an algorithm that fails does not say so."""
+        try:
+            return bool(self.algorithm.in_gang(pod))
+        except Exception as error:
+            self._failed(error)
+            return False
+
+    def gang(self, pod: Pod) -> str:
+        """The name of the pod's gang, "" if it is in none; an algorithm that fails does not say so."""
+        try:
+            return str(self.algorithm.gang(pod))
+        except Exception as error:
+            self._failed(error)
+            return ""
+
+    def priority(self, pod: Pod) -> int:
+        """By what a victim is judged; what Kubernetes says if the algorithm fails."""
+        try:
+            return int(self.algorithm.priority(pod))
+        except Exception as error:
+            self._failed(error)
+            return pod.priority
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        """Scores by node name, 0..10; empty if the algorithm fails.
+
+        kube-scheduler multiplies whatever it gets, and drops the whole list if one score is not an integer.
+        """
+        try:
+            scores = self.algorithm.prioritize(pod, nodes)
+            return {name: max(0, min(10, int(score))) for name, score in scores.items()}
+        except Exception as error:
+            self._failed(error)
+            return {}
+
+    def metrics(self) -> list[Gauge]:
+        """The algorithm's gauges that are sound; none if it fails. What is not counts as a fault."""
+        try:
+            good, flaws = sound(self.algorithm.metrics())
+        except Exception as error:
+            self._failed(error)
+            return []
+        for flaw in flaws:
+            self.misbehaved(f"metrics returned {flaw}")
+        return good
+
+    def _told(self, call: Callable[..., None], *args: object) -> bool:
+        try:
+            if self.epoch is not None:
+                self.algorithm.set_time(self.epoch + self.now)
+            call(*args)
+        except Exception as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        self.faults += 1
+        self.last_fault = f"{type(error).__name__}: {error}"
+
+
+def _wrong_with(result: object) -> str:
+    """What is wrong with the shape of a decision, "" if nothing. Raises whatever a malformed reason raises."""
+    match result:
+        case Bind(node=node, annotations=annotations):
+            well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
+        case Preempt(victims=victims, reason=why, node=node, mates=mates):
+            shares = [Share("", node, victims), *mates]
+            well = all(isinstance(share, Share) and _is_sound(share) for share in shares)
+            well = well and isinstance(why, Reason) and bool(why.text)
+        case Wait(reason=why, nodes=nodes):
+            well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
+        case _:
+            return f"{type(result).__name__}, not Bind, Preempt or Wait"
+    return "" if well else f"a malformed {type(result).__name__}"
+
+
+def _is_sound(share: Share) -> bool:
+    return isinstance(share.node, str) and all(isinstance(each, Victim) for each in share.victims)
+
+
+def same_node(old: Node, new: Node) -> bool:
+    """Whether nothing but the API server's bookkeeping differs: a heartbeat is no news."""
+    return old == new or old == msgspec.structs.replace(new, resource_version=old.resource_version)
+
+
+def _differs(known: Pod, pod: Pod) -> bool:
+    """Whether an algorithm could care: everything but the bookkeeping of the API server."""
+    if known.resource_version and known.resource_version == pod.resource_version:
+        return False
+    return _substance(known) != _substance(pod)
+
+
+def _substance(pod: Pod) -> tuple[object, ...]:
+    return (
+        (pod.requests, pod.limits, pod.priority, pod.may_preempt),
+        (pod.labels, pod.annotations, pod.group, pod.terminating),
+    )

@@ -1,0 +1,262 @@
+"""The heart: one event in, the instructions it causes out.
+
+    handle(event, now) -> [instruction, ...]
+
+`transitions.py` has the state machine and its diagram; `filtering.py`, `preempting.py` and `binding.py` what
+kube-scheduler asks, `informed.py` what the informers say, `commits.py` what becomes of writes and of time,
+`evictions.py` how preemptions of our own are carried out, `reconfiguring.py` how another algorithm takes over. Here
+they are put together, in front of one algorithm.
+
+Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
+give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
+of the heart itself. `validate()` re-derives every invariant and raises AssertionError with the pod's story.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.model import Pod, PodKey
+from algorithm.reasons import Code, reason
+from extender.scheduling.driver import AlgorithmDriver
+from extender.scheduling.events import (
+    AlgorithmPrepared,
+    BindAnswer,
+    BindFinished,
+    BindRequested,
+    Event,
+    EvictFinished,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodRead,
+    PodSeen,
+    PreemptAnswer,
+    PreemptionRecorded,
+    PreemptRequested,
+    ReconfigureRequested,
+    Synced,
+    TermBegan,
+    TermEnded,
+    Ticked,
+)
+from extender.scheduling.informer_handler import InformerHandler
+from extender.scheduling.policy import Policy
+from extender.scheduling.preemption.executor import PreemptionExecutor
+from extender.scheduling.preemption.recovery import PreemptionRecovery
+from extender.scheduling.reconfiguration import Reconfiguring
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.reservations import Reservations
+from extender.scheduling.state.cache import PodState
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState
+from extender.scheduling.terms import HandoverVersions, TermHandler
+from extender.scheduling.verbs.bind import BindHandler
+from extender.scheduling.verbs.filter import FilterHandler
+from extender.scheduling.verbs.preempt import PreemptHandler
+from extender.scheduling.write_results import WriteResultHandler
+
+
+class SchedulerStateMachine:
+    """All pods, one algorithm. Not thread-safe: the rim has one lock around it.
+
+    `epoch` plus the `now` of an event is the time in seconds since 1970, for what people are shown; None: it is not
+    known.
+    """
+
+    def __init__(
+        self, algorithm: SchedulerAlgorithm, policy: Policy | None = None, *, epoch: float | None = None
+    ) -> None:
+        self.policy = policy or Policy()
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.teller = AlgorithmDriver(algorithm)
+        self.teller.epoch = epoch
+        self.transitions = SchedulingState(self.teller, self.policy)
+        self._waking = Requeuer(self.transitions, self.counts)
+        self._informed = InformerHandler(self.transitions, self._waking, self.counts)
+        self._binding = BindHandler(self.transitions, self.counts)
+        self.evictions = PreemptionExecutor(self.transitions, self._waking, self.counts)
+        self._reservations = Reservations(self.transitions, self._waking, self.counts)
+        self._resumption = PreemptionRecovery(self.evictions)
+        self._preempting = PreemptHandler(self.transitions, self._waking, self.evictions, self.counts)
+        self._filtering = FilterHandler(self.transitions, self._waking, self._binding, self._preempting, self.counts)
+        self._commits = WriteResultHandler(self.transitions, self._informed, self.counts)
+        self._terms = TermHandler(self.transitions, self._informed, self._binding, self._waking)
+        self._reconfiguring = Reconfiguring(
+            self.transitions, self._informed, self.evictions, self._waking, self._reservations
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether the informers have delivered their first lists."""
+        return self.transitions.synced
+
+    @property
+    def term(self) -> int | None:
+        """The present term, None outside of any; 0 where nobody is elected."""
+        return self.transitions.term
+
+    def missing(self) -> str:
+        """Why no verb can be served now, "" if they are."""
+        return self._terms.missing() if self.transitions.synced else "nodes and pods are not synced yet"
+
+    def known(self) -> HandoverVersions | None:
+        """What the next leader has to know, once the term is over; None while that can still change."""
+        return self._terms.known()
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """What this event causes. `now` is in seconds of a clock that never goes back."""
+        self.teller.now = now
+        out = self._handle(event, now)
+        out += self.evictions.after(event, now)
+        out += self._reservations.after(event, now)
+        return self._terms.stamp(out)
+
+    def _handle(self, event: Event, now: float) -> list[Instruction]:
+        match event:
+            case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
+                return [_not_ready(event, missing)]
+            case FilterRequested():
+                return self._filtering.filter(event, now)
+            case PreemptRequested():
+                return self._preempting.preempt(event, now)
+            case BindRequested():
+                return self._binding.bind(event, now)
+            case PodSeen():
+                return self._informed.pod_seen(event, now)
+            case PodGone():
+                return self._informed.pod_lost(event, now)
+            case NodeSeen():
+                return self._informed.node_seen(event, now)
+            case NodeGone():
+                return self._informed.node_gone(event, now)
+            case BindFinished():
+                return self._commits.bind_finished(event, now)
+            case PodRead():
+                return self._commits.pod_read(event, now)
+            case EvictFinished():
+                self._terms.reported()
+                return self.evictions.evict_finished(event, now)
+            case PreemptionRecorded():
+                self._terms.reported()
+                return self.evictions.recorded(event, now)
+            case Synced():
+                self.transitions.synced = True
+                return self._resumption.resume(now) if self.term is not None else []
+            case TermBegan():
+                began = self.term
+                out = self._terms.began(event, now)
+                return out if self.term == began else out + self._resumption.resume(now)
+            case TermEnded():
+                return self._terms.ended(event, now)
+            case ReconfigureRequested():
+                return self._reconfiguring.requested(event)
+            case AlgorithmPrepared():
+                return self._reconfiguring.prepared(event, now)
+            case Ticked():
+                return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        """Scores 0..10; the place that a pod already has is the best."""
+        if self.missing() or pod.oversized or not self.policy.ours(pod):
+            return {}
+        entry = self.transitions.roster.get(pod.uid)
+        if entry is not None and entry.node:
+            return {entry.node: 10}
+        return self.teller.prioritize(pod, nodes)
+
+    def next_due(self) -> float | None:
+        """When Ticked has something to do next, seconds; None if nothing waits for time."""
+        due = self._commits.next_due()
+        nudge = self._waking.next_due()
+        others = self.evictions.next_due(), self._reservations.next_due()
+        return min((at for at in (due, nudge, *others) if at is not None), default=None)
+
+    # -- for people -----------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[PodInfo]:
+        """Every pod, by namespace and name. For reading only."""
+        return sorted(self.transitions.roster, key=lambda entry: entry.key)
+
+    def find(self, namespace: str, name: str) -> PodInfo | None:
+        """The pod of this name."""
+        return self.transitions.roster.named(PodKey(namespace, name))
+
+    def story(self, uid: str) -> list[str]:
+        """The history of one pod, a line each; empty if it is unknown."""
+        entry = self.transitions.roster.get(uid)
+        return [f"{line.at:.3f} {line.text}" for line in entry.story] if entry else []
+
+    # -- invariants -----------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Re-derives every invariant of the heart. Raises AssertionError with the story of the pod at fault."""
+        t = self.transitions
+        t.roster.validate()
+        t.cache.validate()
+        t.ledger.validate()
+        t.wake.validate()
+        for entry in t.roster:
+            wrong = self._wrong_with(entry)
+            assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *self.story(entry.uid)])
+        tokens = {entry.token for entry in t.roster if entry.token}
+        assert tokens == {hold.token for hold in t.ledger.active()}, "a hold belongs to no pod, or a pod's hold is lost"
+        known = {entry.uid for entry in t.roster}
+        for name, told in (("allocated", self.teller.allocated), ("unallocated", self.teller.unallocated)):
+            gone = {uid for uid in told.keys() - known if not self.teller.owes_pod(uid)}
+            assert not gone, f"algorithm knows {name} pods that are gone: {sorted(gone)}"
+        assert set(t.unresolved) <= known, "a write is looked after for a pod that is gone"
+
+    def _wrong_with(self, entry: PodInfo) -> str:
+        checks = {
+            State.WAITING: self._wrong_waiting,
+            State.PREEMPTING: self._wrong_waiting,
+            State.BINDING: self._wrong_allocated,
+            State.BOUND: self._wrong_allocated,
+        }
+        return checks[entry.state](entry)
+
+    def _wrong_waiting(self, entry: PodInfo) -> str:
+        cached = self.transitions.cache.state(entry.uid)
+        preempting = entry.uid in self.teller.preempting
+        if entry.placed is not None or (cached is not None and cached is not PodState.EXPIRED):
+            return f"it has no place, but is {cached} in the cache, on {entry.node}"
+        if not self.teller.owes_pod(entry.uid):
+            if entry.uid in self.teller.allocated or entry.uid not in self.teller.unallocated:
+                return "it has no place, but the algorithm thinks so"
+            if preempting and entry.state is State.WAITING:
+                return "it does not preempt, but the algorithm thinks so"
+        needs_hold = entry.state is State.PREEMPTING or not entry.informed
+        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
+
+    def _wrong_allocated(self, entry: PodInfo) -> str:
+        if entry.placed is None or not entry.node:
+            return "it has a place, but which?"
+        wanted = PodState.ASSUMED if entry.state is State.BINDING else PodState.ADDED
+        cached = self.transitions.cache.state(entry.uid)
+        if cached is not wanted:
+            return f"it should be {wanted} in the cache, but is {cached}"
+        told = self.teller.allocated.get(entry.uid)
+        if not self.teller.owes_pod(entry.uid):
+            if told is None or told.node_name != entry.node:
+                return f"the algorithm was told {told and told.node_name}, it is on {entry.node}"
+            if entry.uid in self.teller.unallocated:
+                return "the algorithm thinks that it waits"
+        needs_hold = entry.state is State.BINDING or not entry.informed
+        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong here"
+
+
+def _not_ready(event: FilterRequested | PreemptRequested | BindRequested, missing: str) -> Instruction:
+    why = reason(Code.NOT_READY, detail=missing)
+    match event:
+        case FilterRequested():
+            return FilterAnswer(reason=why, error=True)
+        case PreemptRequested():
+            return PreemptAnswer(reason=why, error=True)
+        case BindRequested():
+            return BindAnswer(event.request, why)

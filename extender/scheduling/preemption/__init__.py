@@ -1,0 +1,1 @@
+"""Preemptions that the server carries out by itself: planned, executed, ended, taken up again by the next term."""

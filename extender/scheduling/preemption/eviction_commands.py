@@ -1,0 +1,58 @@
+"""What a preemption of our own wants done at the API server: whom to evict, what to write on the preemptors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extender.scheduling.commands import Evict, RecordPreemption
+from extender.scheduling.events import Instruction
+from extender.scheduling.policy import Policy
+from extender.scheduling.state.pod_info import PodInfo
+from extender.scheduling.state.preemption_record import Preemption, VictimProgress, written
+
+
+def evict(
+    preemption: Preemption, standing: Iterable[VictimProgress], policy: Policy, now: float, *, dry_run: bool
+) -> list[Instruction]:
+    """Asks for those who were not asked for yet, or not answered for too long."""
+    out: list[Instruction] = []
+    for victim in standing:
+        done = victim.allowed if dry_run else victim.evicted
+        if done or victim.retry_at > now:
+            continue
+        victim.retry_at = now + policy.write_timeout
+        victim.sent |= not dry_run
+        out.append(
+            Evict(
+                preemption.number,
+                victim.key.namespace,
+                victim.key.name,
+                victim.uid,
+                preemption.leader.key,
+                dry_run,
+                valid_for=policy.write_validity,
+            )
+        )
+    return out
+
+
+def mark(preemption: Preemption, policy: Policy, now: float) -> list[Instruction]:
+    """Writes the plan on those that do not show it yet; again, if that was not answered for too long."""
+    if now < preemption.rewrite_at:
+        return []
+    preemption.rewrite_at = now + policy.write_timeout
+    return [
+        _annotation(preemption, entry, written(preemption.plan, preemption.shares[uid]), policy)
+        for uid, entry in preemption.members.items()
+        if uid not in preemption.shown
+    ]
+
+
+def unmark(preemption: Preemption, entries: Iterable[PodInfo], policy: Policy) -> list[Instruction]:
+    """Takes it off again. If that fails, it keeps some room after a restart, until the pod was asked about."""
+    return [_annotation(preemption, entry, "", policy) for entry in entries if entry.uid in preemption.marked]
+
+
+def _annotation(preemption: Preemption, entry: PodInfo, value: str, policy: Policy) -> RecordPreemption:
+    key, valid = entry.key, policy.write_validity
+    return RecordPreemption(preemption.number, key.namespace, key.name, entry.uid, value, valid_for=valid)

@@ -1,0 +1,404 @@
+"""Carries out preemptions of our own, from the first dry run until the preemptors have their places.
+
+`preemption.py` has the stages and their diagram. The rules:
+
+* nobody is evicted before every victim's dry run was accepted, the intention stands on every preemptor, and the plan,
+  looked at again after that, is still what is needed: half a gang is not evicted for nothing;
+* a victim that may not go is planned around; if there is no other way, the preemption is given up with one reason. Once
+  somebody has gone for it, it is rather tried again as long as the policy's patience lasts;
+* whatever happens to a preemptor or to a seat, the plan is made anew, and who is not needed any more is spared, unless
+  his eviction was sent already;
+* when the last victim is gone, the preemptors are nudged; the room is held for them until they have been asked about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
+from algorithm.model import PodKey
+from algorithm.reasons import Code, reason
+from extender.core.outcomes import OutcomeKind
+from extender.scheduling.commands import RecordEvent
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.events import Event, EvictFinished, Instruction, PodGone, PodSeen, PreemptionRecorded
+from extender.scheduling.preemption import eviction_commands as orders
+from extender.scheduling.preemption.backoff import EvictionBackoff
+from extender.scheduling.preemption.lingering import Lingering
+from extender.scheduling.preemption.outcomes import Ending, PreemptionOutcomes
+from extender.scheduling.preemption.planner import PreemptionPlanner, shares_of, union, victims_of
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.cache import PodState
+from extender.scheduling.state.pod_info import ALLOCATED, PodInfo, State
+from extender.scheduling.state.preemption_record import (
+    Preemption,
+    Stage,
+    VictimProgress,
+    generation,
+    hears,
+    next_look,
+    waiting_for,
+)
+from extender.scheduling.state.transitions import SchedulingState
+
+#: How often a write that was not answered, or not taken, is tried before that counts as a no; and a plan revised.
+MOST_TRIES = 5
+MOST_REVISIONS = 8
+
+_FOREVER = float("inf")
+
+
+class PreemptionExecutor:
+    """All preemptions of our own that are under way."""
+
+    def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.plans = PreemptionPlanner(transitions)
+        self.waking = waking
+        self.counts = counts
+        self.protection = EvictionBackoff(transitions)
+        self.lingering = Lingering(transitions, self.plans)
+        self.endings = PreemptionOutcomes(transitions, waking, self.protection, counts)
+        self._active = self.endings.active
+        self._last = 0
+        self._last_plan = 0
+
+    # -- beginning ------------------------------------------------------------------------------------------------
+
+    def plan(self, entry: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:
+        """What could be done for the pod and its gang. Raises AlgorithmFault."""
+        return self.plans.make(entry, nodes, self.protection.uids | self.lingering.uids)
+
+    def rival(self, entry: PodInfo, plan: Preempt) -> Preemption | None:
+        """Another preemption that is under way for one of those whom the plan is for."""
+        members = self.plans.members({share.uid: share for share in shares_of(entry, plan)})
+        return next((each.preemption for each in members.values() if each.preemption is not None), None)
+
+    def may_begin(self, entry: PodInfo, plan: Preempt) -> bool:
+        """Whether somebody has to go, and all for whom are known for certain: a caller's word costs nobody his pod."""
+        shares = {share.uid: share for share in shares_of(entry, plan)}
+        members = self.plans.members(shares).values()
+        for member in members:
+            if not member.informed:
+                member.balked, member.asked = True, entry.asked
+        return any(share.victims for share in shares.values()) and all(
+            member.informed and member.preemption is None for member in members
+        )
+
+    def begin(self, entry: PodInfo, plan: Preempt, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """Carries out a plan that may begin. Raises AlgorithmFault; then nothing has changed."""
+        preemption = self.open(Stage.CHECKING, nodes, now)
+        try:
+            out = self._adopt(preemption, entry, plan, now)
+        except AlgorithmFault:
+            del self._active[preemption.number]
+            raise
+        self.counts["preemptions", "direct started"] += 1
+        return out
+
+    def open(self, stage: Stage, nodes: SuggestedNodes, now: float) -> Preemption:
+        """A record for a preemption that is under way from now on."""
+        self._last += 1
+        preemption = self._active[self._last] = Preemption(self._last, nodes, stage, now)
+        return preemption
+
+    def _adopt(self, preemption: Preemption, leader: PodInfo, plan: Preempt, now: float) -> list[Instruction]:
+        """This is the plan from now on, whatever it was before. Raises AlgorithmFault."""
+        shares = {share.uid: share for share in shares_of(leader, plan)}
+        members = self.plans.members(shares)
+        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in victims_of(plan)}
+        self.plans.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
+        for uid in preemption.members.keys() - members.keys():
+            self.endings.let_go(preemption.members[uid], None, now)
+        freed = self.waking.room_freed(now, by=leader) if preemption.members else []
+        for entry in members.values():
+            entry.preemption = preemption
+        preemption.follow(members, shares, victims)
+        preemption.stage, preemption.since = Stage.CHECKING, now
+        return [*freed, *self._advance(preemption, now)]
+
+    def condemn(self, victim: Victim) -> VictimProgress:
+        pod = self.t.cache.pod(victim.uid)
+        return VictimProgress(pod.key if pod is not None else PodKey("", ""), victim)
+
+    def try_again(self, entry: PodInfo, now: float) -> list[Instruction]:
+        """What kept its preemption from beginning is over. kube-scheduler may have no reason to ask again."""
+        if entry.state is not State.WAITING or not entry.pod.may_preempt:
+            return []
+        try:
+            plan = self.plan(entry, entry.asked)
+            if isinstance(plan, Preempt) and self.may_begin(entry, plan):
+                return self.begin(entry, plan, entry.asked, now)
+        except AlgorithmFault as fault:
+            entry.tell(now, f"its preemption could not be planned: {fault}")
+        self.waking.line_up(entry, now)
+        return []
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def asked(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """Filter found no place for one of the preemptors: needs to be looked into only if there should be one."""
+        preemption = entry.preemption
+        if preemption is None or preemption.stage is not Stage.CLEARED:
+            return []
+        preemption.nodes = union(preemption.nodes, nodes)
+        preemption.members = {entry.uid: entry, **preemption.members}
+        return self.replan(preemption, now)
+
+    def after(self, event: Event, now: float) -> list[Instruction]:
+        """Looks after the preemptions that an event, which everybody else has heard by now, concerns."""
+        out: list[Instruction] = []
+        if self.t.disturbed or self._active:
+            disturbed, self.t.disturbed = self.t.disturbed, []
+            for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
+                out += self._review(preemption, now)
+        return out + self._unblocked(event, now)
+
+    def reconsider(self, now: float) -> list[Instruction]:
+        """All of them are planned anew: another algorithm decides."""
+        out: list[Instruction] = []
+        for preemption in list(self._active.values()):
+            preemption.stale = True
+            out += self._review(preemption, now)
+        return out
+
+    def _unblocked(self, event: Event, now: float) -> list[Instruction]:
+        """Tries again who waited for this very event: for being shown, or for another pod's being bound or gone."""
+        if not isinstance(event, PodSeen | PodGone):
+            return []
+        uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
+        out: list[Instruction] = []
+        entry = self.t.roster.get(uid)
+        if entry is not None and entry.balked and entry.informed:
+            entry.balked = False
+            out += self.try_again(entry, now)
+        if uid in self.plans.unbound and self.t.cache.state(uid) is not PodState.ASSUMED:
+            waiting = self.t.roster.get(self.plans.unbound.pop(uid))
+            out += self.try_again(waiting, now) if waiting is not None else []
+        return out
+
+    def _review(self, preemption: Preemption, now: float) -> list[Instruction]:
+        if preemption.over:
+            return []
+        lost = [entry for entry in preemption.members.values() if entry.preemption is not preemption]
+        if any(entry.state in ALLOCATED for entry in lost):
+            return self.endings.close(preemption, Ending.PLACED)
+        for entry in lost:
+            del preemption.members[entry.uid]
+        if not preemption.members:
+            return self.endings.close(preemption, Ending.CANCELLED)
+        if lost or preemption.stale:
+            return self.replan(preemption, now)
+        return self._advance(preemption, now)
+
+    def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """Goes on as far as it can, and notes when to look at it again."""
+        standing = [victim for victim in preemption.victims.values() if self.plans.stands(victim.victim)]
+        for victim in standing:
+            self._look(victim, now)
+        match preemption.stage:
+            case Stage.CHECKING if all(victim.allowed for victim in standing):
+                out = self._record(preemption, now)
+            case Stage.CHECKING:
+                out = orders.evict(preemption, standing, self.policy, now, dry_run=True)
+            case Stage.RECORDING if preemption.members.keys() <= preemption.shown:
+                return self._confirm(preemption, now)
+            case Stage.RECORDING:
+                out = orders.mark(preemption, self.policy, now)
+            case Stage.EVICTING if late := [victim for victim in standing if victim.stays_until <= now]:
+                return self._refused(preemption, late, Code.VICTIM_STAYS, now)
+            case Stage.EVICTING if any(v.sent and not v.evicted and v.retry_at <= now for v in standing):
+                return self._evict_again(preemption, standing, now)
+            case Stage.EVICTING if standing:
+                out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
+            case Stage.EVICTING:
+                out = self._clear(preemption, now)
+            case _:
+                out = []
+        preemption.due = next_look(preemption, standing, self.policy)
+        return out
+
+    def _look(self, victim: VictimProgress, now: float) -> None:
+        """Whoever is being deleted, by us or by others, needs no eviction any more, only time."""
+        pod = self.t.cache.pod(victim.uid)
+        if pod is not None and pod.terminating:
+            victim.allowed = True
+            victim.goes(pod, now, self.policy.patience)
+
+    # -- stage by stage -------------------------------------------------------------------------------------------
+
+    def _record(self, preemption: Preemption, now: float) -> list[Instruction]:
+        shown = max(generation(entry.pod) for entry in preemption.members.values())
+        self._last_plan = max(self._last_plan, shown) + 1
+        preemption.plan = f"{preemption.leader.uid}/{self._last_plan}"
+        preemption.stage, preemption.since = Stage.RECORDING, now
+        preemption.shown, preemption.tries, preemption.rewrite_at = set(), 0, now
+        preemption.marked |= preemption.members.keys()
+        return orders.mark(preemption, self.policy, now)
+
+    def _confirm(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """The informer has shown all that was true when the intention was written: is it still the right plan?"""
+        result = self._verdict(preemption)
+        if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
+            return self._take(preemption, result, now)
+        preemption.stage, preemption.since = Stage.EVICTING, now
+        for victim in preemption.victims.values():
+            victim.tries, victim.retry_at = 0, now
+        return self._advance(preemption, now)
+
+    def _evict_again(self, preemption: Preemption, standing: list[VictimProgress], now: float) -> list[Instruction]:
+        """Much may have happened since the first try: only who is still in the way, for a plan that still holds."""
+        result = self._verdict(preemption, once_more=True)
+        if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
+            return self._take(preemption, result, now)
+        out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
+        preemption.due = next_look(preemption, standing, self.policy)
+        return out
+
+    def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """The last victim is gone: kube-scheduler is to try the preemptors at once."""
+        preemption.stage, preemption.since = Stage.CLEARED, now
+        return self.nudge(preemption, now)
+
+    def nudge(self, preemption: Preemption, now: float) -> list[Instruction]:
+        for entry in preemption.members.values():
+            self.waking.line_up(entry, now, at_once=True)
+        return self.waking.nudge(now)
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
+        kind = event.outcome.kind
+        self.counts["eviction_checks" if event.dry_run else "evictions", kind.value] += 1
+        preemption = self._active.get(event.token)
+        victim = preemption.victims.get(event.uid) if preemption is not None else None
+        if preemption is None or victim is None:
+            return []  # late: it came to nothing meanwhile
+        what = "dry run of the eviction" if event.dry_run else "eviction"
+        preemption.leader.tell(now, f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip())
+        if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
+            return self._accepted(preemption, victim, event, now)
+        if event.dry_run is not (preemption.stage is Stage.CHECKING):
+            return []  # late: this is the answer of an earlier plan
+        victim.tries += 1
+        if kind is OutcomeKind.REJECTED or victim.tries >= MOST_TRIES:
+            return self._refused(preemption, [victim], Code.VICTIM_PROTECTED, now)
+        victim.retry_at = now + max(event.outcome.retry_after, self.policy.verify)
+        return self._advance(preemption, now)
+
+    def _accepted(
+        self, preemption: Preemption, victim: VictimProgress, event: EvictFinished, now: float
+    ) -> list[Instruction]:
+        victim.allowed, victim.tries = True, 0
+        told: list[Instruction] = []
+        if not event.dry_run:
+            victim.goes(self.t.cache.pod(victim.uid), now, self.policy.patience)
+            preemption.spilled = True
+        if not event.dry_run and event.outcome.kind is OutcomeKind.DONE:
+            self.counts["victims", "evicted"] += 1
+            why = reason(Code.PREEMPTED, preemptor=str(preemption.leader.key))
+            told.append(RecordEvent(victim.key.namespace, victim.key.name, victim.uid, why, warning=False))
+        return [*told, *self._advance(preemption, now)]
+
+    def _refused(
+        self, preemption: Preemption, victims: list[VictimProgress], code: Code, now: float
+    ) -> list[Instruction]:
+        """Others have to go instead. If there is no other way, it is over; or, if somebody has gone, tried again."""
+        for victim in victims:
+            self.protection.protect(victim.uid, now)
+        if code is Code.VICTIM_STAYS:
+            self.lingering.add((victim.uid for victim in victims), now)
+        result = self._verdict(preemption)
+        if not isinstance(result, Wait):
+            return self._take(preemption, result, now)
+        patient = code is Code.VICTIM_PROTECTED and now < preemption.since + self.policy.patience
+        if preemption.stage is not Stage.EVICTING or not preemption.spilled or not patient:
+            return self.endings.give_up(preemption, reason(code, victims=[str(victim.key) for victim in victims]), now)
+        for victim in victims:
+            victim.tries, victim.retry_at = 0, now + self.policy.verify
+        return self._advance(preemption, now)
+
+    def recorded(self, event: PreemptionRecorded, now: float) -> list[Instruction]:
+        """Only failures count: that it stands there is for the informer to say."""
+        kind = event.outcome.kind
+        preemption = self._active.get(event.token)
+        if preemption is None or preemption.stage is not Stage.RECORDING or event.uid not in preemption.members:
+            return []
+        if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
+            return []
+        preemption.tries += 1
+        if kind is OutcomeKind.REJECTED or preemption.tries >= MOST_TRIES * len(preemption.members):
+            detail = event.outcome.detail or kind.value
+            return self.endings.give_up(preemption, reason(Code.PREEMPTION_NOT_RECORDED, detail=detail), now)
+        again = now + max(event.outcome.retry_after, self.policy.verify)
+        preemption.rewrite_at = min(preemption.rewrite_at, again)
+        return self._advance(preemption, now)
+
+    # -- planning anew --------------------------------------------------------------------------------------------
+
+    def _verdict(self, preemption: Preemption, *, once_more: bool = False) -> ScheduleResult:
+        """What the algorithm says now. `once_more`: as if its own victims that could not go were not protected."""
+        protected = self.protection.uids - (preemption.victims.keys() if once_more else frozenset())
+        try:
+            with self.protection.reduced_to(protected):
+                return self.plans.make(preemption.leader, preemption.nodes, protected | self.lingering.uids)
+        except AlgorithmFault as fault:
+            return Wait(reason(Code.ALGORITHM_FAILED, detail=str(fault)))
+
+    def replan(self, preemption: Preemption, now: float) -> list[Instruction]:
+        return self._take(preemption, self._verdict(preemption), now)
+
+    def _take(self, preemption: Preemption, result: ScheduleResult, now: float) -> list[Instruction]:
+        """What the algorithm says now goes, whatever was planned before."""
+        if isinstance(result, Wait):
+            return self.endings.give_up(preemption, result.reason, now)
+        if isinstance(result, Bind) or not victims_of(result):
+            return self._has_room(preemption, now)
+        preemption.revisions += 1
+        if preemption.revisions > MOST_REVISIONS:
+            return self.endings.give_up(
+                preemption, reason(Code.PREEMPTION_FAILED, detail="no plan lasts long enough"), now
+            )
+        try:
+            return self._adopt(preemption, preemption.leader, result, now)
+        except AlgorithmFault as fault:
+            return self.endings.give_up(preemption, reason(Code.ALGORITHM_FAILED, detail=str(fault)), now)
+
+    def _has_room(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """Nobody has to go (any more). The room that was cleared is kept; but not where pods are spared."""
+        if preemption.stage is Stage.CLEARED:  # it is there, only kube-scheduler did not offer it yet
+            return []
+        if any(self.plans.stands(victim.victim) for victim in preemption.victims.values()):
+            return self.endings.unneeded(preemption, now)
+        out = self._clear(preemption, now)
+        return [*out, *self._advance(preemption, now)]
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        for entry in self.protection.tick(now):
+            out += self.try_again(entry, now)
+        for preemption in [each for each in self._active.values() if each.due <= now]:
+            out += self._overdue(preemption, now)
+        return out
+
+    def _overdue(self, preemption: Preemption, now: float) -> list[Instruction]:
+        match preemption.stage:
+            case Stage.CLEARED:
+                return self.endings.expire(preemption, now)
+            case Stage.CHECKING | Stage.RECORDING if now >= preemption.since + self.policy.patience:
+                why = reason(Code.PREEMPTION_FAILED, detail="the API server did not let it begin in time")
+                return self.endings.give_up(preemption, why, now)
+            case _:
+                return self._advance(preemption, now)
+
+    def next_due(self) -> float | None:
+        """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        if not self._active:
+            return self.protection.next_due()
+        times = [preemption.due for preemption in self._active.values()]
+        if (protection := self.protection.next_due()) is not None:
+            times.append(protection)
+        return min((at for at in times if at != _FOREVER), default=None)

@@ -1,0 +1,102 @@
+"""How preemptions of our own end, and what becomes of those that were not placed.
+
+placed       one of the preemptors got its place; the others' claims last until they are asked about, or a lease
+unneeded     there is room without it: nobody more is evicted, kube-scheduler is made to try again
+given_up     with a reason that the preemptors tell; or nobody asked for what was cleared
+cancelled    all preemptors are gone, or another replica leads
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from algorithm.reasons import Code, Reason
+from extender.scheduling.events import Instruction
+from extender.scheduling.preemption import eviction_commands as orders
+from extender.scheduling.preemption.backoff import EvictionBackoff
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.preemption_record import Preemption
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+
+#: After these the same would only be tried, and fail, again.
+_HOPELESS = (Code.PREEMPTION_NOT_RECORDED, Code.PREEMPTION_FAILED, Code.ALGORITHM_FAILED)
+
+
+class Ending(StrEnum):
+    """See the module's text."""
+
+    PLACED = "placed"
+    UNNEEDED = "unneeded"
+    GIVEN_UP = "given_up"
+    CANCELLED = "cancelled"
+
+
+class PreemptionOutcomes:
+    """`active` are the preemptions under way, by number."""
+
+    def __init__(
+        self,
+        transitions: SchedulingState,
+        waking: Requeuer,
+        protection: EvictionBackoff,
+        counts: Counter[tuple[str, str]],
+    ) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.waking = waking
+        self.protection = protection
+        self.counts = counts
+        self.active: dict[int, Preemption] = {}
+
+    def close(self, preemption: Preemption, ending: Ending) -> list[Instruction]:
+        """Nothing more is done for it; who still preempts does so on the strength of what was cleared."""
+        preemption.over = True
+        self.active.pop(preemption.number, None)
+        for entry in preemption.members.values():
+            if entry.preemption is preemption:
+                entry.preemption = None
+        self.counts["preemptions", f"direct {ending.value}"] += 1
+        return []
+
+    def give_up(self, preemption: Preemption, why: Reason, now: float) -> list[Instruction]:
+        leader = preemption.leader
+        members = self._release(preemption, Ending.GIVEN_UP, why, now)
+        if why.code in _HOPELESS:
+            for entry in members:
+                self.protection.rest(entry.uid, why, now)
+        out: list[Instruction] = [*leader.announce(why, warning=True), *self.waking.room_freed(now)]
+        for entry in members:  # only now: what they gave up themselves is no news to them
+            self.waking.asked(entry)
+            self.waking.park(entry, now)
+        return [*out, *orders.unmark(preemption, members, self.policy)]
+
+    def unneeded(self, preemption: Preemption, now: float) -> list[Instruction]:
+        members = self._release(preemption, Ending.UNNEEDED, None, now)
+        for entry in members:
+            self.waking.line_up(entry, now, at_once=True)
+        return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+
+    def expire(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """The room was kept for a lease, and nobody asked for it."""
+        self.counts["holds", "preemption_expired"] += 1
+        members = self._release(preemption, Ending.GIVEN_UP, None, now)
+        for entry in members:
+            self.waking.line_up(entry, now)
+        return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+
+    def _release(self, preemption: Preemption, ending: Ending, why: Reason | None, now: float) -> list[PodInfo]:
+        """The preemptors wait again."""
+        members = [entry for entry in preemption.members.values() if entry.preemption is preemption]
+        self.close(preemption, ending)
+        for entry in members:
+            self.let_go(entry, why, now)
+        return members
+
+    def let_go(self, entry: PodInfo, why: Reason | None, now: float) -> None:
+        """It does not preempt any more."""
+        entry.preemption = None
+        if entry.state is State.PREEMPTING:
+            text = why.text if why is not None else "its preemption is over"
+            self.t.move(entry, State.WAITING, now, TransitionContext(text, reason=why))

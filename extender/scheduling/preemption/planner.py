@@ -1,0 +1,126 @@
+"""Plans of preemption, as the algorithm makes them and the heart lets them pass.
+
+Only who exists may be a victim, runs where the plan says, and has a lower priority than the very pod that he goes for;
+kube-scheduler would check none of that. Who is only proposed for a node does not run there: kube-scheduler abandons
+many proposals, and nobody is evicted for the room of a trial. What becomes of it is waited for.
+
+A plan is claimed as a whole: the algorithm holds the room for all whom it is for, or for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+from algorithm.interface import Phase, Preempt, ScheduleResult, Share, SuggestedNodes, Victim, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.state.cache import PodState
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+
+
+class PreemptionPlanner:
+    """Asks the algorithm, and checks what it says."""
+
+    def __init__(self, transitions: SchedulingState) -> None:
+        self.t = transitions
+        self.teller = transitions.teller
+        #: Who waits, by UID, for what becomes of a proposal: the proposed pod's UID is the key.
+        self.unbound: dict[str, str] = {}
+
+    def make(self, entry: PodInfo, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
+        """Whom to evict for the pod and its gang on these nodes. Wait if protected or unbound pods would have to go.
+
+        Raises AlgorithmFault, also for a plan that must not be carried out.
+        """
+        result = self.teller.schedule(entry.pod, nodes, Phase.EVICTING)
+        if not isinstance(result, Preempt):
+            return result
+        shares = [self._checked(share) for share in shares_of(entry, result)]
+        if any(victim.node not in nodes for share in shares for victim in share.victims):
+            return Wait(result.reason)  # kube-scheduler may never let the pod run there
+        victims = [victim.uid for share in shares for victim in share.victims]
+        proposed = [uid for uid in victims if self.t.cache.state(uid) is PodState.ASSUMED]
+        if proposed:
+            self.unbound[proposed[0]] = entry.uid
+            return Wait(result.reason)
+        spared = [uid for uid in victims if uid in protected]
+        if spared:
+            names = [str(pod.key) for uid in spared if (pod := self.t.cache.pod(uid)) is not None]
+            return Wait(reason(Code.VICTIM_PROTECTED, victims=names))
+        return Preempt(shares[0].victims, result.reason, shares[0].node, tuple(shares[1:]))
+
+    def _checked(self, share: Share) -> Share:
+        entry = self.t.roster.get(share.uid)
+        if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
+            raise self.teller.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
+        victims = self.victims(entry.pod, share.victims) if share.victims else ()
+        return Share(share.uid, share.node, victims)
+
+    def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:
+        """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
+        if not pod.may_preempt:
+            raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
+        alive = []
+        for victim in sorted(set(victims)):
+            found = self.t.cache.pod(victim.uid)
+            if found is None:
+                continue
+            theirs, own = self.teller.priority(found), self.teller.priority(pod)
+            if theirs >= own:
+                raise self.teller.misbehaved(f"it names victim {found.key} of priority {theirs}, the pod has {own}")
+            if found.node_name != victim.node:
+                where = f"on {victim.node}, which runs on {found.node_name}"
+                raise self.teller.misbehaved(f"it names victim {found.key} {where}")
+            alive.append(victim)
+        return tuple(alive)
+
+    def stands(self, victim: Victim) -> bool:
+        """Whether the victim still takes room there; one that was only proposed may be elsewhere by now."""
+        pod = self.t.cache.pod(victim.uid)
+        takes = self.t.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
+        return takes and pod is not None and pod.node_name == victim.node
+
+    def members(self, shares: Mapping[str, Share]) -> dict[str, PodInfo]:
+        """The pods that these shares are for."""
+        return {uid: entry for uid in shares if (entry := self.t.roster.get(uid)) is not None}
+
+    def same(self, shares: Mapping[str, Share], leader: PodInfo, plan: Preempt) -> bool:
+        """Whether the plan is what is left to do of these shares; who goes for whom of the gang is all the same."""
+        new = shares_of(leader, plan)
+        left = {victim for share in shares.values() for victim in share.victims if self.stands(victim)}
+        return left == {victim for share in new for victim in share.victims} and {
+            uid: share.node for uid, share in shares.items()
+        } == {share.uid: share.node for share in new}
+
+    def claim(self, members: Mapping[str, PodInfo], shares: Mapping[str, Share], why: Reason, now: float) -> None:
+        """They all preempt now. Raises AlgorithmFault; then nobody does who did not before."""
+        begun = []
+        try:
+            for uid, entry in members.items():
+                share, waited = shares[uid], entry.state is State.WAITING
+                text = f"{len(share.victims)} pods are to go for a place on {share.node or 'one of the nodes'}"
+                facts = TransitionContext(text, victims=share.victims, seat=share.node, reason=why)
+                self.t.move(entry, State.PREEMPTING, now, facts)
+                if waited:
+                    begun.append(entry)
+        except AlgorithmFault as fault:
+            for entry in begun:
+                self.t.move(entry, State.WAITING, now, TransitionContext(f"the plan could not be claimed: {fault}"))
+            raise
+
+
+def shares_of(entry: PodInfo, plan: Preempt) -> list[Share]:
+    """What the plan means for everybody, the pod that was asked about first."""
+    return [Share(entry.uid, plan.node, plan.victims), *plan.mates]
+
+
+def victims_of(plan: Preempt) -> list[Victim]:
+    """Everybody who has to go for it."""
+    return [*plan.victims, *(victim for share in plan.mates for victim in share.victims)]
+
+
+def union(*offers: SuggestedNodes) -> SuggestedNodes:
+    """All these nodes, sorted."""
+    return SuggestedNodes(sorted(set().union(*(offer.as_set() for offer in offers))))

@@ -1,0 +1,82 @@
+"""Takes up the preemptions that stand on the pods when a term begins: a process crashed, or another replica led.
+
+What was evicted for it is gone or going, and its room is at once kept for the preemptors again. Then the plan is made
+anew, on the nodes that were recorded, and carried out like any other: kube-scheduler, which was told to wait, may have
+no reason to ask again. Whom the annotation names as a victim counts for nothing in this: it is the pod's own, and its
+owner may have written anything there.
+"""
+
+from __future__ import annotations
+
+from algorithm.interface import SuggestedNodes, Victim
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.events import Instruction
+from extender.scheduling.preemption.executor import PreemptionExecutor
+from extender.scheduling.preemption.outcomes import Ending
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.preemption_record import Intention, Stage, read, waiting_for
+from extender.scheduling.state.transitions import TransitionContext
+
+_Found = list[tuple[PodInfo, Intention]]
+
+
+class PreemptionRecovery:
+    """Reads what stands on the pods that wait, once at the beginning of a term."""
+
+    def __init__(self, evictions: PreemptionExecutor) -> None:
+        self.evictions = evictions
+        self.t = evictions.t
+
+    def resume(self, now: float) -> list[Instruction]:
+        """First the room is kept for all of them; only then is anything planned."""
+        plans: dict[str, _Found] = {}
+        for entry in sorted(self.t.roster, key=lambda entry: (-entry.pod.priority, entry.key)):
+            intention = read(entry.pod) if entry.state is State.WAITING and entry.informed else None
+            if intention is not None:
+                plans.setdefault(intention.plan, []).append((entry, intention))
+        for found in plans.values():
+            self._keep_room(found, now)
+        out: list[Instruction] = []
+        for found in plans.values():
+            out += self._go_on(found, now)
+        return out
+
+    def _leaves(self, victim: Victim) -> bool:
+        pod = self.t.cache.pod(victim.uid)
+        return pod is None or pod.terminating or not self.evictions.plans.stands(victim)
+
+    def _keep_room(self, found: _Found, now: float) -> None:
+        """Only if somebody has gone for it: else there is no room yet that could be lost."""
+        leaving = [victim for _, each in found for victim in each.share.victims if self._leaves(victim)]
+        nodes = SuggestedNodes(sorted({intention.share.node for _, intention in found}))
+        for entry, _ in found:
+            entry.asked = nodes
+        if not leaving:
+            return
+        preemption = self.evictions.open(Stage.CLEARED, nodes, now)
+        victims = {victim.uid: self.evictions.condemn(victim) for victim in leaving}
+        why = waiting_for(victim.key for victim in victims.values() if victim.key.name)
+        members, shares = {}, {}
+        for entry, intention in found:
+            share = intention.share
+            going = tuple(victim for victim in share.victims if victim in leaving)
+            try:
+                facts = TransitionContext("its preemption goes on", victims=going, seat=share.node, reason=why)
+                self.t.move(entry, State.PREEMPTING, now, facts)
+            except AlgorithmFault:
+                continue
+            entry.preemption = preemption
+            members[entry.uid], shares[entry.uid] = entry, share
+        preemption.follow(members, shares, victims)
+        preemption.marked, preemption.due = set(members), now + self.t.policy.lease
+        preemption.spilled = True
+        if not members:
+            self.evictions.endings.close(preemption, Ending.CANCELLED)
+
+    def _go_on(self, found: _Found, now: float) -> list[Instruction]:
+        leader, _ = found[0]
+        preemption = leader.preemption
+        out = self.evictions.try_again(leader, now) if preemption is None else self.evictions.replan(preemption, now)
+        for entry, _ in found:
+            self.evictions.waking.line_up(entry, now, at_once=True)
+        return [*out, *self.evictions.waking.nudge(now)]

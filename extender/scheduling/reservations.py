@@ -1,0 +1,116 @@
+"""Room that an algorithm keeps for pods that wait: given back if kube-scheduler does not ask for them in time.
+
+    reserved --- kube-scheduler comes, the pod is placed or gone ---> (forgotten)
+        |
+        +------- `policy.seat` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
+
+A gang's plan keeps seats for members that kube-scheduler has not asked about yet. It asks within seconds, unless its
+own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An algorithm has no
+clock, so time is kept here: the algorithm names the pods that it keeps room for, and is told which of them have lapsed.
+Such a pod loses its seat only: it is placed like any other when kube-scheduler asks about it.
+
+A pod's author can end a seat and bring it back, by changing the gang's minimum for example. So the time for which a
+seat was kept is remembered for equally long, and counts when the seat comes back: nobody can keep a seat for more than
+half of the time.
+
+All times begin anew with a term: before it, nobody decided, so kube-scheduler could not ask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from extender.scheduling.events import Event as AnyEvent
+from extender.scheduling.events import Instruction, Synced, TermBegan, Ticked
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.pod_info import State
+from extender.scheduling.state.transitions import SchedulingState
+
+
+class Reservations:
+    """Looks after every event; costs nothing as long as the algorithm keeps the same."""
+
+    def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.waking = waking
+        self.counts = counts
+        #: When each became known, seconds, the oldest first.
+        self._since: dict[str, float] = {}
+        #: For how long room was kept for pods for which it is not now, and when that ended, seconds.
+        self._spent: dict[str, tuple[float, float]] = {}
+        self._lapsed: frozenset[str] = frozenset()
+        self._seen: frozenset[str] = frozenset()
+
+    @property
+    def lapsed(self) -> frozenset[str]:
+        """Whose room was given back, and who still waits."""
+        return self._lapsed
+
+    def after(self, event: AnyEvent, now: float) -> list[Instruction]:
+        """What follows from this event, which has been handled."""
+        if isinstance(event, Synced | TermBegan):
+            self._since = dict.fromkeys(self._since, now)
+            self._spent.clear()
+        reserved = self.t.teller.reserved()
+        if reserved is not self._seen:
+            self._follow(reserved, now)
+        if self._lapsed:
+            self._forget()
+        return self._expire(now) if isinstance(event, Ticked) else []
+
+    def tell_again(self) -> None:
+        """Another algorithm has taken over."""
+        self.t.teller.lapses(self._lapsed)
+
+    def next_due(self) -> float | None:
+        """When the next one lapses, seconds; None if nothing is reserved."""
+        first = next(iter(self._since.values()), None)
+        return None if first is None else first + self.t.policy.seat
+
+    def _follow(self, reserved: frozenset[str], now: float) -> None:
+        for uid in [uid for uid in self._since if uid not in reserved]:
+            self._spent[uid] = (now - self._since.pop(uid), now)
+        came = sorted(reserved - self._since.keys())
+        self._since.update((uid, now - self._kept(uid, now)) for uid in came)
+        if any(self._since[uid] < now for uid in came):
+            self._since = dict(sorted(self._since.items(), key=lambda each: (each[1], each[0])))
+        self._spent = {
+            uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
+        }
+        self._seen = reserved
+
+    def _kept(self, uid: str, now: float) -> float:
+        """Seconds for which room was kept for it, unless it has been without for as long since."""
+        kept, ended = self._spent.pop(uid, (0.0, now))
+        return kept if now < ended + kept else 0.0
+
+    def _forget(self) -> None:
+        gone = frozenset(uid for uid in self._lapsed if not self._waits(uid))
+        if gone:
+            self._lapse(self._lapsed - gone)
+
+    def _waits(self, uid: str) -> bool:
+        entry = self.t.roster.get(uid)
+        return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
+
+    def _expire(self, now: float) -> list[Instruction]:
+        due = []
+        for uid, since in self._since.items():
+            if since + self.t.policy.seat > now:
+                break
+            due.append(uid)
+        if not due:
+            return []
+        for uid in due:
+            del self._since[uid]
+            self.counts["holds", "seat_lapsed"] += 1
+            entry = self.t.roster.get(uid)
+            if entry is not None:
+                entry.tell(now, f"room kept for it was given back: nobody came in {self.t.policy.seat:g} s")
+        self._lapse(self._lapsed.union(due))
+        return self.waking.room_freed(now)
+
+    def _lapse(self, uids: frozenset[str]) -> None:
+        self._lapsed = uids
+        self.t.teller.lapses(uids)
+        self._seen = self.t.teller.reserved()

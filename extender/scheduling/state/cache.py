@@ -1,0 +1,400 @@
+"""What is true now: nodes, and the pods that take room on them, counting what was decided and is not confirmed yet.
+
+                assume                  add_pod                  remove_pod
+    Initial ------------> ASSUMED ------------------> ADDED -------------------> Deleted
+       ^                   | |  ^                       ^
+       |      forget       | |  |                       | add_pod: the confirmation
+       +-------------------+ |  | assume: proposed      |          came late
+                      expire v  |         again         |
+                            EXPIRED --------------------+
+
+    Initial -> ADDED       add_pod: bound by somebody else, or before we started
+    ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
+    any     -> Initial     forget: nobody speaks of it any more, and it may come again
+    any     -> Deleted     remove_pod, or another UID under the same name
+
+Assumptions, and what follows from them:
+
+* A UID never comes back: whatever is heard of a removed UID (the last 10,000 are remembered) is late and ignored.
+* Of one object's records the one with the highest resourceVersion is the truth; an older one is late and ignored.
+  Events may be missed, doubled or reordered; what counts is the youngest one that came.
+* A name has one pod at a time. Another UID under the name means that the old pod was deleted and nobody told us,
+  unless its resourceVersion is lower: then it is the old pod's late shadow.
+* An assumption is ours, an event is the API server's: the event wins, whatever it says about the node.
+* Nothing expires by itself. `expire` is called by one who has read the pod live and found it unbound.
+* Pods may be on nodes that are not known yet, or no longer; they are counted under the node's name all the same.
+* A finished pod takes no room: it is as good as removed.
+
+Room is counted as pods come and go; `snapshot` rebuilds only the nodes that changed since the last one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from algorithm.model import Node, Pod, PodKey
+from extender.core.freshness import older
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.state.node_info import NodeInfo, NodeInfoBuilder, by_name
+from extender.scheduling.state.selector import Selector
+
+__all__ = ["Cache", "CacheError", "Counts", "NodeInfo", "PodState", "Snapshot"]
+
+
+class PodState(StrEnum):
+    """See the module's diagram; a pod that is not in the cache has none."""
+
+    #: Decided here, not confirmed by the API server yet. Takes room.
+    ASSUMED = "assumed"
+    #: The API server says that it is bound. Takes room.
+    ADDED = "added"
+    #: Was assumed and found not to be bound. Takes no room; remembered because a confirmation may still come.
+    EXPIRED = "expired"
+
+
+class CacheError(Exception):
+    """The call does not fit the pod's state; nothing was changed."""
+
+
+class Counts(NamedTuple):
+    """`nodes` that are known; `pods` that take room, and how many of them are only `assumed`; `expired` records."""
+
+    nodes: int
+    pods: int
+    assumed: int
+    expired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The cache at one moment, never changing. `nodes` is sorted by name.
+
+    Equal generations mean equal content. A NodeInfo that did not change is the very same object in the next one.
+    """
+
+    generation: int
+    nodes: Mapping[str, NodeInfo]
+    counts: Counts
+
+
+class _Record(NamedTuple):
+    pod: Pod
+    state: PodState
+
+
+class Cache:
+    """See the module's text. `remembered` is how many removed UIDs are kept against late events."""
+
+    def __init__(self, *, remembered: int = 10_000) -> None:
+        self._remembered = remembered
+        self._pods: dict[str, _Record] = {}
+        self._uids: dict[PodKey, str] = {}
+        self._states: Counter[PodState] = Counter()
+        #: UIDs that are gone for good; the last removed stands last.
+        self._removed: dict[str, None] = {}
+        self._nodes: dict[str, Node] = {}
+        #: One for every known node and for every name that pods are on; no others.
+        self._rooms: dict[str, NodeInfoBuilder] = {}
+        self._generation = 0
+        #: Names of nodes whose room differs from the one in _infos.
+        self._changed: set[str] = set()
+        self._infos: dict[str, NodeInfo] = {}
+        self._snapshot = Snapshot(0, MappingProxyType(self._infos), self.counts())
+
+    # -- our own decisions ------------------------------------------------------------------------------------
+
+    def assume(self, pod: Pod) -> None:
+        """The pod takes room on `pod.node_name` at once, ahead of the API server's word.
+
+        Raises CacheError if it is Assumed or Added already, if its UID was removed, or if a younger pod has its name.
+        """
+        _check(pod)
+        held = self._pods.get(pod.uid)
+        if held is not None and held.state is not PodState.EXPIRED:
+            raise CacheError(f"{_text(pod)} cannot be assumed on {pod.node_name}: {held.state} on {held.pod.node_name}")
+        if self._is_late(pod):
+            raise CacheError(f"{_text(pod)} cannot be assumed on {pod.node_name}: it no longer exists")
+        self._put(pod, PodState.ASSUMED)
+
+    def assume_if(self, pod: Pod, outcome: Outcome) -> bool:
+        """Assumes the pod if its binding was written, as one step. True if it takes room on that node now.
+
+        Anything but DONE changes nothing, and so does DONE for a pod that the API server meanwhile showed elsewhere
+        or removed: its events are younger than our write.
+        """
+        _check(pod)
+        if outcome.kind is not OutcomeKind.DONE:
+            return False
+        held = self._pods.get(pod.uid)
+        if held is not None and held.state is PodState.ADDED:
+            return held.pod.node_name == pod.node_name
+        if self._is_late(pod):
+            return False
+        self._put(pod, PodState.ASSUMED)
+        return True
+
+    def forget(self, uid: str) -> Pod:
+        """Nobody speaks of the pod any more: unknown again, its room free. Raises CacheError if it is not held."""
+        if uid not in self._pods:
+            raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
+        return self._drop(uid)
+
+    def expire(self, uid: str) -> Pod:
+        """An Assumed pod was found unbound: it takes no room any more. Raises CacheError if it is not Assumed."""
+        held = self._pods.get(uid)
+        if held is None:
+            raise CacheError(f"pod {uid!r} cannot expire: it is not in the cache")
+        if held.state is not PodState.ASSUMED:
+            raise CacheError(f"{_text(held.pod)} cannot expire: it is {held.state} on {held.pod.node_name}")
+        self._put(held.pod, PodState.EXPIRED)
+        return held.pod
+
+    # -- what the API server says -----------------------------------------------------------------------------
+
+    def add_pod(self, pod: Pod) -> Pod | None:
+        """A bound pod was seen, for the first time or again, on whichever node. Returns the record held now.
+
+        None if nothing is held: the event was late and changed nothing, or the pod is finished and was removed.
+        Another pod of this name is removed. Raises CacheError if the pod has no UID, or is neither bound nor finished.
+        """
+        _check(pod, bound=not pod.finished)
+        if self._is_late(pod):
+            return None
+        if pod.finished:
+            self._remove_namesake(pod)
+            self.remove_pod(pod.uid)
+            return None
+        self._put(pod, PodState.ADDED)
+        return pod
+
+    update_pod = add_pod
+
+    def remove_pod(self, uid: str) -> Pod | None:
+        """The pod is gone for good. Returns the record that was held, None if there was none."""
+        self._removed.pop(uid, None)
+        self._removed[uid] = None
+        if len(self._removed) > self._remembered:
+            del self._removed[next(iter(self._removed))]
+        return self._drop(uid) if uid in self._pods else None
+
+    def set_node(self, node: Node) -> Node | None:
+        """A node is new or changed. Returns the record held before; what another UID means is the caller's concern."""
+        before = self._nodes.get(node.name)
+        self._nodes[node.name] = node
+        if node != before:
+            self._room(node.name).node = node
+            self._mark(node.name)
+        return before
+
+    def remove_node(self, name: str) -> Node | None:
+        """A node is gone. Returns its record, None if it was not known. Pods on it stay counted until removed."""
+        before = self._nodes.pop(name, None)
+        if before is not None:
+            self._room(name).node = None
+            self._mark(name)
+        return before
+
+    # -- the work, once a call is found to be right -----------------------------------------------------------
+
+    def _is_late(self, pod: Pod) -> bool:
+        """Whether something younger is known than this record of the pod."""
+        if pod.uid in self._removed:
+            return True
+        holder = self._pods.get(self._uids.get(pod.key, pod.uid))
+        if holder is None:
+            return False
+        # An assumed record is no event: only the API server's own word makes another word of it late.
+        comparable = holder.state is PodState.ADDED or holder.pod.uid != pod.uid
+        return comparable and older(pod.resource_version, holder.pod.resource_version)
+
+    def _put(self, pod: Pod, state: PodState) -> None:
+        held = self._pods.get(pod.uid)
+        if held == (pod, state):
+            return
+        if held is not None and held.state is state and _takes_the_same(held.pod, pod):
+            self._replace(pod, state)
+            return
+        self._remove_namesake(pod)
+        if held is not None:
+            self._drop(pod.uid)
+        self._pods[pod.uid] = _Record(pod, state)
+        self._uids[pod.key] = pod.uid
+        self._states[state] += 1
+        self._generation += 1
+        if state is not PodState.EXPIRED:
+            self._room(pod.node_name).take(pod)
+            self._mark(pod.node_name)
+
+    def _replace(self, pod: Pod, state: PodState) -> None:
+        """Most of what is told of a pod leaves its name, its place and what it takes alone."""
+        self._pods[pod.uid] = _Record(pod, state)
+        self._generation += 1
+        if state is not PodState.EXPIRED:
+            self._room(pod.node_name).replace(pod)
+            self._mark(pod.node_name)
+
+    def _remove_namesake(self, pod: Pod) -> None:
+        uid = self._uids.get(pod.key, pod.uid)
+        if uid != pod.uid:
+            self.remove_pod(uid)
+
+    def _drop(self, uid: str) -> Pod:
+        pod, state = self._pods.pop(uid)
+        del self._uids[pod.key]
+        self._states[state] -= 1
+        self._generation += 1
+        if state is not PodState.EXPIRED:
+            self._room(pod.node_name).free(pod)
+            self._mark(pod.node_name)
+        return pod
+
+    def _room(self, name: str) -> NodeInfoBuilder:
+        room = self._rooms.get(name)
+        if room is None:
+            room = self._rooms[name] = NodeInfoBuilder()
+        return room
+
+    def _mark(self, name: str) -> None:
+        """The room of this node has changed."""
+        self._generation += 1
+        self._changed.add(name)
+        room = self._rooms[name]
+        room.generation = self._generation
+        if room.deserted:
+            del self._rooms[name]
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def pod(self, uid: str) -> Pod | None:
+        """The record held, in whichever state."""
+        held = self._pods.get(uid)
+        return held.pod if held else None
+
+    def state(self, uid: str) -> PodState | None:
+        held = self._pods.get(uid)
+        return held.state if held else None
+
+    def removed(self, uid: str) -> bool:
+        """Whether this UID is known to be gone for good."""
+        return uid in self._removed
+
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """The UID of the pod that has this name, in whichever state."""
+        return self._uids.get(PodKey(namespace, name))
+
+    def pods(self, selector: str | Selector = "", namespace: str = "") -> list[Pod]:
+        """Pods that take room (Assumed and Added), by namespace and name; an empty `namespace` means all.
+
+        `selector` is a Kubernetes label selector; raises ValueError naming the part of it that cannot be read.
+        """
+        wanted = Selector.parse(selector) if isinstance(selector, str) else selector
+        found = [
+            pod
+            for pod, state in self._pods.values()
+            if state is not PodState.EXPIRED and namespace in ("", pod.namespace) and wanted.matches(pod.labels)
+        ]
+        return sorted(found, key=by_name)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """Pods that take room on the node, by namespace and name."""
+        room = self._rooms.get(node)
+        return room.sorted_pods() if room else []
+
+    def node(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def nodes(self) -> list[Node]:
+        """All known nodes, by name."""
+        return [self._nodes[name] for name in sorted(self._nodes)]
+
+    def counts(self) -> Counts:
+        """Sizes for metrics; costs nothing."""
+        assumed = self._states[PodState.ASSUMED]
+        return Counts(
+            nodes=len(self._nodes),
+            pods=assumed + self._states[PodState.ADDED],
+            assumed=assumed,
+            expired=self._states[PodState.EXPIRED],
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The present state, immutable: costs a shallow copy and the nodes that changed since the last call."""
+        if self._generation == self._snapshot.generation:
+            return self._snapshot
+        infos = self._infos.copy()
+        for name in self._changed:
+            if name in self._rooms:
+                infos[name] = self._rooms[name].info()
+            else:
+                infos.pop(name, None)
+        if not infos.keys() <= self._infos.keys():
+            infos = dict(sorted(infos.items()))
+        self._infos = infos
+        self._changed.clear()
+        self._snapshot = Snapshot(self._generation, MappingProxyType(infos), self.counts())
+        return self._snapshot
+
+    # -- proof ------------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Re-derives every aggregate and index. Raises AssertionError with what differs."""
+        for uid, (pod, _) in self._pods.items():
+            assert uid == pod.uid, f"{_text(pod)} is held under {uid}"
+            assert pod.node_name, f"{_text(pod)} is held without a node"
+            assert uid not in self._removed, f"{_text(pod)} is held and removed"
+        uids = {pod.key: uid for uid, (pod, _) in self._pods.items()}
+        assert self._uids == uids, f"names: {self._uids}, pods: {uids}"
+        assert len(uids) == len(self._pods), f"a name is held twice: {sorted(self._pods)}"
+        states = Counter(state for _, state in self._pods.values())
+        assert +self._states == states, f"states: counted {dict(self._states)}, are {dict(states)}"
+        assert len(self._removed) <= self._remembered, f"{len(self._removed)} removed UIDs are remembered"
+        self._validate_rooms()
+        self._validate_infos()
+
+    def _validate_rooms(self) -> None:
+        rooms: dict[str, NodeInfoBuilder] = {}
+        for name, node in self._nodes.items():
+            assert name == node.name, f"node {node.name} is held under {name}"
+            rooms.setdefault(name, NodeInfoBuilder()).node = node
+        for pod, state in self._pods.values():
+            if state is not PodState.EXPIRED:
+                rooms.setdefault(pod.node_name, NodeInfoBuilder()).take(pod)
+        assert rooms.keys() == self._rooms.keys(), f"rooms: {sorted(self._rooms)}, expected {sorted(rooms)}"
+        for name, room in rooms.items():
+            held = self._rooms[name]
+            assert held.node == room.node, f"{name}: node is {held.node}, expected {room.node}"
+            assert held.pods == room.pods, f"{name}: pods are {held.pods}, expected {room.pods}"
+            assert held.requested == room.requested, f"{name}: requested {held.requested}, expected {room.requested}"
+
+    def _validate_infos(self) -> None:
+        assert list(self._infos) == sorted(self._infos), "nodes of the snapshot are not sorted"
+        for name in self._infos.keys() | self._rooms.keys():
+            if name not in self._changed:
+                info = self._rooms[name].info() if name in self._rooms else None
+                assert self._infos.get(name) == info, f"{name}: snapshot {self._infos.get(name)}, is {info}"
+
+
+def _check(pod: Pod, *, bound: bool = True) -> None:
+    if not pod.uid:
+        raise CacheError(f"{_text(pod)}: metadata.uid is empty")
+    if bound and not pod.node_name:
+        raise CacheError(f"{_text(pod)}: spec.nodeName is empty, a node's name was expected")
+
+
+def _takes_the_same(held: Pod, pod: Pod) -> bool:
+    """Whether the two records have one name, and one place on one node."""
+    return (
+        held.node_name == pod.node_name
+        and held.requests == pod.requests
+        and held.name == pod.name
+        and held.namespace == pod.namespace
+    )
+
+
+def _text(pod: Pod) -> str:
+    return f"pod {pod.key} (uid {pod.uid!r})"

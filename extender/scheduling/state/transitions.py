@@ -1,0 +1,297 @@
+"""The pod's state machine: one table, and for each pair of states what algorithm, cache and ledger hear.
+
+                     filter, or the informer shows it unbound
+      (Unknown) ------------------------------------------------> Waiting <-----------------------------+
+          |                                                        |  |  ^                              |
+          | shown bound          preempt finds victims             |  |  | preempt or filter says wait, |
+          | (recovery)        +------------------------------------+  |  | a victim does not go, or     |
+          |                   v                                       |  | nobody asked for too long    |
+          |              Preempting ---(again, other victims)--+      |  |      not bound after all:    |
+          |                |  |  ^                             |      |  |      hold verified and       |
+          |                |  |  +-----------------------------+      |  |      expired, bind refused,  |
+          |                |  +---------------------------------------|--+      node deleted            |
+          |                |  filter places it                        | filter places it                |
+          |                v                                          v                                 |
+          |             Binding <-------------------------------------+                                 |
+          |                |  |  ^                                                                      |
+          |                |  |  +--- (filter again: other node, where the first is not offered) ---+   |
+          |                |  +------------------------------------------------------------------+---+--+
+          |                | the informer, or a live read, shows it bound
+          v                v
+        Bound <------------+---- (Waiting, Preempting: somebody else bound it)
+
+      any --- deleted or finished ---> (Unknown)
+
+Binding and Bound are the *allocated* states: the algorithm hears `add_allocated_pod` when a pod enters the first of
+them, and `delete_allocated_pod` when it leaves the last. Only what the API server says makes a pod Bound, and a Bound
+pod leaves that state only by being gone: a pod is never unbound under one UID.
+
+What each state holds:
+
+    state       ledger                      cache               algorithm
+    Waiting     a hold until informed       -                   unallocated
+    Preempting  a leased hold               -                   unallocated + preempting
+    Binding     a leased hold (committing:  assumed             allocated
+                no expiry)
+    Bound       a hold until informed       added               allocated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from algorithm.interface import Victim
+from algorithm.model import Pod
+from algorithm.reasons import Reason
+from extender.core.ledger import HoldState, Ledger
+from extender.core.wait_index import WaitIndex
+from extender.scheduling.driver import AlgorithmDriver
+from extender.scheduling.policy import Policy
+from extender.scheduling.state.cache import Cache, PodState
+from extender.scheduling.state.pod_info import PodIndex, PodInfo, State
+from extender.scheduling.state.preemption_record import Preemption
+
+
+class IllegalTransitionError(AssertionError):
+    """A pair of states that the table does not have: a bug of the heart. The message is the pod's story."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionContext:
+    """What a transition needs to know beside the entry."""
+
+    why: str
+    placed: Pod | None = None
+    #: Entering Preempting: who has to go, and where the pod goes then ("" if that is open).
+    victims: tuple[Victim, ...] = ()
+    seat: str = ""
+    reason: Reason | None = None
+    #: Leaving Binding: the hold's time was up and the pod was verified not to be bound.
+    expired: bool = False
+
+
+class SchedulingState:
+    """Moves entries from state to state, and keeps algorithm, cache, ledger and roster in step.
+
+    A move that raises AlgorithmFault has changed nothing.
+    """
+
+    def __init__(self, teller: AlgorithmDriver, policy: Policy) -> None:
+        self.teller = teller
+        self.policy = policy
+        self.cache = Cache(remembered=20_000)
+        self.ledger = Ledger()
+        self.wake = WaitIndex()
+        self.roster = PodIndex()
+        #: The present term, None outside of any; 0 where nobody is elected. `terms.py` changes it.
+        self.term: int | None = None if policy.elected else 0
+        #: The informers have delivered their first lists.
+        self.synced = False
+        #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
+        self.unresolved: dict[str, float] = {}
+        #: Preemptions of ours that a preemptor has left just now: `evictions.py` looks after them.
+        self.disturbed: list[Preemption] = []
+
+    @property
+    def deciding(self) -> bool:
+        """Whether all that is bound from now on is bound by us."""
+        return self.synced and self.term is not None
+
+    def move(self, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
+        start = entry.state
+        act = TABLE.get((start, to))
+        if act is None:
+            story = "\n".join(f"{line.at:.3f} {line.text}" for line in entry.story)
+            raise IllegalTransitionError(f"{entry.key}: {start} -> {to} ({facts.why})\n{story}")
+        act(self, entry, now, facts)
+        entry.state = to
+        if start is not to:
+            entry.since = now
+        if facts.reason is not None:
+            entry.reason = facts.reason
+        node = f" on {entry.node}" if entry.node else ""
+        entry.tell(now, f"{start} -> {to}{node}: {facts.why}")
+
+    # -- into Waiting ---------------------------------------------------------------------------------------------
+
+    def appear(self, entry: PodInfo, now: float, _facts: TransitionContext) -> None:
+        self.roster.add(entry)
+        self._wait(entry, now)
+
+    def give_up_preemption(self, entry: PodInfo, now: float, _facts: TransitionContext) -> None:
+        self.teller.gives_up(entry.pod)
+        self._leave_preemption(entry)
+        self._wait(entry, now)
+
+    def let_go(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        if facts.expired:
+            self.cache.expire(entry.uid)
+        self._leave_binding(entry)
+        self._wait(entry, now)
+
+    def _wait(self, entry: PodInfo, now: float) -> None:
+        self.release_hold(entry)
+        self.teller.wants_place(entry.pod)
+        self._hold_until_informed(entry, now)
+
+    # -- into Preempting ------------------------------------------------------------------------------------------
+
+    def preempt(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
+        self.release_hold(entry)
+        self._acquire(entry, now)
+        entry.victims = facts.victims
+        self.wake.drop(entry.uid)
+
+    def replan(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        self.teller.preempts(entry.pod, facts.victims, facts.seat)
+        self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        entry.victims = facts.victims
+
+    # -- into Binding ---------------------------------------------------------------------------------------------
+
+    def place(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        assert facts.placed is not None
+        self.teller.takes_room(facts.placed)
+        self.release_hold(entry)
+        self._acquire(entry, now)
+        self.cache.assume(facts.placed)
+        entry.placed = facts.placed
+        entry.term = self.term or 0
+        self._leave_preemption(entry)
+        entry.reason, entry.nodes = None, {}
+        self.wake.drop(entry.uid)
+
+    def adopt(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        """None of ours, but its bind goes through us: it takes room like any other."""
+        self.place(entry, now, facts)
+        self.roster.add(entry)
+
+    # -- into Bound -----------------------------------------------------------------------------------------------
+
+    def confirm(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        assert facts.placed is not None
+        assert entry.placed is not None
+        if facts.placed.node_name == entry.node:
+            self.ledger.confirm(entry.token)
+            self.drop_token(entry)
+            self._hear_bound(entry, facts.placed)
+            self._hold_until_informed(entry, now)
+            return
+        self._leave_binding(entry)
+        self.recover(entry, now, facts)
+
+    def recover(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        """Found bound, not through us: after a restart, or somebody else did it."""
+        assert facts.placed is not None
+        if entry.state is State.UNKNOWN:
+            self.roster.add(entry)
+        self.release_hold(entry)
+        self.wake.drop(entry.uid)
+        self.teller.is_bound(facts.placed)
+        self.cache.add_pod(facts.placed)
+        entry.placed = facts.placed
+        self._settle(entry)
+        self._hold_until_informed(entry, now)
+
+    def update_bound(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+        """A bound pod changed; a different node cannot be, and is believed all the same."""
+        assert facts.placed is not None
+        if facts.placed.node_name == entry.node:
+            self._hear_bound(entry, facts.placed)
+        else:
+            self.recover(entry, now, facts)
+
+    def _hear_bound(self, entry: PodInfo, placed: Pod) -> None:
+        self.teller.is_bound(placed)
+        self.cache.add_pod(placed)
+        entry.placed = placed
+        self._settle(entry)
+
+    def _settle(self, entry: PodInfo) -> None:
+        entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
+        self._leave_preemption(entry)
+
+    # -- out ------------------------------------------------------------------------------------------------------
+
+    def remove(self, entry: PodInfo, _now: float, _facts: TransitionContext) -> None:
+        """Out of sight. Whether it is also gone for good (`cache.remove_pod`) is for the caller to say."""
+        self.release_hold(entry)
+        self.wake.drop(entry.uid)
+        self.teller.forget(entry.uid)
+        if self.cache.state(entry.uid) is not None:
+            self.cache.forget(entry.uid)
+        entry.placed = None
+        self._leave_preemption(entry)
+        self.roster.remove(entry)
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _acquire(self, entry: PodInfo, now: float) -> None:
+        hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
+        self.roster.set_token(entry, hold.token)
+
+    def _leave_preemption(self, entry: PodInfo) -> None:
+        """Whatever becomes of the pod, its victims are no longer its concern."""
+        entry.victims = ()
+        if entry.preemption is not None:
+            self.disturbed.append(entry.preemption)
+            entry.preemption = None
+
+    def _hold_until_informed(self, entry: PodInfo, now: float) -> None:
+        """Whom the informer has never shown it will not tell the end of: that is verified, again and again."""
+        if not entry.informed:
+            self._acquire(entry, now)
+
+    def release_hold(self, entry: PodInfo) -> None:
+        if entry.token:
+            self.ledger.release(entry.token)
+            self.drop_token(entry)
+
+    def drop_token(self, entry: PodInfo) -> None:
+        """The hold has ended; what is still reported of it is late."""
+        self.roster.set_token(entry, 0)
+        self.unresolved.pop(entry.uid, None)
+        entry.reading = None
+        entry.lost, entry.doubt_until = "", None
+
+    def is_writing(self, entry: PodInfo) -> bool:
+        """Whether its binding is being written, or is written and not confirmed yet."""
+        hold = self.ledger.get(entry.token)
+        return hold is not None and hold.state is not HoldState.HELD
+
+    def in_flight(self, entry: PodInfo) -> bool:
+        """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
+        return self.is_writing(entry) or entry.doubt_until is not None
+
+    def _leave_binding(self, entry: PodInfo) -> None:
+        """Whatever becomes of the pod, its proposed place is free."""
+        self.release_hold(entry)
+        if self.cache.state(entry.uid) is PodState.ASSUMED:
+            self.cache.forget(entry.uid)
+        entry.placed = None
+
+
+_Act = Callable[[SchedulingState, PodInfo, float, TransitionContext], None]
+
+#: Every transition there is. What is not here cannot happen.
+TABLE: dict[tuple[State, State], _Act] = {
+    (State.UNKNOWN, State.WAITING): SchedulingState.appear,
+    (State.UNKNOWN, State.BINDING): SchedulingState.adopt,
+    (State.UNKNOWN, State.BOUND): SchedulingState.recover,
+    (State.WAITING, State.PREEMPTING): SchedulingState.preempt,
+    (State.WAITING, State.BINDING): SchedulingState.place,
+    (State.WAITING, State.BOUND): SchedulingState.recover,
+    (State.WAITING, State.UNKNOWN): SchedulingState.remove,
+    (State.PREEMPTING, State.PREEMPTING): SchedulingState.replan,
+    (State.PREEMPTING, State.WAITING): SchedulingState.give_up_preemption,
+    (State.PREEMPTING, State.BINDING): SchedulingState.place,
+    (State.PREEMPTING, State.BOUND): SchedulingState.recover,
+    (State.PREEMPTING, State.UNKNOWN): SchedulingState.remove,
+    (State.BINDING, State.WAITING): SchedulingState.let_go,
+    (State.BINDING, State.BOUND): SchedulingState.confirm,
+    (State.BINDING, State.UNKNOWN): SchedulingState.remove,
+    (State.BOUND, State.BOUND): SchedulingState.update_bound,
+    (State.BOUND, State.UNKNOWN): SchedulingState.remove,
+}

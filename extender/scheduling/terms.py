@@ -1,0 +1,116 @@
+"""Who decides changes: what a term's beginning and end mean for what was decided.
+
+    TermEnded: proposals that nobody wrote are let go, preemptions given up; writes in flight are followed to the end
+    TermBegan: nothing of earlier terms is held; whoever waits is nudged, as wake-ups may have died with a leader
+
+Outside a term the informers go on telling what is true, and reports and live reads are handled as ever: the books are
+kept, so that the next term can begin at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from algorithm.reasons import Code, reason
+from extender.core.freshness import latest
+from extender.core.ledger import HoldState
+from extender.scheduling.commands import Evict, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
+from extender.scheduling.events import Instruction, TermBegan, TermEnded
+from extender.scheduling.informer_handler import InformerHandler
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+from extender.scheduling.verbs.bind import BindHandler
+
+_NOT_LEADING = "another replica leads, or is about to"
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverVersions:
+    """The highest resourceVersions that stand on nodes and pods; "0" where there are none.
+
+    Versions of objects, not of lists: who follows them has them as soon as the last one of them has come.
+    """
+
+    nodes: str
+    pods: str
+
+
+class TermHandler:
+    """The present term is `SchedulingState.term`; here it changes."""
+
+    def __init__(
+        self, transitions: SchedulingState, informed: InformerHandler, binding: BindHandler, waking: Requeuer
+    ) -> None:
+        self.t = transitions
+        self._informed = informed
+        self._binding = binding
+        self._waking = waking
+        self._last = 0
+        #: Writes of preemptions that were sent and not reported: they may change pods yet.
+        self.unreported = 0
+
+    def began(self, event: TermBegan, now: float) -> list[Instruction]:
+        if event.term <= self._last:
+            return []
+        out = [] if self.t.term is None else self.ended(TermEnded(self.t.term), now)
+        self.t.term = self._last = event.term
+        for entry in sorted(self.t.roster, key=lambda entry: -entry.pod.priority):
+            if entry.state is State.WAITING:
+                self._waking.line_up(entry, now)
+        return out + self._waking.nudge(now)
+
+    def ended(self, event: TermEnded, now: float) -> list[Instruction]:
+        if event.term != self.t.term:
+            return []
+        self.t.term = None
+        why = reason(Code.NOT_READY, detail=_NOT_LEADING)
+        for entry in self.t.roster:
+            if entry.state is State.PREEMPTING:
+                self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
+            elif entry.state is State.BINDING and self._is_only_held(entry):
+                self._informed.let_go(entry, why, now)
+        self._binding.forget_passed()
+        return []
+
+    def _is_only_held(self, entry: PodInfo) -> bool:
+        """Nothing is being written for it now. A write that was not answered is not insisted on beyond its term:
+        whoever decides next knows nothing of it, and may have given the room away."""
+        hold = self.t.ledger.get(entry.token)
+        return hold is None or hold.state is HoldState.HELD
+
+    def known(self) -> HandoverVersions | None:
+        """What whoever decides next has to know of what was decided here; None while a write may still change that.
+
+        Of pods all that was shown here, of nodes too. Ask when the term is over.
+        """
+        if self.unreported:
+            return None
+        for entry in self.t.roster:
+            unseen = entry.state is State.BOUND and not entry.pod.node_name
+            if unseen or entry.state is State.BINDING:
+                return None
+        nodes = latest(node.resource_version for node in self.t.cache.nodes())
+        pods = latest(entry.pod.resource_version for entry in self.t.roster)
+        return None if nodes is None or pods is None else HandoverVersions(nodes, pods)
+
+    def missing(self) -> str:
+        """Why nothing may be decided now, "" if it may."""
+        return _NOT_LEADING if self.t.term is None else ""
+
+    def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
+        """The instructions as of this term; outside of any nothing is written."""
+        if self.t.term == 0 or not instructions:
+            return instructions
+        stamped = [item for each in instructions if (item := self._stamped(each)) is not None]
+        self.unreported += sum(isinstance(item, Evict | RecordPreemption) for item in stamped)
+        return stamped
+
+    def reported(self) -> None:
+        """A write of a preemption was."""
+        self.unreported -= self.t.term != 0
+
+    def _stamped(self, item: Instruction) -> Instruction | None:
+        if not isinstance(item, WriteBinding | Evict | RecordPreemption | RequeuePod | RecordEvent):
+            return item
+        return None if self.t.term is None else replace(item, term=self.t.term)

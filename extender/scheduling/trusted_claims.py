@@ -1,0 +1,43 @@
+"""Which annotations that keep room for other pods (claims) are believed.
+
+    the pod was                                         believed is
+    bound by us                                         the claim that our binding wrote
+    found bound, before we decide (a restart, standby)  the claim on the pod
+    found bound, while we decide                        nothing: nobody else binds with a claim
+    changed afterwards                                  the claim from before
+
+A gang's plan is written on its members, and keeps seats for those that still wait. It has to be believed after a
+restart, but anybody who may change a pod can write one. While this server decides, it needs no such text: it has bound
+the gang itself. The claims that it takes over when it begins to decide last for a limited time (`reservations.py`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from algorithm.model import Pairs, Pod, lookup
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState
+
+
+def believed(t: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
+    """The record of a pod that is shown bound, with the claims that are to be believed of it."""
+    claims = t.policy.claims
+    if not claims:
+        return pod
+    if entry.placed is not None and entry.node == pod.node_name and entry.state in (State.BINDING, State.BOUND):
+        return _with(pod, tuple(pair for pair in entry.placed.annotations if pair[0] in claims), claims)
+    return _with(pod, (), claims) if t.deciding else pod
+
+
+def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:
+    others = [pair for pair in pod.annotations if pair[0] not in claims]
+    annotations = tuple(sorted([*others, *said])) if said else tuple(others)
+    return pod if annotations == pod.annotations else msgspec.structs.replace(pod, annotations=annotations)
+
+
+def written(pod: Pod, annotations: Pairs, claims: frozenset[str]) -> Pairs:
+    """What the binding of this pod writes: a claim that stands on it already is its author's, and is emptied."""
+    decided = {name for name, _ in annotations}
+    emptied = ((name, "") for name in sorted(claims - decided) if lookup(pod.annotations, name) is not None)
+    return (*annotations, *emptied)

@@ -1,0 +1,130 @@
+"""What kube-scheduler asks with bind: only what was proposed is bound, and two binds for one place are one write.
+
+A pod that is none of ours passed its filter untouched; its bind goes through us like any other, and then it takes room
+in our books from that moment on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+import msgspec
+
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.core.ledger import HoldState
+from extender.scheduling.commands import WriteBinding
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.events import BindAnswer, BindRequested, Instruction
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+
+#: Pods of others that passed a filter and may come to be bound through us: how many are remembered.
+PASSED = 4096
+
+
+class BindHandler:
+    """Answers bind, and starts the writes."""
+
+    def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.counts = counts
+        self._passed: OrderedDict[str, Pod] = OrderedDict()
+
+    def forget_passed(self) -> None:
+        """A bind that comes from now on has to pass a filter first."""
+        self._passed.clear()
+
+    def remember_passed(self, pod: Pod) -> None:
+        """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names.
+
+        What their authors wrote on them is not kept for that: the informer shows it when they are bound.
+        """
+        self._passed[pod.uid] = msgspec.structs.replace(pod, labels=(), annotations=())
+        self._passed.move_to_end(pod.uid)
+        if len(self._passed) > PASSED:
+            self._passed.popitem(last=False)
+
+    def bind(self, event: BindRequested, now: float) -> list[Instruction]:
+        entry = self._leave_other_place(self.t.roster.get(event.uid), event, now)
+        refusal = self._cannot_bind(event, entry)
+        if refusal is None and entry is None:
+            try:
+                entry = self._adopt(event, now)
+            except AlgorithmFault as fault:
+                refusal = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+        if refusal is not None or entry is None:
+            self.counts["binds", "refused"] += 1
+            return [BindAnswer(event.request, refusal)]
+        if entry.state is State.BOUND:
+            return [BindAnswer(event.request)]
+        return self._bind_place(entry, event.request, now)
+
+    def _leave_other_place(self, entry: PodInfo | None, event: BindRequested, now: float) -> PodInfo | None:
+        """A pod that is none of ours goes where kube-scheduler now wants it: its last bind had come to nothing."""
+        if entry is None or entry.state is not State.BINDING or event.uid not in self._passed:
+            return entry
+        if entry.node == event.node or entry.key != event.key or self.t.in_flight(entry):
+            return entry
+        self.t.move(entry, State.UNKNOWN, now, TransitionContext(f"kube-scheduler now wants it on {event.node}"))
+        return None
+
+    def _cannot_bind(self, event: BindRequested, entry: PodInfo | None) -> Reason | None:
+        if entry is None:
+            return self._cannot_adopt(event)
+        if entry.key != event.key:
+            return reason(Code.BAD_REQUEST, detail=f"PodUID {event.uid} belongs to {entry.key}, not to {event.key}")
+        if entry.state is State.BOUND:
+            return None if entry.node == event.node else reason(Code.ALREADY_BOUND, node=entry.node)
+        if entry.state is not State.BINDING:
+            return reason(Code.NEVER_PROPOSED, node=event.node)
+        if entry.node != event.node:
+            return reason(Code.PROPOSED_OTHER_NODE, proposed=entry.node, node=event.node)
+        return None
+
+    def _cannot_adopt(self, event: BindRequested) -> Reason | None:
+        """Bind of a pod that we know nothing of: only if it passed a filter, untouched, and the node exists."""
+        if self.t.cache.removed(event.uid):
+            return reason(Code.BIND_GONE)
+        passed = self._passed.get(event.uid)
+        namesake = self.t.roster.named(event.key)
+        if namesake is not None:
+            return reason(Code.UID_MISMATCH, uid=namesake.uid)
+        if passed is None or passed.key != event.key:
+            return reason(Code.NEVER_PROPOSED, node=event.node)
+        return None if self.t.cache.node(event.node) else reason(Code.NODE_UNKNOWN)
+
+    def _adopt(self, event: BindRequested, now: float) -> PodInfo:
+        entry = PodInfo(self._passed.pop(event.uid))
+        placed = entry.pod.placed(event.node)
+        self.t.move(entry, State.BINDING, now, TransitionContext("none of ours, bound through us", placed=placed))
+        return entry
+
+    def _bind_place(self, entry: PodInfo, request: int, now: float) -> list[Instruction]:
+        entry.unanswered = 0
+        hold = self.t.ledger.get(entry.token)
+        if hold is not None and hold.state is HoldState.COMMITTED:
+            return [BindAnswer(request)]
+        entry.binds.append(request)
+        return self.write(entry, now)
+
+    def write(self, entry: PodInfo, now: float) -> list[Instruction]:
+        """Starts the binding write, unless one is in flight already: then its outcome answers for both."""
+        if not self.t.ledger.commit(entry.token, now=now) or entry.placed is None:
+            return []
+        entry.tell(now, f"binding to {entry.node} is being written")
+        entry.reading = None
+        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        pod = entry.placed
+        return [
+            WriteBinding(
+                entry.token,
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                pod.node_name,
+                entry.annotations,
+                valid_for=self.policy.write_validity,
+            )
+        ]

@@ -1,0 +1,197 @@
+"""What kube-scheduler asks with filter: where does the pod go? The answer is a proposal with a lease.
+
+The rules, each learned from what a real kube-scheduler does:
+
+* a repeated filter renews the proposal, or makes a new one where the node is no longer offered, but insists while a
+  write is in flight;
+* a node that was not offered is never named: that would fail the pod's whole cycle;
+* a filter with only the pod's nominated node is a trial: the full list follows at once, so nothing is given up for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.events import FilterAnswer, FilterRequested, Instruction
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+from extender.scheduling.trusted_claims import written
+from extender.scheduling.verbs.bind import BindHandler
+from extender.scheduling.verbs.preempt import PreemptHandler
+from extender.scheduling.verbs.validation import RequestValidator
+
+
+class FilterHandler:
+    """Answers filter."""
+
+    def __init__(
+        self,
+        transitions: SchedulingState,
+        waking: Requeuer,
+        binding: BindHandler,
+        preempting: PreemptHandler,
+        counts: Counter[tuple[str, str]],
+    ) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.teller = transitions.teller
+        self.waking = waking
+        self.callers = RequestValidator(transitions)
+        self.binding = binding
+        self.preempting = preempting
+        self.counts = counts
+
+    def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
+        pod = event.pod
+        if not self.policy.ours(pod):
+            return [self._pass_on(pod, event.nodes)]
+        if (bound := self.callers.bound_to(pod)) is not None:
+            return [_refused(reason(Code.ALREADY_BOUND, node=bound))]
+        if (over := self.callers.is_over(pod)) is not None:
+            return [_refused(over)]
+        if (mistaken := self.callers.mistaken_for(pod, now)) is not None:
+            return [FilterAnswer(reason=mistaken, error=True)]
+        entry = self.callers.meet(pod, now)
+        entry.attempts += 1
+        entry.insisted = False
+        if entry.state is State.BINDING:
+            return self._filter_again(entry, event.nodes, now)
+        return self._propose(entry, event.nodes, now)
+
+    def _propose(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """A pod without a place. A trial that fails leaves everything as it was."""
+        self.waking.asked(entry)
+        self.teller.wants_place(entry.pod)
+        try:
+            result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+            if _is_trial(entry, nodes) and not (isinstance(result, Bind) and result.node in nodes):
+                return [self._fail_trial(entry, result)]
+            if isinstance(result, Bind):
+                answer = self._place(entry, result, nodes, now)
+                self._hear_of_gang(entry, result, now)
+                return answer
+            entry.tried = ""
+            result, more = self.preempting.refused(entry, result, nodes, now)
+        except AlgorithmFault as fault:
+            return [self._fault(entry, fault)]
+        entry.refuse(result, now)
+        incomplete = self._hear_of_gang(entry, result, now)
+        if entry.state is State.WAITING:
+            self.waking.park(entry, now, gang=incomplete)
+        elif entry.preemption is None:
+            self.waking.wait_for_victims(entry)
+        self.counts["attempts", "unschedulable"] += 1
+        return [_refused(result.reason, result), *more]
+
+    def _hear_of_gang(self, entry: PodInfo, result: ScheduleResult, now: float) -> str:
+        """The gang that the pod is to wait for; if it need not, who was told to is tried again."""
+        gang = self.teller.gang(entry.pod)
+        code = None if isinstance(result, Bind) else result.reason.code
+        if code is Code.GANG_INCOMPLETE:
+            return gang
+        if gang and code is not Code.NOTHING_OFFERED:
+            self.waking.gathered(gang, now, by=entry)
+        return ""
+
+    def _fail_trial(self, entry: PodInfo, result: ScheduleResult) -> FilterAnswer:
+        """The full list follows at once: this leaves no trace but the memory that it was tried."""
+        entry.tried = entry.pod.nominated_node_name
+        if isinstance(result, Bind):
+            return _refused(reason(Code.PLACED_ELSEWHERE, node=result.node))
+        return _refused(result.reason, result)
+
+    def _place(self, entry: PodInfo, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        offered = bind.node in nodes
+        if not offered and not self.policy.force_bind_unoffered:
+            raise self.teller.misbehaved(f"it chose node {bind.node}, which was not offered")
+        if not offered and self.t.cache.node(bind.node) is None:
+            raise self.teller.misbehaved(f"it chose node {bind.node}, which does not exist")
+        if entry.state is State.PREEMPTING and entry.preemption is None:
+            self.counts["preemptions", "kube-scheduler placed"] += 1
+        annotations = written(entry.pod, bind.annotations, self.policy.claims)
+        placed = entry.pod.placed(bind.node, annotations)
+        self.t.move(entry, State.BINDING, now, TransitionContext("placed by the algorithm", placed=placed))
+        entry.annotations = annotations
+        return self._answer_placed(entry, offered, now)
+
+    def _answer_placed(self, entry: PodInfo, offered: bool, now: float) -> list[Instruction]:
+        """Names the place if it was offered; the server binds by itself where the operator wants that."""
+        entry.unanswered += 1
+        entry.tried = ""
+        self.counts["attempts", "scheduled"] += 1
+        tired = 0 < self.policy.force_bind_after < entry.unanswered
+        write = [] if offered and not tired else self.binding.write(entry, now)
+        if write:
+            self.counts["force_binds", "tired" if offered else "unoffered"] += 1
+        if offered:
+            return [FilterAnswer(node=entry.node), *write]
+        return [self._insist(entry), *write]
+
+    def _pass_on(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
+        """None of ours passes, except elsewhere than where we may be binding it: that write may yet arrive."""
+        self.binding.remember_passed(pod)
+        entry = self.t.roster.get(pod.uid)
+        if entry is None or entry.key != pod.key or entry.state is not State.BINDING or not self.t.in_flight(entry):
+            return FilterAnswer(untouched=True)
+        return FilterAnswer(node=entry.node) if entry.node in nodes else self._insist(entry)
+
+    def _insist(self, entry: PodInfo) -> FilterAnswer:
+        """Its place is not offered, and is not given up: we are binding it there."""
+        entry.insisted = True
+        return _refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))
+
+    def _filter_again(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        if entry.node in nodes:
+            if not self.t.is_writing(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
+                entry.reading = None
+            return self._answer_placed(entry, True, now)
+        if self.t.in_flight(entry):
+            return [self._insist(entry)]
+        if self.policy.force_bind_unoffered and not _is_trial(entry, nodes):
+            return self._answer_placed(entry, False, now)
+        return self._propose_anew(entry, nodes, now)
+
+    def _propose_anew(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+        """The proposed node is not offered any more. A trial must not cost the place that the pod has."""
+        before = entry.placed
+        assert before is not None
+        trial = _is_trial(entry, nodes)
+        self.t.move(entry, State.WAITING, now, TransitionContext(f"node {before.node_name} is no longer offered"))
+        answer = self._propose(entry, nodes, now)
+        if trial and entry.state is State.WAITING:
+            answer = self._keep_place(entry, before, now)
+        if entry.node == before.node_name:
+            return answer
+        return answer + self.waking.room_freed(now, by=entry)
+
+    def _keep_place(self, entry: PodInfo, before: Pod, now: float) -> list[Instruction]:
+        try:
+            self.t.move(
+                entry, State.BINDING, now, TransitionContext("the trial failed, the place is kept", placed=before)
+            )
+        except AlgorithmFault as fault:
+            return [self._fault(entry, fault)]
+        return [_refused(reason(Code.PLACED_ELSEWHERE, node=entry.node))]
+
+    def _fault(self, entry: PodInfo, fault: AlgorithmFault) -> FilterAnswer:
+        self.counts["attempts", "error"] += 1
+        entry.tried = ""
+        entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+        return FilterAnswer(reason=entry.reason, error=True)
+
+
+def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
+    return FilterAnswer(reason=why, nodes=result.nodes if isinstance(result, Wait) else {})
+
+
+def _is_trial(entry: PodInfo, nodes: SuggestedNodes) -> bool:
+    """kube-scheduler first tries the nominated node alone; the full list follows in the same cycle.
+
+    Refused twice in a row it is no trial: the full list has no other node.
+    """
+    return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name and nodes[0] != entry.tried

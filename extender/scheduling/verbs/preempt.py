@@ -1,0 +1,267 @@
+"""What kube-scheduler asks with preempt: whom to evict? And what is done if filter finds no place: who evicts?
+
+    mode             filter finds no place          preempt is asked
+    kube-scheduler   nothing                        victims, of lower priority, on its candidates; it evicts them
+    direct           a plan for the whole gang is   likewise, on the candidates too; the answer is "nobody"
+                     carried out
+    auto             as direct                      gangs, and plans that need several nodes: as direct;
+                                                    others: as kube-scheduler
+
+In mode auto the two never act on one pod at the same time: while a preemption of ours is under way for a pod, preempt
+is answered with nobody; and while victims that kube-scheduler was told still run, filter begins none. What filter is
+offered kube-scheduler takes for free, so there it would evict nobody by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
+from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.driver import AlgorithmFault
+from extender.scheduling.events import Candidate, Instruction, PreemptAnswer, PreemptRequested
+from extender.scheduling.policy import PreemptionMode
+from extender.scheduling.preemption.executor import PreemptionExecutor
+from extender.scheduling.preemption.planner import shares_of, union
+from extender.scheduling.requeue import Requeuer
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+from extender.scheduling.verbs.validation import RequestValidator
+
+#: For so long the victims that kube-scheduler was told are taken for evicted, seconds.
+PATIENCE = 30.0
+
+
+class PreemptHandler:
+    """Answers preempt, and decides who evicts."""
+
+    def __init__(
+        self,
+        transitions: SchedulingState,
+        waking: Requeuer,
+        evictions: PreemptionExecutor,
+        counts: Counter[tuple[str, str]],
+    ) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.teller = transitions.teller
+        self.waking = waking
+        self.evictions = evictions
+        self.callers = RequestValidator(transitions)
+        self.counts = counts
+
+    # -- filter found no place ------------------------------------------------------------------------------------
+
+    def refused(
+        self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+    ) -> tuple[Preempt | Wait, list[Instruction]]:
+        """What filter is to answer, and what else is to be done. Raises AlgorithmFault."""
+        entry.asked = nodes
+        if entry.preemption is not None:
+            return self._goes_on(entry, result, nodes, now)
+        late, out = self._end_if_late(entry, now)
+        if late is not None:
+            result = self._decide_anew(entry, late, nodes, now)
+        out += self._keep(entry, result, now)
+        if not result.reason.preemptible or not self._may_evict(entry):
+            return result, out
+        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
+            return Wait(rest, _nodes(result)), out
+        answer, more = self._carry_out(entry, self.evictions.plan(entry, nodes), nodes, now)
+        return answer or result, [*out, *more]
+
+    def _goes_on(
+        self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+    ) -> tuple[Preempt | Wait, list[Instruction]]:
+        out = self.evictions.asked(entry, nodes, now)
+        why = entry.preemption.reason if entry.preemption is not None else entry.reason
+        return Wait(why) if why is not None else result, out
+
+    def _decide_anew(self, entry: PodInfo, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
+        """What the algorithm says now that the victims so far do not count. Raises AlgorithmFault."""
+        result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+        if isinstance(result, Preempt) and not self.evictions.lingering.among(result.victims, now):
+            return result
+        if isinstance(result, Bind):
+            return Wait(late)
+        # Where evicting others may help, kube-scheduler is to ask for that at once.
+        return Wait(late, _nodes(result) or dict.fromkeys(nodes, result.reason))
+
+    def _keep(self, entry: PodInfo, result: Preempt | Wait, now: float) -> list[Instruction]:
+        """A preemption that kube-scheduler carries out."""
+        if isinstance(result, Wait):
+            return self._reconsider(entry, result, now)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
+    def _may_evict(self, entry: PodInfo) -> bool:
+        """Whether we may begin something: not for pods that only a caller has spoken of, nor beside kube-scheduler."""
+        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.pod.may_preempt:
+            return False
+        if not entry.informed:
+            entry.balked = True
+            return False
+        return not any(self.evictions.plans.stands(victim) for victim in entry.victims)
+
+    def _carry_out(
+        self, entry: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
+    ) -> tuple[Wait | None, list[Instruction]]:
+        """Begins a preemption of ours, if the plan is one. What that says to the pod, None if nothing of its own."""
+        if isinstance(plan, Wait):
+            return plan if plan.reason.code is Code.VICTIM_PROTECTED else None, []
+        if isinstance(plan, Bind):
+            return None, []
+        if self.evictions.may_begin(entry, plan):
+            out = self.evictions.begin(entry, plan, nodes, now)
+            why = entry.preemption.reason if entry.preemption is not None else entry.reason
+            return Wait(why or plan.reason), out
+        rival = self.evictions.rival(entry, plan)
+        return Wait(rival.reason) if rival is not None and rival.reason is not None else None, []
+
+    # -- preempt --------------------------------------------------------------------------------------------------
+
+    def preempt(self, event: PreemptRequested, now: float) -> list[Instruction]:
+        pod = event.pod
+        if not self.policy.ours(pod):
+            return [PreemptAnswer(untouched=True)]
+        if (bound := self.callers.bound_to(pod)) is not None:
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=bound))]
+        if (over := self.callers.is_over(pod)) is not None:
+            return [PreemptAnswer(reason=over)]
+        if (mistaken := self.callers.mistaken_for(pod, now)) is not None:
+            return [PreemptAnswer(reason=mistaken, error=True)]
+        entry = self.callers.meet(pod, now)
+        if entry.state is State.BINDING:
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
+        return self._answer_preempt(entry, event.candidates, now)
+
+    def _answer_preempt(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
+        self.teller.wants_place(entry.pod)
+        try:
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:
+                answer = self._by_ourselves(entry, candidates, now)
+                if answer is not None:
+                    return answer
+            return self._by_kube_scheduler(entry, candidates, now)
+        except AlgorithmFault as fault:
+            entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+            # The wire has no room for this text, so it is shown as an Event.
+            return [PreemptAnswer(reason=entry.reason, error=True), *entry.announce(entry.reason, warning=True)]
+
+    def _by_ourselves(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
+        """Nobody for kube-scheduler to evict; None if this is for kube-scheduler to do."""
+        entry.asked = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
+        if entry.preemption is not None:
+            out = self.evictions.asked(entry, entry.asked, now)
+            return [PreemptAnswer(reason=entry.reason), *out]
+        ours = self.policy.preemption is PreemptionMode.DIRECT or self.teller.in_gang(entry.pod)
+        if not self._may_evict(entry):
+            return [PreemptAnswer(reason=entry.reason)] if ours else None
+        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
+            return [PreemptAnswer(reason=rest)] if ours else None
+        plan = self.evictions.plan(entry, entry.asked)
+        if not ours and not _needs_us(entry, plan):
+            return None
+        answer, out = self._carry_out(entry, plan, entry.asked, now)
+        if answer is not None:
+            entry.refuse(answer, now)
+        return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
+
+    def _by_kube_scheduler(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
+        offered = {candidate.node: candidate for candidate in candidates}
+        _, out = self._end_if_late(entry, now)
+        return [*self._name_victims(entry, offered, now), *out]
+
+    def _name_victims(self, entry: PodInfo, offered: dict[str, Candidate], now: float) -> list[Instruction]:
+        if self._is_being_done(entry, offered, now):
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return [PreemptAnswer(reason=entry.reason)]
+        result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
+        if isinstance(result, Bind):
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
+        if isinstance(result, Preempt):
+            if not (stay := self.evictions.lingering.among(result.victims, now)):
+                return self._start_preempting(entry, result, offered, now)
+            result = Wait(self._stay(stay))
+        more = self._reconsider(entry, result, now)
+        entry.refuse(result, now)
+        return [PreemptAnswer(reason=result.reason), *more]
+
+    def _is_being_done(self, entry: PodInfo, offered: Mapping[str, Candidate], now: float) -> bool:
+        """Whether kube-scheduler seems to have evicted what it was told, and our informer does not show it yet.
+
+        It offers the node no more, as there is nobody left to evict, and asks because we still find it full. Other
+        victims would be killed for nothing, one with each question.
+        """
+        if entry.state is not State.PREEMPTING or now >= entry.told_at + PATIENCE:
+            return False
+        standing = [victim for victim in entry.victims if self.evictions.plans.stands(victim)]
+        return bool(standing) and not any(victim.node in offered for victim in standing)
+
+    def _start_preempting(
+        self, entry: PodInfo, result: Preempt, offered: dict[str, Candidate], now: float
+    ) -> list[Instruction]:
+        victims = self.evictions.plans.victims(entry.pod, result.victims)
+        self.evictions.lingering.named(entry, victims, now)
+        preempts = entry.state is State.PREEMPTING
+        changed = preempts and set(victims) != set(entry.victims)
+        names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
+        facts = TransitionContext(f"victims on {names}", victims=victims, seat=result.node, reason=result.reason)
+        self.t.move(entry, State.PREEMPTING, now, facts)
+        self.counts["preemptions", "kube-scheduler started"] += not preempts
+        by_node: dict[str, list[str]] = {}
+        for victim in victims:
+            if victim.node in offered:
+                by_node.setdefault(victim.node, []).append(victim.uid)
+        self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
+        if by_node:
+            entry.told_at = now
+        chosen = tuple(
+            Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
+        )
+        # Where the victims of an earlier plan were, room is no longer held for this pod.
+        freed = self.waking.room_freed(now, by=entry) if changed else []
+        return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
+
+    def _end_if_late(self, entry: PodInfo, now: float) -> tuple[Reason | None, list[Instruction]]:
+        """If its victims should be gone by now, and are not, it preempts no more. Why, None if it goes on."""
+        late = self.evictions.lingering.late(entry, now)
+        if not late:
+            return None, []
+        why = self._stay(late)
+        self.counts["preemptions", "kube-scheduler given_up"] += 1
+        self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
+        return why, [*entry.announce(why, warning=True), *self.waking.room_freed(now, by=entry)]
+
+    def _stay(self, victims: Sequence[Victim]) -> Reason:
+        keys = [str(pod.key) for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
+        return reason(Code.VICTIM_STAYS, victims=keys)
+
+    def _reconsider(self, entry: PodInfo, result: Wait, now: float) -> list[Instruction]:
+        """If it preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
+        if entry.state is not State.PREEMPTING:
+            return []
+        if result.reason.code is Code.WAITING_FOR_VICTIMS:
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return []
+        self.counts["preemptions", "kube-scheduler given_up"] += 1
+        self.t.move(entry, State.WAITING, now, TransitionContext("no preemption would help now"))
+        return self.waking.room_freed(now, by=entry)
+
+
+def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
+    """Whether kube-scheduler, which evicts on one node for one pod, could not carry this out."""
+    if isinstance(plan, Wait):
+        return plan.reason.code is Code.VICTIM_PROTECTED
+    if isinstance(plan, Bind):
+        return False
+    return bool(plan.mates) or len({victim.node for share in shares_of(entry, plan) for victim in share.victims}) > 1
+
+
+def _why(plan: ScheduleResult) -> Reason | None:
+    return None if isinstance(plan, Bind) else plan.reason
+
+
+def _nodes(result: Preempt | Wait) -> Mapping[str, Reason]:
+    return result.nodes if isinstance(result, Wait) else {}

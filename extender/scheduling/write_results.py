@@ -1,0 +1,225 @@
+"""What becomes of writes, and of holds whose time is up: unknown is an outcome, and nothing expires unverified.
+
+WriteBinding --> done -------------------------------> committed, wait for the informer to confirm
+             --> gone, stale ------------------------> the pod is no more
+             --> throttled --------------------------> held again, kube-scheduler retries
+             --> rejected ---------------------------> the place is free again
+             --> lost, unknown --> ReadPod --> bound here -------> confirmed: it was us, or as good as us
+                                           --> bound elsewhere --> bound there, the place is free
+                                           --> not bound --------> lost: refused for another reason; free
+                                                                   unknown: held, the write may yet arrive
+                                           --> gone -------------> the pod is no more
+                                           --> not readable -----> callers are answered, we read again later
+
+a hold's time is up --> ReadPod --> not bound --> expired, the place is free
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason, reason
+from extender.core.ledger import HoldState
+from extender.core.outcomes import OutcomeKind
+from extender.scheduling.commands import ReadPod, RecordEvent
+from extender.scheduling.events import BindFinished, Instruction, PodRead, PodSeen
+from extender.scheduling.informer_handler import InformerHandler
+from extender.scheduling.policy import PreemptionMode
+from extender.scheduling.state.pod_info import PodInfo, State, Why
+from extender.scheduling.state.transitions import SchedulingState, TransitionContext
+
+
+class WriteResultHandler:
+    """Handles the committer's reports and the holds that are due."""
+
+    def __init__(
+        self, transitions: SchedulingState, informed: InformerHandler, counts: Counter[tuple[str, str]]
+    ) -> None:
+        self.t = transitions
+        self.policy = transitions.policy
+        self.informed = informed
+        self.waking = informed.waking
+        self.counts = counts
+        self._reads = 0
+        #: UID of the pod that each read under way is for, by the read's own token.
+        self._reading: dict[int, str] = {}
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def bind_finished(self, event: BindFinished, now: float) -> list[Instruction]:
+        outcome = event.outcome
+        self.counts["binds", outcome.kind.value] += 1
+        entry = self._committing(event.token)
+        if entry is None:
+            return []  # late: the pod went away, or was found bound already
+        entry.tell(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
+        match outcome.kind:
+            case OutcomeKind.DONE:
+                self.t.ledger.committed(event.token, now=now, lease=self.policy.lease)
+                self.t.unresolved.pop(entry.uid, None)
+                return self.informed.answer_binds(entry, None)
+            case OutcomeKind.GONE | OutcomeKind.STALE:
+                return self._vanished(entry, outcome.kind, now)
+            case OutcomeKind.THROTTLED:
+                return self._hold_again(entry, reason(Code.BIND_THROTTLED), now)
+            case OutcomeKind.REJECTED:
+                return self._rejected(entry, outcome.detail, now)
+            case OutcomeKind.LOST | OutcomeKind.UNKNOWN:
+                if outcome.kind is OutcomeKind.UNKNOWN:
+                    entry.doubt_until = now + self.policy.arrival
+                entry.lost = outcome.detail or "conflict" if outcome.kind is OutcomeKind.LOST else ""
+                return [self._read_outcome(entry, now)]
+
+    def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
+        entry = self.t.roster.get(self._reading.pop(event.token, ""))
+        if entry is None or entry.reading is None or entry.read_token != event.token:
+            return []  # a bind, a filter, an event or a younger read was quicker
+        why, entry.reading = entry.reading, None
+        pod = event.pod
+        if event.outcome.kind is OutcomeKind.GONE:
+            return self._vanished(entry, OutcomeKind.GONE, now)
+        if event.outcome.kind is not OutcomeKind.DONE or pod is None:
+            return self._unreadable(entry, why, now)
+        if pod.uid != entry.uid:
+            return self._vanished(entry, OutcomeKind.STALE, now) + self.informed.pod_seen(PodSeen(pod), now)
+        if pod.node_name or pod.finished:
+            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return self.informed.pod_found(entry, pod, now)
+        if pod.terminating:
+            return self._vanished(entry, OutcomeKind.GONE, now)
+        if why is Why.UNSEEN:
+            return self._exists(entry, pod, now)
+        return self._not_bound(entry, why, now)
+
+    # -- what was found -------------------------------------------------------------------------------------------
+
+    def _exists(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
+        """What only kube-scheduler spoke of is there; it is looked for again, unless it does not wait for a place."""
+        if not self.policy.wants_place(pod):
+            return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return []
+
+    def _not_bound(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
+        if why is Why.OUTCOME:
+            return self._not_written(entry, now)
+        hold = self.t.ledger.get(entry.token)
+        if hold is not None and hold.state is HoldState.COMMITTED:
+            self.counts["anomalies", "written_but_unbound"] += 1
+        self.counts["holds", "expired"] += 1
+        expired = reason(Code.HOLD_EXPIRED, node=entry.node)
+        shown = entry.announce(expired, warning=False)
+        self.informed.let_go(entry, expired, now, expired=True)
+        return [*shown, *self.waking.room_freed(now)]
+
+    def _not_written(self, entry: PodInfo, now: float) -> list[Instruction]:
+        """The read shows it unbound. A write that was refused never comes; one that timed out still may."""
+        if entry.lost:
+            return self._rejected(entry, entry.lost, now)
+        entry.tell(now, "the bind has not arrived so far; the place is kept")
+        return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
+
+    def _hold_again(self, entry: PodInfo, why: Reason, now: float) -> list[Instruction]:
+        if entry.term != self.t.term:  # its place was decided by a leader of the past
+            answers = self.informed.answer_binds(entry, why)
+            self.informed.let_go(entry, why, now)
+            return [*answers, *self.waking.room_freed(now)]
+        self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
+        self.t.unresolved.pop(entry.uid, None)
+        entry.reason = why
+        if entry.pod.terminating:
+            answers = self.informed.answer_binds(entry, why)
+            return answers + self.informed.pod_gone(entry, "it is being deleted", now, bury=False)
+        if entry.insisted:
+            self.waking.line_up(entry, now)
+        return self.informed.answer_binds(entry, why)
+
+    def _unreadable(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
+        """Callers are not kept waiting for an API server that does not answer; we look again later."""
+        self.counts["reads", "failed"] += 1
+        if why is not Why.OUTCOME:
+            return []  # due again when the time for this verification is up
+        self.t.unresolved[entry.uid] = now + self.policy.verify
+        entry.reason = reason(Code.BIND_UNKNOWN)
+        return self.informed.answer_binds(entry, entry.reason)
+
+    def _vanished(self, entry: PodInfo, kind: OutcomeKind, now: float) -> list[Instruction]:
+        code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
+        answers = self.informed.answer_binds(entry, reason(code))
+        # Only of what it has shown before, the API server's "gone" concerns this UID, and not just a name.
+        bury = bool(entry.shown)
+        return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
+
+    def _rejected(self, entry: PodInfo, detail: str, now: float) -> list[Instruction]:
+        """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
+        why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
+        shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
+        if entry.doubt_until is not None:
+            return [*self._hold_again(entry, why, now), shown]
+        answers = self.informed.answer_binds(entry, why)
+        self.informed.let_go(entry, why, now)
+        return [*answers, shown, *self.waking.room_freed(now)]
+
+    def _committing(self, token: int) -> PodInfo | None:
+        hold = self.t.ledger.get(token)
+        return self.t.roster.holding(token) if hold is not None and hold.state is HoldState.COMMITTING else None
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Instruction]:
+        """Holds that are due are verified; writes and reads that were never reported are looked after."""
+        out: list[Instruction] = []
+        for hold in self.t.ledger.due(now):
+            entry = self.t.roster.holding(hold.token)
+            if entry is not None and self.t.ledger.get(hold.token) is not None:
+                out += self._due(entry, now)
+        for uid in [uid for uid, at in self.t.unresolved.items() if at <= now]:
+            entry = self.t.roster.get(uid)
+            if entry is not None:
+                entry.doubt_until = now + self.policy.arrival
+                if entry.reading is Why.OUTCOME:  # not even the read was answered: callers wait long enough
+                    out += self.informed.answer_binds(entry, reason(Code.BIND_UNKNOWN))
+                out.append(self._read_outcome(entry, now))
+        return out
+
+    def _due(self, entry: PodInfo, now: float) -> list[Instruction]:
+        if entry.state is State.PREEMPTING:
+            if entry.preemption is not None or self._victims_are_going(entry):
+                self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+                return []
+            self.counts["holds", "preemption_expired"] += 1
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # it may know of nothing to go on with
+                self.waking.line_up(entry, now)
+            self.t.move(entry, State.WAITING, now, TransitionContext("nobody asked for its preemption any more"))
+            return self.waking.room_freed(now)
+        if entry.doubt_until is not None and now < entry.doubt_until:
+            self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
+            return []
+        self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
+        return [self._read(entry, Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN)]
+
+    def _victims_are_going(self, entry: PodInfo) -> bool:
+        """kube-scheduler does not ask again before they are gone, and their grace may be longer than any lease."""
+        victims = (self.t.cache.pod(victim.uid) for victim in entry.victims)
+        return any(victim is not None and victim.terminating for victim in victims)
+
+    def _read_outcome(self, entry: PodInfo, now: float) -> ReadPod:
+        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        return self._read(entry, Why.OUTCOME)
+
+    def _read(self, entry: PodInfo, why: Why) -> ReadPod:
+        """Every read has a token of its own: what an earlier one saw must not be taken for what is true now."""
+        self._reads += 1
+        self._reading.pop(entry.read_token, None)
+        entry.reading, entry.read_token = why, self._reads
+        self._reading[self._reads] = entry.uid
+        return ReadPod(self._reads, entry.key.namespace, entry.key.name, entry.uid)
+
+    def next_due(self) -> float | None:
+        """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        deadline = self.t.ledger.next_deadline()
+        if not self.t.unresolved:
+            return deadline
+        first = min(self.t.unresolved.values())
+        return first if deadline is None else min(first, deadline)

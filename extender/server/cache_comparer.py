@@ -1,0 +1,267 @@
+"""Holds the heart against a live list, heals what differs, and counts it: `kill -USR2`, a page, and every few minutes.
+
+    list nodes and pods --> compare --> wait a moment --> compare again: what still differs
+                                                             |
+                        what does not exist: read it live ---+--- what does: as it stands in the second list
+                                                             |
+                                                             +--> tell the heart --> counted --> compare once more
+                                                                                                      |
+                                                     differs all the same, twice in a row: restart <--+
+
+Informers do not lose events, says everybody, and then somebody restarts an etcd from a backup. What is found here is a
+bug or a disaster, never normal: the metric is worth an alert. Healing is telling the heart a fact, as informers do. A
+fact may be refused, as older than what the heart has been told: then one of the two servers' pasts is not true (or the
+heart has a bug), and all that helps is to build everything anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+import structlog
+
+from algorithm.model import Node, Pod
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer, Response
+from extender.kube.informers import envelopes as wire
+from extender.kube.informers.listing import ListPager
+from extender.kube.informers.objects import ObjectDecoder
+from extender.kube.informers.reflection import (
+    ListBoundError,
+    ReflectorStats,
+    RefusedError,
+    RelistError,
+    Resource,
+    nodes_read_by,
+    pods_read_by,
+)
+from extender.kube.informers.room import MemoryBudget
+from extender.kube.informers.store import Tracked
+from extender.scheduling.comparison import CachedState, Difference, Kind, compare_nodes, compare_pods
+from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.scheduling.policy import Policy
+from extender.server.runtime import Runtime
+from extender.server.views import Metric
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=Tracked)
+
+_PAGE = 500
+#: Seconds that an informer gets to catch up with the list before a difference counts.
+_GRACE = 2.0
+#: A page may take so many times as long as another call.
+_PATIENCE = 3
+#: Objects that are read at once, and objects in a line of the log.
+_READERS = 8
+_NAMED = 10
+#: Seconds for reading what differs. There should be nothing; of a list that lies it is everything, each to be read, and
+#: as slowly as whoever lies likes.
+_HEALING = 60.0
+#: MiB for a list, where nobody says.
+_ROOM = 640
+
+
+class CompareError(RuntimeError):
+    """The API server could not be read, so nothing can be said."""
+
+
+class CacheComparer:
+    """`run` compares and heals once, from any thread. `start` does so every `every` seconds; 0 is never."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        runtime: Runtime,
+        policy: Policy,
+        *,
+        every: float,
+        grace: float = _GRACE,
+        room: MemoryBudget | None = None,
+    ) -> None:
+        self._api = api
+        self._room = room or MemoryBudget(_ROOM, lambda: 0)
+        self._runtime = runtime
+        self._policy = policy
+        self._every = every
+        self._grace = grace
+        self._wanted = threading.Event()
+        self._stopped = threading.Event()
+        self._one_at_a_time = threading.Lock()
+        self._found: Counter[tuple[str, str]] = Counter()
+        self._runs = 0
+        self._seen = _Look([], {}, {})
+        self._heal_until = 0.0
+        self._unhealed: set[Difference] = set()
+        self._not_healed = 0
+        self._thread = threading.Thread(target=self._loop, name="waggle-comparer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wanted.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def request(self) -> None:
+        """Compare as soon as possible, in the comparer's own thread. Safe in a signal handler."""
+        self._wanted.set()
+
+    def run(self) -> list[Difference]:
+        """What differed and was healed. Raises CompareError if the API server cannot be read."""
+        with self._one_at_a_time:
+            found = self._persisting()
+            told = self._heal(found)
+            self._judge(set(told).intersection(self._look().differences) if told else set())
+            self._runs += 1
+            return found
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def _persisting(self) -> list[Difference]:
+        """What differs in two looks. Afterwards the second one is at hand as `_seen`."""
+        self._seen = self._look()
+        if not self._seen.differences:
+            return []
+        first = set(self._seen.differences)
+        self._seen = _Look([], {}, {})  # else there would be two copies of the cluster for a moment
+        if self._stopped.wait(self._grace):
+            return []
+        self._seen = self._look()
+        return [difference for difference in self._seen.differences if difference in first]
+
+    def _look(self) -> _Look:
+        nodes = self._list(nodes_read_by(self._runtime.reader), self._room.for_nodes)
+        pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
+        beliefs: CachedState = self._runtime.beliefs()
+        ours = (pod.uid for pod in pods if self._policy.wants_place(pod) and not pod.node_name)
+        found = compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
+        return _Look(found, {node.uid: node for node in nodes}, {pod.uid: pod for pod in pods})
+
+    def _list(self, resource: Resource[T], most: Callable[[], int]) -> list[T]:
+        stats = ReflectorStats()
+        get = partial(self._page, resource.path)
+        lister = ListPager(resource, ObjectDecoder(resource, stats, log), stats, get, page=_PAGE, most=most)
+        try:
+            return list(lister.read().objects.values())
+        except (ApiError, RelistError, RefusedError) as error:
+            if isinstance(error, ListBoundError):
+                self._api.refusals.count(error.bound, str(error))
+            raise CompareError(f"GET {resource.path}: {error}") from error
+
+    def _page(self, path: str, query: dict[str, str]) -> Response:
+        return self._api.request("GET", path, query=query, timeout=_PATIENCE * self._api.timeout, most=bounds.PAGE)
+
+    # -- healing --------------------------------------------------------------------------------------------------
+
+    def _heal(self, found: list[Difference]) -> list[Difference]:
+        """Tells the heart what is true, where that can be told; returns where. A line is written, not thousands."""
+        self._heal_until = time.monotonic() + _HEALING
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
+            facts = list(readers.map(self._fact, found))
+        healed = [(each, fact) for each, fact in zip(found, facts, strict=True) if fact is not None]
+        for difference, _ in healed:
+            self._found[difference.resource, difference.kind.value] += 1
+        if healed:
+            log.warning("cache healed", count=len(healed), objects=[_text(each) for each, _ in healed[:_NAMED]])
+        self._runtime.handle(*(fact for _, fact in healed))
+        return [difference for difference, _ in healed]
+
+    def _fact(self, difference: Difference) -> Event | None:
+        """What is true of this object; None if that cannot be told.
+
+        What stands in a list is as good as an event: the heart knows better if it has heard of a newer version. That
+        something does *not* exist is believed only after a look at itself.
+        """
+        if difference.resource == "nodes":
+            node = self._seen.nodes.get(difference.uid)
+            return NodeSeen(node) if node is not None else self._gone(difference, NodeGone(difference.name))
+        pod = self._seen.pods.get(difference.uid)
+        if pod is not None:
+            return PodSeen(pod)
+        return self._gone(difference, PodGone(difference.namespace, difference.name, difference.uid))
+
+    def _gone(self, difference: Difference, gone: Event) -> Event | None:
+        if self._stopped.is_set() or time.monotonic() > self._heal_until:
+            return None
+        where = f"namespaces/{quote(difference.namespace, safe='')}/pods" if difference.namespace else "nodes"
+        try:
+            response = self._api.request("GET", f"/api/v1/{where}/{quote(difference.name, safe='')}")
+        except ApiError as error:
+            log.warning("cannot read back", name=difference.name, error=str(error))
+            return None
+        if response.status == 404:
+            return gone
+        # Another one has the name meanwhile.
+        replaced = response.ok and wire.identify(msgspec.Raw(response.body)).uid not in ("", difference.uid)
+        return gone if replaced else None
+
+    def _judge(self, unhealed: set[Difference]) -> None:
+        """These were told, and are believed otherwise all the same."""
+        again = unhealed & self._unhealed
+        self._unhealed = unhealed
+        self._not_healed += len(unhealed)
+        if unhealed:
+            shown = [_text(each) for each in sorted(unhealed)[:_NAMED]]
+            log.error("cache cannot be healed", count=len(unhealed), objects=shown)
+        if again:
+            self._runtime.give_up(f"the cache differs from the API server and cannot be healed: {_text(min(again))}")
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        while not self._stopped.is_set():
+            asked = self._wanted.wait(self._every or None)
+            self._wanted.clear()
+            if self._stopped.is_set() or not self._runtime.readiness().ready:
+                continue
+            try:
+                found = self.run()
+            except CompareError as error:
+                log.warning("cache could not be compared", error=str(error))
+                continue
+            if asked:
+                log.info("cache compared with the API server", differences=len(found))
+
+    def metrics(self) -> list[Metric]:
+        samples = [
+            ({"resource": resource, "kind": kind.value}, float(self._found[resource, kind.value]))
+            for resource in ("nodes", "pods")
+            for kind in Kind
+            if (resource, kind) != ("nodes", Kind.MISPLACED)
+        ]
+        return [
+            Metric("waggle_cache_comparisons_total", "counter", "Comparisons of the cache.", [({}, float(self._runs))]),
+            Metric("waggle_cache_healed_total", "counter", "Differences found and healed; should stay 0.", samples),
+            Metric(
+                "waggle_cache_unhealed_total",
+                "counter",
+                "Differences that stayed after healing; should stay 0.",
+                [({}, float(self._not_healed))],
+            ),
+        ]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What differs, and what the API server has, by UID."""
+
+    differences: list[Difference]
+    nodes: dict[str, Node]
+    pods: dict[str, Pod]
+
+
+def _text(difference: Difference) -> str:
+    name = f"{difference.namespace}/{difference.name}".lstrip("/")
+    return f"{difference.resource} {name} ({difference.uid}) {difference.kind}: {difference.detail}"

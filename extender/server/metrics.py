@@ -1,0 +1,113 @@
+"""What a scrape sees of the heart: its counters, the cache, who waits why. Nouns follow kube-scheduler's own metrics.
+
+What is counted, and under which values, is what `core` counts; here it gets its name, its label and its help.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from algorithm.gauges import Gauge
+from extender.core.outcomes import OutcomeKind
+from extender.scheduling.state.cache import Counts
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.server.views import Metric, reason_of
+
+#: The states in which a pod has no place.
+PENDING = (State.WAITING, State.PREEMPTING)
+
+#: Counters of the heart by the name they have in `Lifecycle.counts`: metric name, label, help, and the values of the
+#: label that are shown from the start. Prometheus sees no increase in a series that begins with 1.
+_COUNTERS = {
+    "attempts": (
+        "waggle_schedule_attempts_total",
+        "result",
+        "Filter decisions: scheduled, unschedulable or error.",
+        ("scheduled", "unschedulable", "error"),
+    ),
+    "binds": (
+        "waggle_binds_total",
+        "outcome",
+        "Bindings written, by outcome; refused ones were not written.",
+        (*(kind.value for kind in OutcomeKind), "refused"),
+    ),
+    "holds": (
+        "waggle_holds_expired_total",
+        "kind",
+        "Proposals that no bind followed, preemptions given up, and seats of gangs that nobody came for.",
+        ("expired", "preemption_expired", "seat_lapsed"),
+    ),
+    "force_binds": ("waggle_force_binds_total", "cause", "Bindings that the server wrote by itself.", ()),
+    "victims": ("waggle_preemption_victims_total", "how", "Pods named to kube-scheduler as victims, or evicted.", ()),
+    "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome.", ()),
+    "eviction_checks": ("waggle_eviction_checks_total", "outcome", "Dry runs of evictions, by outcome.", ()),
+    "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again.", ()),
+    "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed.", ("failed",)),
+    "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known.", ()),
+    "anomalies": (
+        "waggle_anomalies_total",
+        "kind",
+        "Things that should not happen.",
+        ("uid_of_another_name", "written_but_unbound"),
+    ),
+}
+
+
+def metrics(
+    counts: Mapping[tuple[str, str], int], cache: Counts, entries: Sequence[PodInfo], *, faults: int
+) -> list[Metric]:
+    """`counts` are Lifecycle.counts; `faults` is how often the algorithm raised."""
+    return [
+        *(_counter(name, counts) for name in _COUNTERS),
+        _preemptions(counts),
+        Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
+        Metric(
+            "waggle_cache_size",
+            "gauge",
+            "Objects in the cache; assumed pods are proposed and not confirmed yet.",
+            [
+                ({"type": "nodes"}, cache.nodes),
+                ({"type": "pods"}, cache.pods),
+                ({"type": "assumed_pods"}, cache.assumed),
+            ],
+        ),
+        *_pods_by_state_and_reason(entries),
+    ]
+
+
+def _pods_by_state_and_reason(entries: Sequence[PodInfo]) -> list[Metric]:
+    states = Counter(entry.state for entry in entries)
+    codes = Counter(why.code.value for entry in entries if entry.state in PENDING and (why := reason_of(entry)))
+    return [
+        Metric(
+            "waggle_pods",
+            "gauge",
+            "Pods by state.",
+            [({"state": state.value}, states[state]) for state in State if state is not State.UNKNOWN],
+        ),
+        Metric(
+            "waggle_pending_pods",
+            "gauge",
+            "Pods that wait or preempt, by the code of their dominant reason.",
+            [({"reason": code}, number) for code, number in sorted(codes.items())],
+        ),
+    ]
+
+
+def gauge(algorithm: str, given: Gauge) -> Metric:
+    """One of the algorithm's own."""
+    samples = [(dict(sample.labels), float(sample.value)) for sample in given.samples]
+    return Metric(f"waggle_{algorithm}_{given.name}", "gauge", given.help, samples)
+
+
+def _preemptions(counts: Mapping[tuple[str, str], int]) -> Metric:
+    found = [(value.split(), float(n)) for (kind, value), n in sorted(counts.items()) if kind == "preemptions"]
+    samples = [({"mode": mode, "outcome": outcome}, n) for (mode, outcome), n in found]
+    return Metric("waggle_preemptions_total", "counter", "Preemptions, by who evicts and what became of them.", samples)
+
+
+def _counter(key: str, counts: Mapping[tuple[str, str], int]) -> Metric:
+    name, label, text, known = _COUNTERS[key]
+    numbers = dict.fromkeys(known, 0) | {value: n for (kind, value), n in counts.items() if kind == key}
+    return Metric(name, "counter", text, [({label: value}, float(n)) for value, n in sorted(numbers.items())])

@@ -1,0 +1,214 @@
+"""A log of everything that happened to the heart, from which every decision can be made again, byte for byte.
+
+One JSON object a line: first a header with the algorithm and the policy, then each event with its time:
+
+    {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}}
+    {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
+
+The heart has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
+gave. Encoding happens in a thread of its own: the lock of the heart only hands over a reference to immutable data.
+
+A recording shows names, labels and the annotations that are kept of every pod, so only its owner can read it, from the
+moment it exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import queue
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+import structlog
+
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.registry import create
+from extender.scheduling import events
+from extender.scheduling.driver import AlgorithmDriver
+from extender.scheduling.events import Event, Instruction, PrepareAlgorithm
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.scheduling.reconfiguration import Preparations
+
+log = structlog.get_logger(__name__)
+
+VERSION = 1
+_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in events.Event.__args__}
+
+
+class RecordingError(ValueError):
+    """A log that cannot be read; the message names file, line and what was expected."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the log was recorded with."""
+
+    waggle: int
+    algorithm: str
+    settings: dict[str, Any]
+    policy: dict[str, Any]
+
+
+class Step(NamedTuple):
+    """One event and when it was handled, in seconds of the server's clock."""
+
+    at: float
+    event: Event
+
+
+class _Line(msgspec.Struct):
+    at: float
+    event: str
+    data: msgspec.Raw
+
+
+def encode_instructions(instructions: list[Instruction]) -> bytes:
+    """Instructions as bytes, for comparing: each with its kind, fields in order."""
+    return msgspec.json.encode([[type(item).__name__, item] for item in instructions], enc_hook=_encode_hook)
+
+
+class Recorder:
+    """Writes a new log file. Call it as the runtime's `record`; `close` waits until everything is written.
+
+    A file of ours that is there already is replaced. Raises OSError: if it cannot be written, is somebody else's, or is
+    something else than a file.
+    """
+
+    def __init__(self, path: Path, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
+        self._file = open_private(path)
+        self._file.write(encode_header(algorithm, settings, policy))
+        self._failed = False
+        self._queue: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="waggle-recorder", daemon=True)
+        self._thread.start()
+
+    def __call__(self, event: Event, at: float) -> None:
+        self._queue.put(Step(at, event))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _run(self) -> None:
+        while (step := self._queue.get()) is not None:
+            if self._failed:
+                continue  # the server goes on; what was recorded so far can still be replayed
+            try:
+                self._file.write(encode_step(step) + b"\n")
+                if self._queue.empty():
+                    self._file.flush()  # a server that is killed leaves all but its last moment
+            except Exception:
+                self._failed = True
+                log.exception("recording has ended")
+
+
+def open_private(path: Path) -> IO[bytes]:
+    """Open a new file at `path` that only its owner can read and write. Raises OSError, with the file's name.
+
+    What is at `path` already is not opened: a wider mode, a second hard link, or a reader that has it open would show
+    the new content to others. A new file takes its place in one step, which also follows no symbolic link.
+    """
+    _check_replaceable(path)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    file = os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb")
+    try:
+        new.replace(path)
+    except OSError:
+        file.close()
+        new.unlink()
+        raise
+    return file
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+        raise OSError(errno.EEXIST, f"is {kind}; a recording is written to a file of its own", str(path))
+    if found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(path))
+
+
+def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:
+    """The first line of a log."""
+    header = Header(VERSION, algorithm, dict(settings), asdict(policy))
+    return msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n"
+
+
+def encode_step(step: Step) -> bytes:
+    line = {"at": step.at, "event": type(step.event).__name__, "data": step.event}
+    return msgspec.json.encode(line, enc_hook=_encode_hook)
+
+
+def read(file: IO[bytes], name: str = "log") -> tuple[Header, Iterator[Step]]:
+    """The header, and the steps as they are read. Raises RecordingError, naming the line."""
+    try:
+        header = msgspec.json.decode(file.readline(), type=Header)
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"{name}:1: no header of a Waggle recording: {error}") from error
+    if header.waggle != VERSION:
+        raise RecordingError(f"{name}:1: recorded in format {header.waggle}, this Waggle reads format {VERSION}")
+    return header, _steps(file, name)
+
+
+def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
+    for number, text in enumerate(file, start=2):
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+            kind = _EVENTS[line.event]
+            yield Step(line.at, msgspec.json.decode(line.data, type=kind, dec_hook=_decode_hook))
+        except (msgspec.DecodeError, KeyError) as error:
+            raise RecordingError(f"{name}:{number}: no event: {error}") from error
+
+
+def replay(
+    header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None
+) -> Iterator[tuple[Step, list[Instruction]]]:
+    """Lets it all happen again, in front of a fresh heart: each step with the instructions it causes."""
+    policy = msgspec.convert(header.policy, type=Policy)
+    heart = SchedulerStateMachine(algorithm or create(header.algorithm, header.settings), policy)
+    yield from replay_on(heart, steps)
+
+
+def replay_on(heart: SchedulerStateMachine, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
+    """The same, on this heart."""
+    preparations = Preparations(create)
+    for step in steps:
+        instructions = heart.handle(preparations.completed(step.event), step.at)
+        for item in instructions:
+            if isinstance(item, PrepareAlgorithm):
+                preparations.carry_out(item)
+        yield step, instructions
+
+
+def _encode_hook(value: object) -> object:
+    if isinstance(value, SuggestedNodes):
+        return list(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, AlgorithmDriver):
+        return None
+    if isinstance(value, str):
+        # An algorithm may read its own file with kinds of text of its own.
+        return str(value)
+    raise NotImplementedError(f"cannot record a {type(value).__name__}")
+
+
+def _decode_hook(kind: type, value: Any) -> Any:
+    if kind is SuggestedNodes:
+        return SuggestedNodes(value)
+    raise NotImplementedError(f"cannot read a {kind.__name__}")

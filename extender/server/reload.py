@@ -1,0 +1,271 @@
+"""Takes a changed configuration into use while the server runs, as far as that is possible: the algorithm's settings.
+
+                        look: the file changed, stays so, and can be used
+    using a configuration --------------------------------------------------> using the new one
+         |        ^  ^                                                         (what needs a restart is named)
+         |        |  | look: the file is the old one again, or has become usable
+         v        |
+    using it, and complaining   <-- look: the file cannot be read, its settings are wrong, or the algorithm made of
+                                    them fails at what is there
+
+The new algorithm is made and told everything beside the one that decides, in a thread of its own; then it takes over
+under the one lock (`scheduling/reconfiguration.py`). A file that cannot be used changes nothing; it is told in the
+log, in the metrics and in /readyz, as long as that is so.
+
+Files are compared by content, every `algorithm.reload_seconds`: that works for every kind of volume, and for swapped
+links. At a signal (`request`) they are looked at once more at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+
+from algorithm.interface import SchedulerAlgorithm
+from algorithm.registry import AlgorithmError, create
+from extender.scheduling.events import AlgorithmPrepared, PrepareAlgorithm, Reconfigured, ReconfigureRequested
+from extender.scheduling.reconfiguration import Preparations
+from extender.server.runtime import SLICE, Runtime
+from extender.server.views import Metric
+from extender.settings import Settings, SettingsError, merged_settings, parse, read_text
+
+log = structlog.get_logger(__name__)
+
+#: So often a new algorithm is told what has happened while it learnt; what is left then is told under the lock.
+_ROUNDS = 5
+#: Between two looks at whether the cluster is known, if somebody waits for that.
+_INFORMED_SECONDS = 1.0
+#: Changes that are named in the log.
+_NAMED = 50
+#: What is taken into use; everything else needs a restart.
+_LIVE = ("algorithm.settings", "algorithm.settings_file")
+
+
+class _Contents(NamedTuple):
+    """The text of the configuration, and of the settings file that it names ("" if none)."""
+
+    config: str
+    settings: str
+
+
+class Reconfiguration:
+    """`used` are the algorithm's settings that are in use now. Without a `config` there is nothing to look at."""
+
+    def __init__(self, runtime: Runtime, settings: Settings, used: Mapping[str, Any], config: Path | None) -> None:
+        self._runtime = runtime
+        self._started_with = settings
+        self._used = used
+        self._config = config
+        self._every = settings.algorithm.reload_seconds
+        self._parsed: tuple[str | None, Settings] = (None, settings)
+        #: What was seen last; what was judged last, and why that cannot be used ("" if it is).
+        self._seen: _Contents | str = ""
+        self._judged: _Contents | None = None
+        self._verdict = ""
+        self._failure = ""
+        self._restart: list[str] = []
+        self._reloads = {"done": 0, "failed": 0}
+        self._number = 0
+        self._lock = threading.Lock()
+        self._asked = False
+        self._wanted = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waggle-reconfiguration", daemon=True)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self._config is not None:
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wanted.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def request(self) -> None:
+        """Look as soon as possible, in the thread that looks. Safe in a signal handler."""
+        self._asked = True
+        self._wanted.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._wanted.clear()
+            asked, self._asked = self._asked, False
+            if asked or self._every:
+                try:
+                    self.look(at_once=asked)
+                except Exception as error:
+                    log.exception("looking at the configuration failed")
+                    self._failure = f"looking at it failed: {type(error).__name__}: {error}"
+            self._wanted.wait(_INFORMED_SECONDS if self._asked else self._every or None)
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Take the file into use if it changed and can be used.
+
+        `at_once`: whatever was found before. Otherwise only what was the same at the last look: a file may be half
+        written, and two files are not written at the same moment.
+        """
+        if self._config is None:
+            return
+        if not self._runtime.informed().ready:
+            self._asked |= at_once
+            return
+        with self._lock:
+            try:
+                settings, contents = self._read(self._config)
+            except SettingsError as error:
+                self._complain(str(error), at_once=at_once)
+                return
+            again, self._seen = contents == self._seen, contents
+            fresh = contents != self._judged
+            if at_once or (fresh and (again or self._judged is None)):
+                self._judge(settings, contents)
+            elif not fresh:
+                self._failure = self._verdict
+
+    def _read(self, config: Path) -> tuple[Settings, _Contents]:
+        """Raises SettingsError."""
+        text = _read_again(config, str(config))
+        if text != self._parsed[0]:
+            self._parsed = (text, parse(text, config))
+        settings = self._parsed[1]
+        file = settings.algorithm.settings_file
+        return settings, _Contents(text, _read_again(file, "algorithm.settings_file") if file is not None else "")
+
+    def _complain(self, why: str, *, at_once: bool) -> None:
+        """Said when it is still so at the second look."""
+        again, self._seen = self._seen == why, why
+        if (again or at_once) and why != self._failure:
+            self._fail(why)
+
+    def _fail(self, why: str) -> None:
+        self._failure = why
+        self._reloads["failed"] += 1
+        log.error("the new configuration cannot be used, the old one is kept", why=why)
+
+    # -- taking into use ------------------------------------------------------------------------------------------
+
+    def _judge(self, settings: Settings, contents: _Contents) -> None:
+        try:
+            self._verdict = self._use(settings, contents)
+        except (SettingsError, AlgorithmError) as error:
+            self._verdict = str(error)
+        except Exception as error:  # of an algorithm's author
+            self._verdict = f"the algorithm cannot be made: {type(error).__name__}: {error}"
+        self._judged = contents
+        if self._verdict:
+            self._fail(self._verdict)
+            return
+        self._failure = ""
+        restart = _changed(self._started_with, settings)
+        if restart and restart != self._restart:
+            log.warning("the configuration has changes that need a restart", fields=restart)
+        self._restart = restart
+
+    def _use(self, settings: Settings, contents: _Contents) -> str:
+        """Why it cannot be used, "" if it is. Raises SettingsError, AlgorithmError."""
+        wanted = settings.algorithm
+        if wanted.name != self._started_with.algorithm.name:
+            return ""
+        used = wanted.settings if wanted.settings_file is None else merged_settings(wanted, contents.settings)
+        if used == self._used:
+            return ""
+        began = time.monotonic()
+        answer = self._replace(create(wanted.name, used), wanted.name, used)
+        if answer.refused:
+            return answer.refused
+        self._used = used
+        self._reloads["done"] += 1
+        _forget_the_old()
+        log.info(
+            "algorithm reconfigured",
+            seconds=round(time.monotonic() - began, 3),
+            changes=len(answer.changes),
+        )
+        for change in answer.changes[:_NAMED]:
+            log.info("changed by that", what=change)
+        return ""
+
+    def _replace(self, algorithm: SchedulerAlgorithm, name: str, used: dict[str, Any]) -> Reconfigured:
+        self._number += 1
+        preparations = Preparations(lambda _name, _settings: algorithm)
+        for _ in range(_ROUNDS):
+            wanted = self._runtime.ask(ReconfigureRequested(self._number, name, used))
+            if not isinstance(wanted, PrepareAlgorithm):
+                break
+            if preparations.carry_out(wanted) <= SLICE:
+                break
+        answer = self._runtime.ask(AlgorithmPrepared(self._number, preparations.take(self._number)))
+        return answer if isinstance(answer, Reconfigured) else Reconfigured(self._number, "the server has failed")
+
+    # -- what is told ---------------------------------------------------------------------------------------------
+
+    def remark(self) -> str:
+        """What an operator has to do something about; empty if nothing."""
+        failure, restart = self._failure, self._restart
+        remarks = [f"the new configuration cannot be used, the old one is kept: {failure}"] if failure else []
+        if restart:
+            remarks.append(f"changes of the configuration that need a restart: {', '.join(restart)}")
+        return "; ".join(remarks)
+
+    def metrics(self) -> list[Metric]:
+        watched = self._config is not None
+        return [
+            Metric(
+                "waggle_configuration_reloads_total",
+                "counter",
+                "Changed configurations that were taken into use, or could not be.",
+                [({"result": result}, float(count)) for result, count in self._reloads.items()] if watched else [],
+            ),
+            Metric(
+                "waggle_configuration_reload_failing",
+                "gauge",
+                "1 while the configuration file cannot be used and an older one is in use.",
+                [({}, float(bool(self._failure)))] if watched else [],
+            ),
+            Metric(
+                "waggle_configuration_restart_needed",
+                "gauge",
+                "Fields of the configuration file that differ from what the server was started with.",
+                [({}, float(len(self._restart)))] if watched else [],
+            ),
+        ]
+
+
+def _read_again(path: Path, field: str) -> str:
+    """Raises SettingsError. A pipe, which is as good as a file at the start, would keep this waiting for ever."""
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"{field}: {path} is no regular file, so it cannot be looked at again")
+    return read_text(path, field)
+
+
+def _changed(old: Settings, new: Settings) -> list[str]:
+    """The fields that differ, without those that are taken into use."""
+    before, after = dict(_fields(old.model_dump())), dict(_fields(new.model_dump()))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return sorted(name for name in names if not name.startswith(_LIVE))
+
+
+def _fields(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in section.items():
+        if isinstance(value, Mapping) and f"{prefix}{key}" not in _LIVE:
+            yield from _fields(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _forget_the_old() -> None:
+    """What an algorithm knows is full of cycles, and at the start all that there was has been set aside for good."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

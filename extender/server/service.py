@@ -1,0 +1,389 @@
+"""Everything but the HTTP face, put together: algorithm, heart, informers, committer.
+
+    settings --> algorithm --> heart --> runtime <-- informers (nodes first, then pods)
+                                            |
+                                            +------> committer
+
+Start-up keeps what the algorithm is promised: all nodes, then all bound pods, then the rest, and only then is anything
+answered. `start` returns at once; readiness says when it is done.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from algorithm.model import Node, Pod
+from algorithm.registry import create, gang_texts, reads
+from extender.kube.client.api import ApiServer
+from extender.kube.client.kubeconfig import connect
+from extender.kube.informers.decisions import Decisions
+from extender.kube.informers.podreader import PodReader, reads_for
+from extender.kube.informers.reflection import nodes_read_by, pods_read_by
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
+from extender.kube.informers.room import MemoryBudget
+from extender.kube.lease.elector import no_fence
+from extender.kube.writes.committer import Committer
+from extender.scheduling.bootstrap import by_age
+from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy, PreemptionMode
+from extender.server.cache_comparer import CacheComparer
+from extender.server.leader_label import LeaderLabeler
+from extender.server.leadership import Leadership, own_namespace
+from extender.server.recording import Recorder
+from extender.server.reload import Reconfiguration
+from extender.server.runtime import Runtime
+from extender.server.views import Metric
+from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
+
+log = structlog.get_logger(__name__)
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The operator's configuration as the heart's policy."""
+    return Policy(
+        scheduler_names=frozenset(settings.pods.scheduler_names),
+        resource=settings.pods.resource,
+        annotation=settings.pods.annotation,
+        lease=settings.holds.lease_seconds,
+        verify=settings.holds.verify_seconds,
+        seat=settings.holds.seat_seconds,
+        write_validity=2.0 * settings.cluster.request_timeout_seconds,
+        write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
+        force_bind_after=settings.force_bind.after_filters,
+        force_bind_unoffered=settings.force_bind.when_not_offered,
+        preemption=PreemptionMode(settings.preemption.mode),
+        patience=settings.preemption.patience_seconds,
+        protection=settings.preemption.retry_seconds,
+        elected=settings.leader_election.enabled,
+    )
+
+
+class Service:
+    """One scheduling server without its HTTP face.
+
+    `config` is the file that the settings are from, to be looked at again; `record` one that every event is logged to;
+    `timing` is the informers' patience, their own if not given.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        api: ApiServer | None = None,
+        config: Path | None = None,
+        record: Path | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        read = reads(settings.algorithm.name)
+        policy = replace(policy_of(settings), claims=read.claims)
+        used = algorithm_settings(settings.algorithm)
+        algorithm = create(settings.algorithm.name, used)
+        room = MemoryBudget(settings.cluster.cache_mib, lambda: len(self._nodes))
+        kept = Decisions(read.decisions, gang_texts(settings.algorithm.name), room.for_decisions())
+        self._reader = PodReader(reads_for(read, policy), kept)
+        self.api = api or connect(settings.cluster)
+        self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
+        self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
+        fence = self._leadership.remaining if self._leadership else no_fence
+        self._committer = Committer(
+            self.api,
+            report=self._report,
+            least=settings.cluster.least_concurrent_writes,
+            most=settings.cluster.concurrent_writes,
+            fence=fence,
+            reader=self._reader,
+        )
+        self.runtime = Runtime(
+            SchedulerStateMachine(algorithm, policy, epoch=time.time() - time.monotonic()),
+            self._committer.submit,
+            record=self._recorder,
+            fence=fence,
+            algorithm=settings.algorithm.name,
+            reader=self._reader,
+        )
+        self._signpost = self._make_signpost(settings.leader_election)
+        self._nodes = Reflector(
+            *(self.api, nodes_read_by(self._reader), self._nodes_changed),
+            timing=timing,
+            went_back=self._went_back,
+            most=room.for_nodes,
+        )
+        self._pods_buffer = _UntilSynced(self.runtime.handle)
+        self._pods = Reflector(
+            *(self.api, pods_read_by(self._reader, counting=True), self._pods_changed),
+            timing=timing,
+            went_back=self._went_back,
+            most=room.for_pods,
+        )
+        self.comparer = CacheComparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds, room=room)
+        self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
+        self._stopped = threading.Event()
+        self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
+        self._start_failed = ""
+        self.runtime.add_hindrance(self._hindrance)
+        self.runtime.add_gauges(self._metrics)
+        self.runtime.add_gauges(self.comparer.metrics)
+        self.runtime.add_gauges(self.reconfiguration.metrics)
+        self.runtime.add_remark(self.reconfiguration.remark)
+        self.runtime.add_remark(self.api.refusals.remark)
+        self.runtime.add_remark(kept.remark)
+        if self._leadership:
+            self.runtime.add_gauges(self._leadership.metrics)
+            self.runtime.add_hindrance(self._leadership.standing)
+
+    def start(self) -> None:
+        # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
+        sys.setswitchinterval(0.0005)
+        self.runtime.start()
+        self._starter.start()
+        if self._leadership:
+            self._leadership.start(self._term_changed, self.runtime.known, (self._nodes, self._pods))
+        if self._signpost:
+            self._signpost.start()
+        self.comparer.start()
+        self.reconfiguration.start()
+
+    def stop(self) -> None:
+        """Lets writes in flight finish, and ends every thread. Idempotent; also without a start."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self.reconfiguration.stop()
+        if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
+            self._leadership.end_term()
+        self._committer.stop()
+        if self._signpost:
+            self._signpost.stop()
+        if self._leadership:
+            self._leadership.stop()
+        self.comparer.stop()
+        for reflector in (self._nodes, self._pods):
+            reflector.stop()
+        if self._starter.is_alive():
+            self._starter.join(timeout=5)
+        self.runtime.stop()
+        self.api.close()
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _make_signpost(self, settings: LeaderElectionSettings) -> LeaderLabeler | None:
+        if not (settings.enabled and settings.label_pod):
+            return None
+        pod = os.environ.get("POD_NAME", "")
+        if not pod:
+            raise SettingsError("leader_election.label_pod: the environment must have the pod's name in POD_NAME")
+        return LeaderLabeler(
+            self.api,
+            namespace=own_namespace(),
+            pod=pod,
+            value=settings.name,
+            leads=lambda: self.runtime.readiness().ready,
+        )
+
+    def _term_changed(self, event: Event) -> None:
+        self.runtime.handle(event)
+        if self._signpost:
+            self._signpost.look()
+
+    # -- informers ------------------------------------------------------------------------------------------------
+
+    def _informers(self) -> tuple[tuple[str, Reflector[Any]], ...]:
+        return ("nodes", self._nodes), ("pods", self._pods)
+
+    def _went_back(self, why: str) -> None:
+        """An API server restored from a backup: versions say nothing any more, so everything is built anew."""
+        self.runtime.give_up(f"the API server went back in time: {why}")
+
+    def _hindrance(self) -> str:
+        """Why it is not ready yet: an API server that does not answer keeps us alive, and is named."""
+        if self._start_failed:
+            return self._start_failed
+        behind = next((each for each in self._informers() if not each[1].synced.is_set()), None)
+        return f"{behind[0]}: {behind[1].last_error}" if behind is not None and behind[1].last_error else ""
+
+    def _run_start(self) -> None:
+        try:
+            self._synchronise()
+        except Exception as error:
+            self._start_failed = f"start failed, restart needed: {error!r}"
+            log.exception("start failed")
+
+    def _synchronise(self) -> None:
+        for reflector in (self._nodes, self._pods):
+            if self._stopped.is_set():
+                return
+            reflector.start()
+            while not reflector.wait_synced(0.1):
+                if self._stopped.is_set():
+                    return
+        self._pods_buffer.release()
+        self.runtime.handle(Synced())
+        if self._leadership:
+            self._leadership.informers_ready()
+        # What was just built lives as long as the process: the garbage collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info("ready", nodes=len(self.runtime.nodes()), pods=len(self.runtime.pods()))
+
+    def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        for change in changes:
+            self._reader.learn(change.obj)
+        self.runtime.handle(*(NodeSeen(c.obj) if c.kind is ChangeKind.SEEN else NodeGone(c.obj.name) for c in changes))
+
+    def _pods_changed(self, changes: list[Change[Pod]]) -> None:
+        self._pods_buffer(
+            *(
+                PodSeen(c.obj) if c.kind is ChangeKind.SEEN else PodGone(c.obj.namespace, c.obj.name, c.obj.uid)
+                for c in changes
+            )
+        )
+
+    def _report(self, event: Event) -> None:
+        self.runtime.handle(event)
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+
+    def _metrics(self) -> list[Metric]:
+        reflectors = self._informers()
+        return [
+            Metric(
+                "waggle_watch_staleness_seconds",
+                "gauge",
+                "Seconds since the API server was last heard of this resource (events and bookmarks).",
+                [({"resource": name}, r.last_contact_age()) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_informer_relists_total",
+                "counter",
+                "Complete lists that an informer has read.",
+                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_informer_undecodable_total",
+                "counter",
+                "Objects that could not be read, and were left out.",
+                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_cache_bytes",
+                "gauge",
+                "Memory that the informer's records take, estimated; cluster.cache_mib bounds it.",
+                [({"resource": name}, float(r.weight)) for name, r in reflectors],
+            ),
+            Metric(
+                "waggle_decisions_bytes",
+                "gauge",
+                "Memory that long decisions on pods take beside waggle_cache_bytes, estimated.",
+                [({}, float(self._reader.decisions.weight))],
+            ),
+            Metric(
+                "waggle_decisions_shortened",
+                "gauge",
+                "Pods whose decisions are longer than there is room for in their namespace, and were shortened.",
+                [({}, float(self._reader.decisions.shortened))],
+            ),
+            Metric(
+                "waggle_api_answers_refused_total",
+                "counter",
+                "Answers of the API server that broke a bound, and were not read on; should stay 0.",
+                [({"bound": bound.value}, float(count)) for bound, count in self.api.refusals.counts().items()],
+            ),
+            *_write_metrics(self._committer),
+        ]
+
+
+def _write_metrics(committer: Committer) -> list[Metric]:
+    gate, hints, stats = committer.gate, committer.hints, committer.stats
+    throttle = gate.throttle
+    urgent, hint = {"queue": "urgent"}, {"queue": "hints"}
+    return [
+        Metric(
+            "waggle_write_limit",
+            "gauge",
+            "Bindings, evictions and reads that may be under way at once; adapts to the API server.",
+            [({}, throttle.limit)],
+        ),
+        Metric(
+            "waggle_writes_in_flight",
+            "gauge",
+            "Requests under way.",
+            [(urgent, throttle.in_flight), (hint, hints.in_flight)],
+        ),
+        Metric(
+            "waggle_write_queue_length",
+            "gauge",
+            "Requests that wait for their turn.",
+            [(urgent, gate.depth), (hint, hints.depth)],
+        ),
+        Metric(
+            "waggle_write_queue_oldest_seconds",
+            "gauge",
+            "How long the first in the queue has waited.",
+            [(urgent, gate.oldest), (hint, hints.oldest)],
+        ),
+        Metric(
+            "waggle_write_pauses_total",
+            "counter",
+            "Times the API server asked for patience, or could not be reached; nothing is sent until that is over.",
+            [({}, throttle.pauses)],
+        ),
+        Metric(
+            "waggle_write_retries_total",
+            "counter",
+            "Requests that were certainly not carried out, and had another turn.",
+            [({}, stats.retries)],
+        ),
+        Metric(
+            "waggle_events_total",
+            "counter",
+            "Happenings told by new Events, by higher counts of known ones, or not since a pod has had too many.",
+            [
+                ({"result": "created"}, stats.hints.events_created),
+                ({"result": "counted"}, stats.hints.events_counted),
+                ({"result": "suppressed"}, stats.hints.events_suppressed),
+            ],
+        ),
+        Metric(
+            "waggle_hints_dropped_total",
+            "counter",
+            "Events and nudges not written because too many waited.",
+            [({}, stats.hints.dropped)],
+        ),
+    ]
+
+
+class _UntilSynced:
+    """Keeps the first list back until it is complete, then tells bound pods before those that wait."""
+
+    def __init__(self, handle: Callable[..., None]) -> None:
+        self._handle = handle
+        self._kept: list[Event] | None = []
+        self._lock = threading.Lock()
+
+    def __call__(self, *events: Event) -> None:
+        with self._lock:
+            if self._kept is not None:
+                self._kept += events
+                return
+        self._handle(*events)
+
+    def release(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept or [], None
+            self._handle(*sorted(kept, key=_order))
+
+
+def _order(event: Event) -> tuple[object, ...]:
+    """Bound pods from the oldest on, as with every algorithm that has to learn what is there; then those that wait."""
+    return (not event.pod.node_name, *by_age(event.pod)) if isinstance(event, PodSeen) else (False, "", "", "")

@@ -1,0 +1,148 @@
+"""What people are shown of the heart: plain records, made from snapshots, outside the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from algorithm.model import CPU, PODS, Pairs, Pod, Resources
+from algorithm.quantity import format_quantity
+from algorithm.reasons import Code, Reason, reason
+from extender.kube.informers.podreader import GANG_ANNOTATION
+from extender.scheduling.state.cache import Snapshot
+from extender.scheduling.state.pod_info import PodInfo, State
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether a probe should pass, and if not, why."""
+
+    ready: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod. `since_seconds` is how long it has been in this state, `attempts` how often it was filtered."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    node: str = ""
+    reason: Reason | None = None
+    attempts: int = 0
+    gang: str = ""
+    since_seconds: float = 0.0
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node: what it offers, what is taken by pods that are bound or assumed there."""
+
+    name: str
+    labels: Pairs = ()
+    allocatable: Resources = ()
+    requested: Resources = ()
+    pods: int = 0
+    ready: bool = True
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a pod is where it is: the dominant reason, what was said of single nodes, the nodes that come closest.
+
+    `advice` is what the algorithm says to people about it.
+    """
+
+    pod: PodView
+    reason: Reason | None = None
+    nodes: dict[str, Reason] = field(default_factory=dict)
+    nearest: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric as a scrape sees it: labels and value of each sample."""
+
+    name: str
+    kind: str
+    help: str
+    samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
+
+
+def pod_view(entry: PodInfo, now: float) -> PodView:
+    """A pod that waits always has a reason, if only that nobody has asked for it (its own filters accept no node)."""
+    pod = entry.pod
+    return PodView(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        state=entry.state.value,
+        node=entry.node,
+        reason=reason_of(entry),
+        attempts=entry.attempts,
+        gang=pod.annotation(GANG_ANNOTATION) or pod.group,
+        since_seconds=max(0.0, now - entry.since),
+        priority=pod.priority,
+    )
+
+
+def reason_of(entry: PodInfo) -> Reason | None:
+    """Why it waits. A waiting pod without a reason is one that kube-scheduler has not come to us with."""
+    if entry.reason is None and entry.state is State.WAITING:
+        return reason(Code.NOT_ASKED)
+    return entry.reason
+
+
+def node_views(snapshot: Snapshot) -> list[NodeView]:
+    """Every known node, by name."""
+    return [
+        NodeView(
+            name=name,
+            labels=info.node.labels,
+            allocatable=info.node.allocatable,
+            requested=info.requested,
+            pods=len(info.pods),
+            ready=info.node.ready,
+            unschedulable=info.node.unschedulable,
+        )
+        for name, info in snapshot.nodes.items()
+        if info.node is not None
+    ]
+
+
+def nearest(pod: Pod, nodes: Iterable[NodeView], limit: int = 3) -> list[str]:
+    """The nodes that lack least for this pod, best first, each with what it lacks."""
+    ranked = []
+    for node in nodes:
+        if node.unschedulable or not node.ready:
+            continue
+        lacks = shortfall(pod, node)
+        share = sum(missing / wanted for missing, wanted in lacks.values())
+        ranked.append((len(lacks), share, node.name, lacks))
+    return [_sentence(name, lacks) for _, _, name, lacks in sorted(ranked, key=lambda item: item[:3])[:limit]]
+
+
+def shortfall(pod: Pod, node: NodeView) -> dict[str, tuple[int, int]]:
+    """By resource: how much is missing on the node for this pod, and how much the pod wants."""
+    allocatable, requested = dict(node.allocatable), dict(node.requested)
+    missing = {}
+    for name, wanted in pod.requests:
+        lack = wanted - (allocatable.get(name, 0) - requested.get(name, 0))
+        if wanted > 0 and lack > 0:
+            missing[name] = (lack, wanted)
+    if PODS in allocatable and node.pods >= allocatable[PODS]:
+        missing[PODS] = (1, 1)
+    return missing
+
+
+def _sentence(name: str, lacks: Mapping[str, tuple[int, int]]) -> str:
+    if not lacks:
+        return f"{name}: has room for this pod alone"
+    parts = [f"{format_quantity(lack, milli=key == CPU)} {key}" for key, (lack, _) in sorted(lacks.items())]
+    return f"{name}: lacks {', '.join(parts)}"

@@ -1,0 +1,89 @@
+"""A verb under way over HTTP/1.1, in the place of uvicorn's cycle, and when the connection is read from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from extender.web.errors import BadRequest
+from extender.web.verbs.body import crowded
+from extender.web.verbs.handler import Reply, VerbHandler
+
+
+class Call:
+    """A verb under way. uvicorn takes it for its own cycle: what it asks and sets of one is here.
+
+    It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
+    """
+
+    def __init__(
+        self, endpoint: VerbHandler, refuse: Callable[[Call, BadRequest], None], client: str, *, keep_alive: bool
+    ) -> None:
+        self.client = client
+        self.endpoint = endpoint
+        self.keep_alive = keep_alive
+        self.body: bytes | bytearray = b""
+        self.more_body = True
+        #: What is answered whatever the body is.
+        self.refusal: Reply | None = None
+        self.disconnected = False
+        self.response_complete = False
+        self.message_event = _NOBODY_WAITS
+        #: Of the budget for bodies.
+        self.held = 0
+        self._refuse = refuse
+
+    def receive(self, piece: bytes) -> None:
+        if not self.body:
+            self.body = piece
+        else:
+            if isinstance(self.body, bytes):
+                self.body = bytearray(self.body)
+            self.body += piece
+
+    def take(self) -> bytes:
+        body, self.body = self.body, b""
+        return bytes(body)
+
+    def give_up(self) -> None:
+        self._refuse(self, crowded())
+
+
+#: uvicorn wakes what waits for the next part of a body.
+_NOBODY_WAITS = asyncio.Event()
+Cycle = RequestResponseCycle | Call
+
+
+class Flow(FlowControl):
+    """uvicorn's, with a further reason not to read: what was received is not parsed yet."""
+
+    def __init__(self, transport: asyncio.Transport, on_room: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._on_room = on_room
+        #: uvicorn does not want more of a body.
+        self.stopped = False
+        self._backlog = False
+
+    def pause_reading(self) -> None:
+        self.stopped = True
+        self._apply()
+
+    def resume_reading(self) -> None:
+        if self.stopped:
+            self.stopped = False
+            self._apply()
+            self._on_room()
+
+    def set_backlog(self, *, backlog: bool) -> None:
+        if backlog is not self._backlog:
+            self._backlog = backlog
+            self._apply()
+
+    def _apply(self) -> None:
+        if self.stopped or self._backlog:
+            super().pause_reading()
+        else:
+            super().resume_reading()

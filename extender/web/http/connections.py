@@ -1,0 +1,369 @@
+"""The connections of one listener, and the choice of those that end to make room for others.
+
+    accepted --> beginning: first message, TLS handshake --> open, no request completed --> completed one --> closed
+                          |10 s                            |                              |
+                          +--------------------------------+------------------------------+--> evicted, to make room
+
+Promises: there are never more connections than `most`, of which no more than `most_unfinished` have not finished their
+TLS handshake (without TLS: have sent nothing). A newcomer gets in as long as anything can be evicted. The evicted one
+belongs to the peer address that has the most connections of the least use. So a client that floods a port loses its own
+connections before anybody else loses one.
+
+An attacker may have the very address of kube-scheduler: hostNetwork, or a NAT between. So connections of one address
+differ, too. The order in which they go, those of the same kind by age:
+
+1. sent nothing, or half a first message; sent a whole one; in the handshake; open, never completed a request;
+2. has requests waiting behind the one that is answered, which Go's client never has;
+3. completed its last request longest ago;
+4. the same three for a peer whose certificate lets it call verbs: it goes after all that have none.
+
+A connection that answers is not evicted, unless it is of the second kind, or one address has more than half of all
+places and answers on every one of them: answers that it does not take would keep the port closed.
+
+Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import resource
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from extender.server.views import Metric
+
+_log = structlog.get_logger(__name__)
+
+#: Connections of one listener that have not begun. One takes some 50 KB once its handshake is under way.
+MOST_UNFINISHED: Final = 256
+#: Connections of the health port: kubelet, and some Prometheus servers.
+MOST_OF_HEALTH: Final = 200
+#: File descriptors that no listener gets: API server, configuration and certificate files, recordings, log.
+RESERVED_DESCRIPTORS: Final = 200
+#: More than this many file descriptors are not asked for: some systems offer a billion.
+_MOST_DESCRIPTORS: Final = 65_536
+#: A search for a victim looks at all connections, so it finds this share of `most` at once, if one address is at fault.
+_BATCH: Final = 1 / 32
+#: Above this share of `most`, useless connections are the reason for the lack of room, and whose they are is looked at.
+_USELESS: Final = 1 / 16
+
+
+#: What an evicted connection had been used for: it had not begun, or completed no request, or some.
+USES: Final = ("beginning", "no_request", "idle")
+
+
+#: Seconds that a newcomer has before it counts as one of no use, unless there are many.
+_GRACE_SECONDS: Final = 1.0
+
+
+class Served(Protocol):
+    """What a connection of HTTP says about itself: protocol.py and http2.py."""
+
+    @property
+    def last_completed(self) -> float:
+        """When it last completed an answer, in the event loop's time; before it has, minus infinity."""
+
+    @property
+    def busy(self) -> bool:
+        """A whole request was received and its answer is not complete."""
+
+    @property
+    def has_backlog(self) -> bool:
+        """Further requests have come on it and wait until one is answered, though it is HTTP/1.1."""
+
+    @property
+    def trusted(self) -> bool:
+        """The peer's certificate lets it call verbs."""
+
+    def renew(self) -> None:
+        """The peer is to connect anew, for its next request."""
+
+    def abort(self) -> None:
+        """End at once, whatever is under way."""
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One connection, from when it was accepted."""
+
+    address: str
+    #: When it was accepted, in the event loop's time.
+    since: float
+    #: Ends it as long as nobody serves it; where there is nothing yet that could be ended, `given_up` has to do.
+    give_up: Callable[[], object] | None = None
+    given_up: bool = False
+    #: Its first message has come as a whole; its handshake is under way.
+    heard: bool = False
+    started: bool = False
+    served: Served | None = None
+    #: The peer's certificate in DER, where it was asked for one.
+    certificate: bytes = b""
+
+    def abort(self) -> None:
+        if self.served is not None:
+            self.served.abort()
+            return
+        self.given_up = True
+        if self.give_up is not None:
+            self.give_up()
+
+
+class Connections:
+    """The connections of one listener; `most` and `most_unfinished` are numbers of connections."""
+
+    def __init__(self, name: str, most: int, most_unfinished: int = MOST_UNFINISHED) -> None:
+        self.name = name
+        self.most = most
+        self.most_unfinished = min(most_unfinished, most)
+        #: By what they had been used for, one of USES.
+        self.evicted: Counter[str] = Counter()
+        #: Both in the order of arrival.
+        self._unfinished: dict[Entry, None] = {}
+        self._open: dict[Entry, None] = {}
+        self._unfinished_by_address: Counter[str] = Counter()
+        #: Of the unfinished, by address: whose first message has not come, and whose handshake has not begun.
+        self._silent: dict[str, dict[Entry, None]] = {}
+        self._queued: dict[str, dict[Entry, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._unfinished) + len(self._open)
+
+    @property
+    def unfinished(self) -> int:
+        """How many have sent nothing, or have not finished their TLS handshake."""
+        return len(self._unfinished)
+
+    def open(self) -> list[Entry]:
+        """Those that are served."""
+        return list(self._open)
+
+    # -- coming and going ---------------------------------------------------------------------------------------------
+
+    def is_full(self) -> bool:
+        """Whether a new connection gets in only if another one is evicted."""
+        return len(self) >= self.most
+
+    def evictable(self, now: float) -> list[Entry]:
+        """Some connections of the least use, which may be evicted; empty if every one answers a request."""
+        idle = [entry for entry in (*self._unfinished, *self._open) if not _is_busy(entry)]
+        at_fault = [entry for entry in idle if _is_unused(entry) and not _is_trusted(entry)]
+        if len(at_fault) <= self.most * _USELESS:
+            # So few may be newcomers, which need a moment.
+            at_fault = self._of_who_has_most(now, [entry for entry in idle if _is_due(entry, now)])
+        at_fault = [entry for entry in at_fault if not _is_trusted(entry)] or at_fault
+        if not at_fault:
+            return []
+        [(heaviest, number)] = Counter(entry.address for entry in at_fault).most_common(1)
+        candidates = sorted((entry for entry in at_fault if entry.address == heaviest), key=_usefulness)
+        of_no_use = [entry for entry in candidates if _is_unused(entry)]
+        batch = max(1, int(self.most * _BATCH))
+        return of_no_use[:batch] or candidates[: batch if number > self.most // 2 else 1]
+
+    def _of_who_has_most(self, now: float, at_fault: list[Entry]) -> list[Entry]:
+        """Those of the address that has more than half of all places, if there is one; if need be, one that answers."""
+        everyone = (*self._unfinished, *self._open)
+        [(address, number)] = Counter(entry.address for entry in everyone).most_common(1)
+        if number <= self.most // 2:
+            return at_fault
+        theirs = [entry for entry in everyone if entry.address == address and _is_due(entry, now)]
+        least = min(map(_protection, theirs), default=None)
+        return [entry for entry in theirs if _protection(entry) == least]
+
+    def evict(self, entries: Iterable[Entry]) -> None:
+        """End these, for others."""
+        for entry in list(entries):
+            self.evicted[_use(entry)] += 1
+            self.abort_all([entry])
+
+    def add(self, entry: Entry) -> None:
+        """A connection that was accepted."""
+        if len(self._unfinished) >= self.most_unfinished:
+            self.evict([self._oldest_unfinished()])
+        self._unfinished[entry] = None
+        self._unfinished_by_address[entry.address] += 1
+        _put(entry, self._silent)
+
+    def hear(self, entry: Entry) -> None:
+        """Its first message has come as a whole."""
+        entry.heard = True
+        _drop(entry, self._silent)
+        _put(entry, self._queued)
+
+    def start(self, entry: Entry) -> None:
+        """Its handshake begins."""
+        entry.started = True
+        _drop(entry, self._queued)
+
+    def finish(self, entry: Entry) -> None:
+        """It has begun: it is served from now on."""
+        self._drop_unfinished(entry)
+        self._open[entry] = None
+
+    def remove(self, entry: Entry) -> None:
+        """It has ended. May be called again."""
+        self._drop_unfinished(entry)
+        self._open.pop(entry, None)
+
+    def overdue(self, before: float) -> list[Entry]:
+        """Unfinished handshakes of connections that were accepted earlier than `before`."""
+        found = []
+        for entry in self._unfinished:
+            if entry.since >= before:
+                break
+            found.append(entry)
+        return found
+
+    def abort_all(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            self.remove(entry)
+            entry.abort()
+
+    def abort_unfinished(self) -> None:
+        """The listener closes."""
+        self.abort_all(self._unfinished)
+
+    def _drop_unfinished(self, entry: Entry) -> None:
+        if entry in self._unfinished:
+            del self._unfinished[entry]
+            self._unfinished_by_address[entry.address] -= 1
+            if not self._unfinished_by_address[entry.address]:
+                del self._unfinished_by_address[entry.address]
+            _drop(entry, self._silent)
+            _drop(entry, self._queued)
+
+    # -- who has to go ------------------------------------------------------------------------------------------------
+
+    def _oldest_unfinished(self) -> Entry:
+        """The oldest that waits: for its first message, or for its handshake to begin, whichever more of them do.
+
+        A valid client waits for neither, unless others do in great number, and then it is not the oldest.
+        """
+        [(heaviest, _)] = self._unfinished_by_address.most_common(1)
+        waiting = max((each.get(heaviest, {}) for each in (self._silent, self._queued)), key=len)
+        return next(iter(waiting)) if waiting else next(each for each in self._unfinished if each.address == heaviest)
+
+
+def _put(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
+    entries.setdefault(entry.address, {})[entry] = None
+
+
+def _drop(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
+    theirs = entries.get(entry.address)
+    if theirs is not None:
+        theirs.pop(entry, None)
+        if not theirs:
+            del entries[entry.address]
+
+
+def _is_unused(entry: Entry) -> bool:
+    return _completed(entry) == -math.inf
+
+
+def _is_due(entry: Entry, now: float) -> bool:
+    """Whether it has had the time to be of use."""
+    return not _is_unused(entry) or entry.since < now - _GRACE_SECONDS
+
+
+def _is_busy(entry: Entry) -> bool:
+    return entry.served is not None and entry.served.busy and not entry.served.has_backlog
+
+
+def _is_trusted(entry: Entry) -> bool:
+    return entry.served is not None and entry.served.trusted
+
+
+def _protection(entry: Entry) -> tuple[bool, bool]:
+    return _is_trusted(entry), _is_busy(entry)
+
+
+def _completed(entry: Entry) -> float:
+    return entry.served.last_completed if entry.served else -math.inf
+
+
+def _usefulness(entry: Entry) -> tuple[object, ...]:
+    """Sorts what is of the least use to the front."""
+    served = entry.served
+    has_backlog = served is not None and served.has_backlog
+    kind = (_is_trusted(entry), served is not None, not _is_unused(entry), not has_backlog)
+    return *kind, _completed(entry), entry.heard, entry.started, entry.since
+
+
+def _use(entry: Entry) -> str:
+    if entry.served is None:
+        return "beginning"
+    return "no_request" if _is_unused(entry) else "idle"
+
+
+def address_of(name: tuple[object, ...]) -> str:
+    """By what a peer's socket name is counted: its IP address, of IPv6 the first 64 bits."""
+    text = str(name[0]).partition("%")[0]
+    if ":" not in text:
+        return text
+    address = ipaddress.IPv6Address(text)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+def connection_metrics(ports: Iterable[Connections]) -> list[Metric]:
+    """Of the connections of these ports. From any thread."""
+    now, evicted = [], []
+    for port in ports:
+        unfinished = port.unfinished
+        now.append(({"port": port.name, "state": "beginning"}, float(unfinished)))
+        now.append(({"port": port.name, "state": "open"}, float(len(port) - unfinished)))
+        evicted += [({"port": port.name, "use": use}, float(port.evicted[use])) for use in USES]
+    return [
+        Metric(
+            "waggle_connections",
+            "gauge",
+            "Connections, by whether they have begun: something was sent, and the TLS handshake is finished.",
+            now,
+        ),
+        Metric(
+            "waggle_connections_evicted_total",
+            "counter",
+            "Connections that were closed to make room for others, by what they had been used for.",
+            evicted,
+        ),
+    ]
+
+
+# -- file descriptors -------------------------------------------------------------------------------------------------
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard one (at most 65,536); returns what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        _log.warning("the limit of open files cannot be raised", limit=soft, error=str(error))
+        return soft
+    return wanted
+
+
+def shares(descriptors: int, wanted: int) -> tuple[int, int]:
+    """Connections that port and health port may have, where a process may have so many file descriptors.
+
+    `wanted` is server.max_connections. The health port has a share of its own.
+    """
+    usable = max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2)
+    health = min(MOST_OF_HEALTH, usable // 4)
+    most = min(wanted, usable - health)
+    if most < wanted:
+        _log.warning(
+            "fewer connections than server.max_connections: too few open files are allowed",
+            open_files=descriptors,
+            connections=most,
+            wanted=wanted,
+        )
+    return most, health

@@ -1,0 +1,420 @@
+"""Accepts connections: a few in a turn, a bounded number in all, and no objects before the first byte.
+
+    socket --accept--> room? (connections.py) --> waits for a byte (TLS: a whole record) --> queue --> protocol.py
+                                                                                          TLS |         ^  http2.py
+                                                                                              v         |     ^
+                                                                                          handshake, ALPN-----+
+
+The event loop's own `create_server` makes protocol and TLS objects for each connection at once, keeps them for as long
+as the peer likes, accepts everything that waits in one turn, and closes the listening socket when descriptors run out.
+Promises: a connection whose first record of TLS has not come as a whole is a socket and no more, and ends after
+`BEGIN_SECONDS`; so does a TLS handshake that is not finished by then. A turn of the event loop accepts and starts so
+few that calls under way hardly notice. If descriptors or room are lacking, the listener waits and never ends. Addresses
+take turns, and of those of one address the newest begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+import structlog
+
+from extender.web.http.connections import Connections, Entry, Served, address_of
+
+_log = structlog.get_logger(__name__)
+
+#: Seconds from the accept to the first byte, and to the end of the TLS handshake.
+BEGIN_SECONDS: Final = 10.0
+#: Seconds after a change of certificates in which a client may end its calls if the new ones do not let it in.
+WITHDRAWN_SECONDS: Final = 10.0
+#: Seconds that connections are accepted for in one turn.
+_TURN_SECONDS: Final = 0.001
+#: Connections started in one turn: a handshake takes half a millisecond now, and one more when the peer has answered.
+_STARTS_OF_TLS: Final = 2
+_STARTS: Final = 8
+#: Handshakes under way, whose next steps may come at the same moment.
+_MOST_UNDER_WAY: Final = 48
+#: Seconds after which a handshake under way may be ended for another that waits.
+_PATIENCE: Final = 0.05
+#: Seconds until the next look for room or for a file descriptor.
+_PAUSE: Final = 0.05
+#: Between two log lines about the same.
+_LOG_SECONDS: Final = 60.0
+_SWEEP_SECONDS: Final = 1.0
+#: `accept` fails with these for a while: there are no descriptors, or is no memory.
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+#: Bytes of a TLS record, with its header of five.
+LARGEST_RECORD: Final = 5 + (1 << 14) + 256
+_HANDSHAKE: Final = 22
+
+
+def bytes_until_whole(seen: bytes) -> int:
+    """How many bytes are missing of the TLS record that begins so; 0 also for what is none, which OpenSSL refuses."""
+    if not seen or seen[0] != _HANDSHAKE:
+        return 0
+    if len(seen) < 5:
+        return 5 - len(seen)
+    whole = 5 + int.from_bytes(seen[3:5])
+    return max(0, whole - len(seen)) if whole <= LARGEST_RECORD else 0
+
+
+class Caller(NamedTuple):
+    """The peer of a connection, as the socket and TLS know it."""
+
+    address: str
+    #: Whether HTTP/2 was agreed on.
+    http2: bool = False
+    #: The certificate that it showed, as `ssl.SSLSocket.getpeercert` gives it; empty without one.
+    certificate: Mapping[str, Any] = MappingProxyType({})
+
+
+class ServedProtocol(Served, Protocol):
+    """A connection of HTTP, for the event loop too."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None: ...
+
+
+class Tls(Protocol):
+    """Where contexts are from, and who is told of handshakes that failed: certificates.py."""
+
+    @property
+    def current(self) -> ssl.SSLContext: ...
+
+    def refused(self, reason: str, why: str, address: str) -> None: ...
+
+    def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]: ...
+
+
+#: Makes the protocol of a connection; calls the function when it is lost.
+Serve = Callable[[Caller, Callable[[], None]], ServedProtocol]
+
+
+class Listener:
+    """One listening socket. Takes the place of an `asyncio.Server`: `start`, `close`, `wait_closed`."""
+
+    def __init__(self, listening: socket.socket, connections: Connections, serve: Serve, tls: Tls | None) -> None:
+        self.connections = connections
+        self._socket = listening
+        self._serve = serve
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._queue: dict[Entry, socket.socket] = {}
+        self._under_way: dict[Entry, float] = {}
+        self._turn: asyncio.Handle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        #: The event loop keeps no reference to its tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: dict[str, float] = {}
+        self._told_evictions = 0
+
+    def start(self) -> None:
+        self._socket.setblocking(False)
+        # Accepted sockets inherit it. The event loop sets it only on those that it has made itself.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept nothing more. Connections that are served stay."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._socket.fileno())
+            self.connections.abort_unfinished()
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for: uvicorn waits for the connections itself."""
+
+    # -- accepting ----------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        until = time.monotonic() + _TURN_SECONDS
+        while time.monotonic() < until:
+            leaving = self.connections.evictable(self._loop.time()) if self.connections.is_full() else None
+            if leaving == []:
+                self._say("no room for another connection: all of them wait for their answers")
+                self._pause()
+                return
+            try:
+                accepted, name = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                self._cannot_accept(error)
+                return
+            self.connections.evict(leaving or ())
+            self._admit(accepted, name)
+        self._tell_of_evictions()
+
+    def _cannot_accept(self, error: OSError) -> None:
+        if error.errno in _SHORTAGES:
+            self.connections.evict(self.connections.evictable(self._loop.time()))
+        self._say("connections cannot be accepted", error=error.strerror or str(error))
+        self._pause()
+
+    def _pause(self) -> None:
+        """What waits stays where it is: in the kernel's queue."""
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.call_later(_PAUSE, self._resume)
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _admit(self, accepted: socket.socket, name: tuple[object, ...]) -> None:
+        accepted.setblocking(False)
+        entry = Entry(address_of(name), self._loop.time())
+        entry.give_up = partial(self._give_up_waiting, entry, accepted)
+        self.connections.add(entry)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self._look(entry, accepted, 0)
+
+    def _look(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+        """Whether its first message is there as a whole; `expected`: bytes that it was woken for, 0 if it was not."""
+        try:
+            seen = accepted.recv(1 if self._tls is None else LARGEST_RECORD, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._wait_for(1, entry, accepted)
+            return
+        except OSError:
+            seen = b""
+        missing = 0 if self._tls is None else bytes_until_whole(seen)
+        if not seen or (missing and len(seen) < expected):
+            self._forget(entry, accepted)  # the peer has gone, or sends no more
+        elif missing:
+            self._wait_for(len(seen) + missing, entry, accepted)
+        else:
+            self._line_up(entry, accepted)
+
+    def _wait_for(self, size: int, entry: Entry, accepted: socket.socket) -> None:
+        """Until so many bytes have come. A byte now and then costs nothing: the kernel counts."""
+        if size > 1:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted, size)
+
+    def _heard(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+        """They are there, or the end."""
+        self._loop.remove_reader(accepted.fileno())
+        self._look(entry, accepted, expected)
+
+    def _line_up(self, entry: Entry, accepted: socket.socket) -> None:
+        if self._tls is not None:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self.connections.hear(entry)
+        self._queue[entry] = accepted
+        self._turn_soon()
+
+    def _forget(self, entry: Entry, accepted: socket.socket) -> None:
+        """The peer has gone."""
+        self.connections.remove(entry)
+        accepted.close()
+
+    def _give_up_waiting(self, entry: Entry, accepted: socket.socket) -> None:
+        if self._queue.pop(entry, None) is None:
+            self._loop.remove_reader(accepted.fileno())
+        accepted.close()
+
+    def _sweep(self) -> None:
+        """Ends connections whose time to begin is up; handshakes under way end by themselves."""
+        self._sweeper = None
+        overdue = self.connections.overdue(self._loop.time() - BEGIN_SECONDS)
+        waiting = [entry for entry in overdue if entry not in self._under_way]
+        for entry in waiting:
+            if self._tls is not None:
+                self._tls.refused("timeout", f"no whole message was sent within {BEGIN_SECONDS:g} s", entry.address)
+        self.connections.abort_all(waiting)
+        if self.connections.unfinished:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def _turn_soon(self) -> None:
+        if self._turn is None and self._queue:
+            self._turn = self._loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        self._turn = None
+        for _ in range(min(_STARTS if self._tls is None else _STARTS_OF_TLS, len(self._queue))):
+            if len(self._under_way) >= _MOST_UNDER_WAY and not self._end_a_slow_one():
+                self._turn = self._loop.call_later(_PATIENCE / 4, self._start_some)
+                return
+            self._start_one()
+        self._turn_soon()
+
+    def _end_a_slow_one(self) -> bool:
+        entry, since = next(iter(self._under_way.items()))
+        if self._loop.time() - since < _PATIENCE:
+            return False
+        self.connections.evict([entry])
+        self._under_way.pop(entry, None)
+        return True
+
+    def _start_one(self) -> None:
+        """The newest of the address that has the fewest under way.
+
+        Where they come faster than they can be started, most end unserved. In the order of their arrival all of them
+        would: each waits for as long as there is room to wait, and is closed for a newer one just before its turn.
+        """
+        entry = next(reversed(self._queue))
+        if self._under_way and len(self._queue) > 1:
+            theirs = Counter(each.address for each in self._under_way)
+            entry = min(reversed(self._queue), key=lambda each: theirs[each.address])
+        accepted = self._queue.pop(entry)
+        self.connections.start(entry)
+        self._under_way[entry] = self._loop.time()
+        if self._tls is None:
+            entry.give_up = None  # before it is handed over, `given_up` is looked at
+            task = self._start_task(self._serve_plain(entry, accepted))
+        else:
+            task = self._start_task(self._shake_hands(entry, accepted, self._tls, self._tls.current))
+            # Where the event loop has taken the socket over, this waits for its end.
+            task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
+            entry.give_up = task.cancel
+        task.add_done_callback(lambda _task: self._started(entry))
+
+    def _started(self, entry: Entry) -> None:
+        self._under_way.pop(entry, None)
+        if entry.served is None:
+            self.connections.remove(entry)
+        self._turn_soon()
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("a connection failed", exc_info=error)
+
+    async def _serve_plain(self, entry: Entry, accepted: socket.socket) -> None:
+        if entry.given_up:
+            accepted.close()
+            return
+        with suppress(OSError):
+            await self._loop.connect_accepted_socket(
+                lambda: _Newcomer(lambda transport: self._hand_over(entry, Caller(_name(transport)), transport)),
+                accepted,
+            )
+
+    def _hand_over(self, entry: Entry, caller: Caller, transport: asyncio.Transport) -> None:
+        if entry.given_up:
+            transport.abort()
+            return
+        entry.served = served = self._serve(caller, partial(self._lost, entry))
+        self.connections.finish(entry)
+        transport.set_protocol(served)  # type: ignore[arg-type]
+        served.connection_made(transport)
+
+    def _lost(self, entry: Entry) -> None:
+        """It was served, and has ended. Both must not hold each other: only the garbage collector would find them."""
+        self.connections.remove(entry)
+        entry.served = entry.give_up = None
+
+    # -- TLS ----------------------------------------------------------------------------------------------------------
+
+    async def _shake_hands(self, entry: Entry, accepted: socket.socket, tls: Tls, context: ssl.SSLContext) -> None:
+        left = max(entry.since + BEGIN_SECONDS - self._loop.time(), 0.1)
+        newcomer = _Newcomer(partial(self._made, entry, context, accepted))
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: newcomer, accepted, ssl=context, ssl_handshake_timeout=left
+            )
+        except ssl.SSLError as error:
+            reason = (error.reason or "other").lower()
+            tls.refused(reason, getattr(error, "verify_message", "") or reason, entry.address)
+        except ConnectionAbortedError:
+            tls.refused("timeout", f"not finished within {BEGIN_SECONDS:g} s", entry.address)
+        except OSError:
+            pass  # the peer has gone
+        except ValueError as error:
+            tls.refused("unreadable_certificate", f"the client's certificate cannot be read: {error}", entry.address)
+
+    def _made(
+        self, entry: Entry, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
+    ) -> None:
+        """The handshake is done, and what follows it has not been read."""
+        _acknowledge(accepted)
+        secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        certificate = transport.get_extra_info("peercert") or {}
+        caller = Caller(_name(transport), secured.selected_alpn_protocol() == "h2", certificate)
+        entry.certificate = secured.getpeercert(binary_form=True) or b""
+        self._hand_over(entry, caller, transport)
+        if self._tls is not None and context is not self._tls.current:
+            self._renew([entry])
+
+    # -- other certificates -------------------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Other certificates are served from now on: who is connected is to shake hands again."""
+        self._renew(self.connections.open())
+
+    def _renew(self, entries: list[Entry]) -> None:
+        """After the next answer; and soon, whatever is under way, if the new files do not let the client in."""
+        for entry in entries:
+            if entry.served is not None:
+                entry.served.renew()
+        self._start_task(self._end_withdrawn(entries))
+
+    async def _end_withdrawn(self, entries: list[Entry]) -> None:
+        assert self._tls is not None
+        until = self._loop.time() + WITHDRAWN_SECONDS
+        shown = {entry.certificate for entry in entries if entry.certificate}
+        withdrawn = await self._loop.run_in_executor(None, self._tls.withdrawn, shown) if shown else set()
+        out = [entry for entry in entries if entry.certificate in withdrawn]
+        if out:
+            addresses = sorted({entry.address for entry in out})[:10]
+            _log.warning("clients were let in by an authority that is not trusted any more", addresses=addresses)
+            await asyncio.sleep(until - self._loop.time())
+            self.connections.abort_all(out)
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _tell_of_evictions(self) -> None:
+        evicted = self.connections.evicted.total()
+        if evicted > self._told_evictions:
+            self._told_evictions = evicted
+            self._say("connections were closed to make room for others", **self.connections.evicted)
+
+    def _say(self, what: str, **more: object) -> None:
+        now = self._loop.time()
+        if now - self._told.get(what, float("-inf")) >= _LOG_SECONDS:
+            self._told[what] = now
+            _log.warning(what, port=self.connections.name, connections=len(self.connections), **more)
+
+
+def _name(transport: asyncio.Transport) -> str:
+    """The peer's IP address; empty if it has gone."""
+    return str((transport.get_extra_info("peername") or ("",))[0])
+
+
+def _acknowledge(accepted: socket.socket) -> None:
+    """The last message of a handshake has no answer, and some clients wait for its acknowledgement: for 40 ms."""
+    if sys.platform == "linux":
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+class _Newcomer(asyncio.Protocol):
+    """Stands in for the protocol that the handshake has yet to agree on."""
+
+    def __init__(self, made: Callable[[asyncio.Transport], None]) -> None:
+        self._made = made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        with suppress(ConnectionError):
+            self._made(transport)  # type: ignore[arg-type]

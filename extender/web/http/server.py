@@ -1,0 +1,250 @@
+"""Runs the app: listeners, signals. In the main thread for `waggle serve`, beside it for tests and `waggle demo`.
+
+Idle connections are kept for longer than kube-scheduler keeps them (90 s): its client does not repeat a POST that meets
+a closed connection, and the pod would fail with "EOF".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from threading import Event, Thread
+from types import FrameType, TracebackType
+from typing import Self
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from extender.server.views import Metric
+from extender.settings import ServerSettings, Settings, SettingsError
+from extender.web.http.certificates import Certificates
+from extender.web.http.connections import Connections, connection_metrics, raise_descriptor_limit, shares
+from extender.web.http.http2 import Http2
+from extender.web.http.listener import Caller, Listener
+from extender.web.http.peers import ClientNames, Peer, names_of
+from extender.web.http.protocol import WaggleProtocol
+from extender.web.http.trim import LOOK_SECONDS, Trimmer
+from extender.web.limits.budget import budgets_of
+from extender.web.pages.health import ProbesOnly
+from extender.web.pages.metrics import Metrics
+from extender.web.verbs.handler import VerbHandler
+
+#: Seconds that running requests get when the server shuts down: a bind waits for one API call.
+_GRACE_SECONDS = 15
+#: Seconds after which a thread that computes lets go of the interpreter. Python's own 5 ms would be added to nearly
+#: every answer while an informer decodes.
+_SWITCH_SECONDS = 0.0005
+_BACKLOG = 2048
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with listeners of our own. It says when it serves, and after a signal it returns.
+
+    `health` is what it serves on the last of its sockets, beside what `config` says on the others: in the same event
+    loop, so that one that hangs fails its probes.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        health: uvicorn.Config | None,
+        certificates: Certificates,
+        limits: tuple[int, int],
+        on_started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._certificates = certificates
+        self._clients = ClientNames(certificates.settings)
+        verbs: Mapping[str, VerbHandler] = getattr(config.app, "verbs", {})
+        self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
+        self._health = health
+        self._connections = Connections("server", limits[0])
+        self._health_connections = Connections("health", limits[1])
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets
+        await self.lifespan.startup()
+        tls = None if self._certificates.context() is None else self._certificates
+        listener = Listener(sockets[0], self._connections, partial(self._protocol, self.config), tls)
+        listeners = [listener]
+        if self._health is not None:
+            self._health.load()
+            listeners.append(
+                Listener(sockets[1], self._health_connections, partial(self._protocol, self._health), None)
+            )
+        for each in listeners:
+            each.start()
+        self.servers = listeners  # type: ignore[assignment]  # of a server uvicorn wants no more than Listener has
+        self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
+        self._look_after_memory(Trimmer(budgets_of(self.config.app)))
+        self.started = True
+        self._on_started()
+
+    def _protocol(self, config: uvicorn.Config, caller: Caller, ended: Callable[[], None]) -> WaggleProtocol | Http2:
+        names = names_of(caller.certificate)
+        verbs = self._clients.may_call_verbs(names)
+        peer = Peer(
+            address=caller.address,
+            verbs=self._verbs if verbs and config is self.config else {},
+            ended=ended,
+            may_call_verbs=verbs,
+            may_see_pages=self._clients.may_see_pages(names),
+            trusted=verbs and bool(caller.certificate),
+            names=names,
+        )
+        return (Http2 if caller.http2 else WaggleProtocol)(config, self.server_state, peer)
+
+    def _look_after_memory(self, trimmer: Trimmer) -> None:
+        trimmer.look()
+        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_after_memory, trimmer)
+
+    def _from_a_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # it has ended
+            loop.call_soon_threadsafe(call)
+
+    def metrics(self) -> list[Metric]:
+        return connection_metrics([self._connections, self._health_connections])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+
+def serve(
+    app: FastAPI,
+    settings: Settings,
+    *,
+    certificates: Certificates | None = None,
+    on_started: Callable[[str], None] = lambda _url: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what is running and return. Call it in the main thread.
+
+    `certificates` are those that the app tells about. `on_started` is called with the URL once connections are
+    accepted. Raises SettingsError if the address or the certificates cannot be used.
+    """
+    shown = certificates or Certificates(settings.server.tls)
+    app.openapi()  # made once, in 100 ms, for which kube-scheduler would stand still with the first wrong path
+    with ExitStack() as opened:
+        listeners = _listen(settings.server, opened)
+        url = _url(settings.server, listeners[0])
+        server = _make(app, settings.server, shown, lambda: on_started(url))
+        with shown.watched():
+            server.run(listeners)
+
+
+class ServerHandle:
+    """A server that runs in a thread of its own; a context manager that stops it."""
+
+    def __init__(self, app: FastAPI, settings: ServerSettings, certificates: Certificates | None = None) -> None:
+        self._certificates = certificates or Certificates(settings.tls)
+        self._opened = ExitStack()
+        self._listeners = _listen(settings, self._opened)
+        self.url = _url(settings, self._listeners[0])
+        #: Where probes and metrics are in plain HTTP; "" without a health_port.
+        self.health_url = _url(settings.model_copy(update={"tls": None}), self._listeners[-1]) if _two(settings) else ""
+        self._started = Event()
+        try:
+            self._server = _make(app, settings, self._certificates, self._started.set)
+        except SettingsError:
+            self._opened.close()
+            raise
+        self._thread = Thread(target=self._run, name="waggle-web", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if not self._server.started:
+            self._thread.join()
+            raise RuntimeError(f"the server at {self.url} did not start; the log says why")
+
+    def _run(self) -> None:
+        try:
+            with self._certificates.watched():
+                self._server.run(self._listeners)
+        finally:
+            self._started.set()
+            self._opened.close()
+
+    def stop(self) -> None:
+        """Finish what is running, close every connection and wait for the end. May be called twice."""
+        self._server.should_exit = True
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve_in_thread(app: FastAPI, settings: Settings, *, certificates: Certificates | None = None) -> ServerHandle:
+    """Serve beside the caller; returns once connections are accepted. Raises SettingsError as `serve` does."""
+    return ServerHandle(app, settings.server, certificates)
+
+
+def _make(
+    app: FastAPI, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
+) -> _Server:
+    certificates.context()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    probes = _config(ProbesOnly(app), settings) if _two(settings) else None
+    limits = shares(raise_descriptor_limit(), settings.max_connections)
+    server = _Server(_config(app, settings), probes, certificates, limits, on_started)
+    if isinstance(metrics := getattr(app, "metrics", None), Metrics):
+        metrics.sources.append(server.metrics)
+    return server
+
+
+def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="auto",  # uvloop, except where it cannot be installed
+        http=WaggleProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # nothing here asks who called
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+def _listen(settings: ServerSettings, opened: ExitStack) -> list[socket.socket]:
+    """What serves on `port`, and behind it what serves on `health_port`, if there is one; `opened` closes them."""
+    ports = {"server.port": settings.port}
+    if settings.health_port is not None:
+        ports["server.health_port"] = settings.health_port
+    with ExitStack() as so_far:
+        listeners = [so_far.enter_context(_listen_on(settings.host, port, field)) for field, port in ports.items()]
+        opened.push(so_far.pop_all())
+    return listeners
+
+
+def _listen_on(host: str, port: int, field: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, TypeError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        raise SettingsError(f"server.host, {field}: cannot listen on {host}:{port}: {why}") from error
+
+
+def _two(settings: ServerSettings) -> bool:
+    return settings.health_port is not None
+
+
+def _url(settings: ServerSettings, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if settings.tls is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,41 @@
+"""Who may look: the pages for people ask the API server for the caller's rights, if `inspect_authorization` says so.
+
+No token, or one that nobody knows: 401. A token of somebody who may not: 403. The API server does not say: 503. So an
+answer is given only after a yes. Verbs, probes and metrics are not asked about: TLS asks their callers for a client
+certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from extender.kube.client.access_review import MOST_AT_ONCE, Decision, Reviewer, Verdict
+from extender.web.limits.pool import Pool
+
+_STATUS = {Verdict.UNAUTHENTICATED: 401, Verdict.FORBIDDEN: 403, Verdict.UNKNOWN: 503}
+_NOBODY = Decision(Verdict.UNKNOWN, "there is nobody to ask for your rights")
+_HOW = "docs/security.md says how to get access"
+
+
+def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
+    """A dependency of routes. It has threads of its own, as it may wait for the API server."""
+    pool = Pool("rights", MOST_AT_ONCE)
+
+    async def check(request: Request) -> None:
+        path, token = request.scope["path"], _token(request)
+        decision = await pool.run((token, path), partial(reviewer.may_get, token, path)) if reviewer else _NOBODY
+        if decision.verdict is not Verdict.ALLOWED:
+            status = _STATUS[decision.verdict]
+            challenge = {"WWW-Authenticate": 'Bearer realm="waggle"'} if status == 401 else None
+            raise HTTPException(status, f"{path}: {decision.text}; {_HOW}", challenge)
+
+    return check
+
+
+def _token(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

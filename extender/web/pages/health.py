@@ -1,0 +1,71 @@
+"""Is it alive, is it ready: what kubelet and load balancers ask.
+
+Alive means that the process is worth keeping; ready, that its answers are: every informer has delivered, every bound
+pod is known again, and this replica leads. Informed is what a replica that stands by can be: all is known, it could
+lead at once. A Deployment's roll-out and a PodDisruptionBudget count the informed ones; calls go to the ready one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from extender.server.runtime import Runtime
+from extender.server.views import Readiness
+from extender.web.errors import ErrorBody
+from extender.web.limits.budget import budgets_of
+
+
+class Health(BaseModel):
+    """All is well; `detail` may say more."""
+
+    status: str = "ok"
+    detail: str = ""
+
+
+def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRouter:
+    """`remark` says what an operator should look at although all is well: it becomes part of the detail of /readyz."""
+    router = APIRouter(tags=["health"], responses={503: {"model": ErrorBody}})
+
+    @router.get("/livez", summary="Is the process worth keeping")
+    async def livez() -> Health:
+        return _health("alive", runtime.liveness())
+
+    @router.get("/readyz", summary="May kube-scheduler be served")
+    async def readyz() -> Health:
+        health = _health("ready", runtime.readiness())
+        return Health(detail="; ".join(text for text in (health.detail, remark()) if text))
+
+    @router.get("/readyz/informed", summary="Does it know all that a leader must know")
+    async def informed() -> Health:
+        return _health("informed", runtime.informed())
+
+    return router
+
+
+class ProbesOnly:
+    """Of an app, only what may be shown to anybody who reaches the port: probes and metrics, for reading."""
+
+    PATHS = frozenset({"/livez", "/readyz", "/readyz/informed", "/metrics"})
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.budgets = budgets_of(app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in self.PATHS and scope["method"] in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+        else:
+            paths = ", ".join(sorted(self.PATHS))
+            await PlainTextResponse(f"this port has GET {paths}\n", 404)(scope, receive, send)
+
+
+def _health(what: str, found: Readiness) -> Health:
+    if not found.ready:
+        raise HTTPException(503, f"extender is not {what}: {found.detail}")
+    return Health(detail=found.detail)

@@ -1,0 +1,273 @@
+"""What people look at: pods with why they wait, nodes with their room, the cache, the algorithm's own state.
+
+Everything is a reading of one moment and changes nothing. These routes run in a pool of threads and write their JSON
+there: ten thousand pods must not hold up kube-scheduler, whose verbs are served by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from algorithm.interface import NoSuchPage
+from algorithm.model import Pod
+from algorithm.reasons import Reason
+from extender.scheduling.state.node_info import NodeInfo
+from extender.scheduling.state.selector import Selector
+from extender.server.runtime import Runtime
+from extender.server.views import Explanation, PodView
+from extender.web.errors import JSON, BadRequest, ErrorBody
+from extender.web.limits.pool import Pool
+
+State = Literal["Waiting", "Preempting", "Binding", "Bound"]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class ReasonBody(_Body):
+    """Why a pod waits or fails, or why a node does not take it."""
+
+    code: str = Field(description="One of a closed set; the same in Events and metrics")
+    text: str
+
+
+class PodBody(_Body):
+    """A pod that waits or takes room."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: str = Field(description="Waiting, Preempting, Binding or Bound")
+    node: str = Field(description="Where it is or is proposed for; empty if nowhere")
+    reason: ReasonBody | None = Field(description="The dominant reason for which it is not bound")
+    attempts: int = Field(description="Scheduling attempts so far")
+    gang: str = Field(description="The gang it belongs to; empty if none")
+    priority: int
+    since_seconds: float = Field(description="How long it has been in this state")
+
+
+class PodListBody(_Body):
+    items: list[PodBody]
+
+
+class NodeBody(_Body):
+    """A node as the extender sees it. Amounts: cpu in thousandths of a core, everything else in units."""
+
+    name: str
+    known: bool = Field(description="false: pods are bound to this name, but no such node exists")
+    ready: bool
+    unschedulable: bool
+    labels: dict[str, str]
+    allocatable: dict[str, int] = Field(description="What pods may take")
+    requested: dict[str, int] = Field(description="What they take, proposals included")
+    pods: list[str] = Field(description="namespace/name")
+
+
+class NodeListBody(_Body):
+    items: list[NodeBody]
+
+
+class CachedPodBody(_Body):
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    requests: dict[str, int]
+    labels: dict[str, str]
+
+
+class CacheBody(_Body):
+    """What counts as true: pods that take room, bound or only proposed, and the size of everything."""
+
+    generation: int = Field(description="Grows with every change")
+    counts: dict[str, int]
+    items: list[CachedPodBody]
+
+
+class AlgorithmBody(_Body):
+    state: dict[str, Any] = Field(description="Whatever the algorithm wants to show")
+
+
+class ExplanationBody(_Body):
+    """Why a pod is where it is, or is nowhere."""
+
+    pod: PodBody
+    reason: ReasonBody | None = Field(description="The dominant reason")
+    nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
+    nearest: list[str] = Field(description="The nodes that came nearest to fitting, if the algorithm says nothing")
+    advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
+    story: list[str] = Field(description="What happened to the pod, oldest first")
+
+
+class _Filters(BaseModel):
+    """Parameters of a page. An unknown one is refused: a misspelt filter must not look as if it had matched all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class _PodFilters(_Filters):
+    namespace: str = Field("", description="Only pods of this namespace")
+    state: State | None = Field(None, description="Only pods in this state")
+
+
+class _NodeFilters(_Filters):
+    label_selector: str = Field("", alias="labelSelector", description="Only nodes with such labels, as kubectl -l")
+
+
+class _CacheFilters(_Filters):
+    namespace: str = Field("", description="Only pods of this namespace")
+    node: str = Field("", description="Only pods on this node")
+    label_selector: str = Field("", alias="labelSelector", description="Only pods with such labels, as kubectl -l")
+
+
+def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
+    router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
+
+    @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
+    @pool.page
+    def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
+        found = [view for view in runtime.pods() if _matches(view, wanted)]
+        return _json(PodListBody(items=[_pod(view) for view in found]))
+
+    @router.get("/v1/inspect/nodes", summary="Nodes: allocatable, requested, pods", response_model=NodeListBody)
+    @pool.page
+    def nodes(wanted: Annotated[_NodeFilters, Query()]) -> Response:
+        selector = _selector(wanted.label_selector)
+        items = [
+            _node(name, info)
+            for name, info in runtime.cache_snapshot().nodes.items()
+            if selector.matches(info.node.labels if info.node else ())
+        ]
+        return _json(NodeListBody(items=items))
+
+    @router.get("/v1/inspect/cache", summary="Pods that take room, bound or proposed", response_model=CacheBody)
+    @pool.page
+    def cache(wanted: Annotated[_CacheFilters, Query()]) -> Response:
+        selector = _selector(wanted.label_selector)
+        snapshot = runtime.cache_snapshot()
+        held: Iterable[Pod] = (pod for info in snapshot.nodes.values() for pod in info.pods)
+        items = [
+            _cached(pod)
+            for pod in held
+            if wanted.namespace in ("", pod.namespace)
+            and wanted.node in ("", pod.node_name)
+            and selector.matches(pod.labels)
+        ]
+        counts = snapshot.counts._asdict()
+        return _json(CacheBody(generation=snapshot.generation, counts=counts, items=items))
+
+    @router.get("/v1/inspect/algorithm", summary="The algorithm's own state", response_model=AlgorithmBody)
+    @pool.page
+    def algorithm(_none: Annotated[_Filters, Query()]) -> Response:
+        body = msgspec.json.encode({"state": runtime.algorithm_state()}, enc_hook=str) + b"\n"
+        return Response(body, media_type=JSON)
+
+    @router.get(
+        "/v1/explain/{namespace}/{pod}",
+        summary="Why a pod is where it is, or is nowhere",
+        response_model=ExplanationBody,
+    )
+    @pool.page
+    def explain(namespace: str, pod: str) -> Response:
+        found = runtime.explain(namespace, pod)
+        if found is None:
+            known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
+            raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}")
+        return _json(_explanation(found))
+
+    return router
+
+
+def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
+    """The algorithm's own pages. To be included last: every path that is not somebody else's is theirs."""
+    router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
+
+    @router.get("/v1/inspect/{path:path}", summary="Pages of the algorithm's own")
+    @pool.page
+    def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
+        try:
+            return Response(runtime.algorithm_page(path) + b"\n", media_type=JSON)
+        except NoSuchPage as missing:
+            raise HTTPException(missing.status, missing.text or None) from missing
+
+    return router
+
+
+def _json(body: BaseModel) -> Response:
+    """With a final newline: people read these pages in a terminal."""
+    return Response(body.model_dump_json(by_alias=True) + "\n", media_type=JSON)
+
+
+def _selector(text: str) -> Selector:
+    try:
+        return Selector.parse(text)
+    except ValueError as error:
+        raise BadRequest(f"labelSelector: {error}", "labelSelector") from error
+
+
+def _matches(view: PodView, wanted: _PodFilters) -> bool:
+    return wanted.namespace in ("", view.namespace) and wanted.state in (None, view.state)
+
+
+def _reason(reason: Reason | None) -> ReasonBody | None:
+    return None if reason is None else ReasonBody(code=reason.code.value, text=reason.text)
+
+
+def _pod(view: PodView) -> PodBody:
+    return PodBody(
+        namespace=view.namespace,
+        name=view.name,
+        uid=view.uid,
+        state=view.state,
+        node=view.node,
+        reason=_reason(view.reason),
+        attempts=view.attempts,
+        gang=view.gang,
+        priority=view.priority,
+        since_seconds=round(view.since_seconds, 3),
+    )
+
+
+def _node(name: str, info: NodeInfo) -> NodeBody:
+    node = info.node
+    return NodeBody(
+        name=name,
+        known=node is not None,
+        ready=node is not None and node.ready,
+        unschedulable=node is not None and node.unschedulable,
+        labels=dict(node.labels) if node else {},
+        allocatable=dict(node.allocatable) if node else {},
+        requested=dict(info.requested),
+        pods=[str(pod.key) for pod in info.pods],
+    )
+
+
+def _cached(pod: Pod) -> CachedPodBody:
+    return CachedPodBody(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        node=pod.node_name,
+        requests=dict(pod.requests),
+        labels=dict(pod.labels),
+    )
+
+
+def _explanation(found: Explanation) -> ExplanationBody:
+    return ExplanationBody(
+        pod=_pod(found.pod),
+        reason=_reason(found.reason),
+        nodes={name: ReasonBody(code=why.code.value, text=why.text) for name, why in sorted(found.nodes.items())},
+        nearest=list(found.nearest),
+        advice=list(found.advice),
+        story=list(found.story),
+    )

@@ -1,0 +1,110 @@
+"""What Prometheus scrapes at /metrics: how long the verbs take, and whatever the runtime counts.
+
+The runtime's numbers are read when somebody scrapes, not copied as they change. Every app has a registry of its own, so
+that several servers live in one process (tests, `waggle demo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from starlette.responses import PlainTextResponse, Response
+
+from extender.logs.setup import suppressed_lines
+from extender.server.runtime import Runtime
+from extender.server.views import Metric
+from extender.web.limits.pool import Pool
+
+#: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
+_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+_DURATIONS = "waggle_extender_duration_seconds"
+
+
+Source = Callable[[], list[Metric]]
+
+
+class _Collector(Collector):
+    """Shows what the runtime and other sources say at the moment of the scrape."""
+
+    def __init__(self, runtime: Runtime, sources: list[Source]) -> None:
+        self._runtime = runtime
+        self._sources = sources
+
+    def collect(self) -> Iterable[Family]:
+        shown = {_DURATIONS}
+        for metric in (
+            *(each for source in self._sources for each in source()),
+            _suppressed_lines(),
+            *self._runtime.stats(),
+        ):
+            if metric.name in shown:
+                continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape
+            shown.add(metric.name)
+            name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
+            suffix = "_total" if metric.kind == "counter" else ""
+            family = Family(name, metric.help, metric.kind)
+            for labels, value in metric.samples:
+                family.add_sample(name + suffix, labels, value)
+            yield family
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: registering must not ask a runtime that has not started."""
+        return ()
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """Of the format that is asked for; the usual one if the version that is asked for is none."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
+
+
+def _suppressed_lines() -> Metric:
+    return Metric(
+        "waggle_log_lines_suppressed_total",
+        "counter",
+        "Log lines that were not written because there were too many of their event.",
+        [({"event": name}, float(count)) for name, count in suppressed_lines().items()],
+    )
+
+
+class Metrics:
+    """The registry of one app. `sources` are asked at each scrape, in the thread pool."""
+
+    def __init__(self, runtime: Runtime, *sources: Source) -> None:
+        #: What serves the app adds its own.
+        self.sources = list(sources)
+        self.registry = CollectorRegistry()
+        self.registry.register(_Collector(runtime, self.sources))
+        ProcessCollector(registry=self.registry)
+        self._durations = Histogram(
+            _DURATIONS,
+            "Time from the arrival of a verb's request to its answer.",
+            ("verb", "code"),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+
+    def observe(self, verb: str, code: int, seconds: float) -> None:
+        """One answered verb; `code` is the HTTP status."""
+        self._durations.labels(verb, str(code)).observe(seconds)
+
+    def routes(self) -> APIRouter:
+        router = APIRouter(tags=["health"])
+        pool = Pool("scrapes", threads=1)
+
+        @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
+        async def metrics(request: Request) -> Response:
+            encode, content_type = _encoder(request.headers.get("accept", ""))
+            body = await pool.run(content_type, partial(encode, self.registry))
+            return Response(body, headers={"content-type": content_type})
+
+        return router

@@ -1,0 +1,1 @@
+"""The four verbs over HTTP: bodies decoded, the engine asked, answers encoded."""

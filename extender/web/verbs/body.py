@@ -1,0 +1,66 @@
+"""Reads a request's body, never more of it than allowed.
+
+A body that is declared too large is not read at all, one that turns out too large only up to the limit. The rest is
+thrown away by the HTTP server as it arrives, so that the caller gets its answer and may use the connection again.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from extender.web.errors import BadRequest
+from extender.web.limits.budget import Budget
+
+_MIB = 1 << 20
+
+
+class _Body:
+    """What was received, counted in the budget of all bodies."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.received = bytearray()
+        self.held = 0
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+        self.received = bytearray()
+
+
+async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
+    """The whole body.
+
+    Raises BadRequest if it has more than `limit` bytes (413), or if bodies that are not complete have no more room in
+    the budget `bodies` (503). Raises ClientDisconnect if it breaks off.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large(limit)
+    body = _Body(request.client.host if request.client else "")
+    try:
+        async for chunk in request.stream():
+            if body.is_given_up:
+                raise crowded()
+            body.received += chunk
+            if len(body.received) > limit:
+                raise too_large(limit)
+            bodies.hold(body, len(body.received))
+        if body.is_given_up:
+            raise crowded()
+        return bytes(body.received)
+    finally:
+        bodies.hold(body, 0)
+
+
+def crowded() -> BadRequest:
+    """The refusal of a body that has no room beside all others that are being received."""
+    return BadRequest("body: too many requests are being received at the same time; try again", "body", status=503)
+
+
+def too_large(limit: int) -> BadRequest:
+    """The refusal of a body of more than `limit` bytes."""
+    shown = f"{limit / _MIB:g} MiB" if limit >= _MIB else f"{limit} bytes"
+    return BadRequest(
+        f"body: larger than {shown}; use nodeCacheCapable: true, or raise server.max_body_mib", "body", status=413
+    )

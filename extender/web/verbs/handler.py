@@ -1,0 +1,222 @@
+"""kube-scheduler's verbs: filter, prioritize, preempt, bind.
+
+    bytes --protocol.py--> bytes --wire.py--> request --runtime--> answer --answers.py--> bytes
+
+This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, no task,
+and nothing that waits, except for bind, which kube-scheduler calls beside its loop.
+
+Who is not ready ends the connection with its answer: kube-scheduler keeps connections for as long as they are used, and
+would go on asking a replica that leads no more, whatever the Service says.
+
+How a verb fails follows from what kube-scheduler reads. filter and bind always answer 200 with their Error field, as
+the body of anything else is thrown away unread. prioritize and preempt have no such field and answer 4xx or 5xx.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+import structlog
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from extender.scheduling.events import BindAnswer
+from extender.server.runtime import Runtime
+from extender.web.errors import JSON, BadRequest, error_body
+from extender.web.limits.budget import Budget
+from extender.web.pages.metrics import Metrics
+from extender.web.pages.schemas import documented
+from extender.web.verbs.body import read_body
+from extender.web.verbs.encode import (
+    encode_bind,
+    encode_bind_error,
+    encode_filter,
+    encode_filter_error,
+    encode_preempt,
+    encode_prioritize,
+)
+from extender.web.verbs.extender_args import decode_bind, decode_offer, decode_preempt
+
+#: Where the verbs are found; users of HiveD have theirs under the second.
+PREFIXES = ("", "/v1/extender")
+
+_log = structlog.get_logger(__name__)
+
+
+class Unavailable(Exception):  # noqa: N818
+    """The verb cannot be served now, and its answer has no field to say so in: 503, with the text for logs."""
+
+
+class Reply(NamedTuple):
+    """An answer, in JSON. `close`: the connection ends with it."""
+
+    status: int
+    body: bytes
+    close: bool
+
+
+class Verb(NamedTuple):
+    """One verb: how it is served, now or later, and how it says an error inside of a 200 (None: it cannot).
+
+    Nothing else is done while a body is decoded, so a verb takes no larger one than it needs: `part` of
+    server.max_body_mib, or 1 MiB if that is more.
+    """
+
+    name: str
+    serve: Callable[[Runtime, bytes], bytes | Future[BindAnswer]]
+    encode_error: Callable[[str], bytes] | None
+    part: float = 1.0
+
+    def largest(self, max_body: int) -> int:
+        """Bytes of a body of this verb, where one of any verb may have `max_body`."""
+        return min(max_body, max(int(max_body * self.part), 1 << 20))
+
+
+def _filter(runtime: Runtime, body: bytes) -> bytes:
+    offer = decode_offer(body, runtime.reader)
+    return encode_filter(runtime.filter(offer.pod, offer.nodes), offer)
+
+
+def _prioritize(runtime: Runtime, body: bytes) -> bytes:
+    offer = decode_offer(body, runtime.reader)
+    return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.names)
+
+
+def _preempt(runtime: Runtime, body: bytes) -> bytes:
+    request = decode_preempt(body, runtime.reader)
+    answer = runtime.preempt(request.pod, request.candidates)
+    if answer.error:
+        raise Unavailable(answer.reason.text if answer.reason else "extender cannot tell whom to evict")
+    return encode_preempt(answer, request)
+
+
+def _bind(runtime: Runtime, body: bytes) -> Future[BindAnswer]:
+    return runtime.bind(*decode_bind(body))
+
+
+VERBS = (
+    Verb("filter", _filter, encode_filter_error),
+    Verb("prioritize", _prioritize, None),
+    # Victims by UID, as many as are accepted, are 5 MB; full ones are those of the few nodes that were tried.
+    Verb("preempt", _preempt, None, part=1 / 4),
+    Verb("bind", _bind, encode_bind_error, part=0),
+)
+
+
+class VerbHandler:
+    """One verb as `runtime` serves it. It raises nothing, and always answers; a body may have `max_body` bytes."""
+
+    def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int, bodies: Budget) -> None:
+        self.max_body = max_body
+        self._bodies = bodies
+        self._verb = verb
+        self._runtime = runtime
+        self._observe = metrics.observe
+
+    def takes(self, length: bytes) -> bool:
+        """Whether a body of this Content-Length, as it was sent, is one to be waited for."""
+        return length.isdigit() and int(length) <= self.max_body
+
+    def answer(self, body: bytes, done: Callable[[Reply], None], later: Callable[..., object]) -> None:
+        """Calls `done` with the answer: at once, or by `later(done, answer)` from the thread that has it."""
+        started = perf_counter()
+        try:
+            served = self._verb.serve(self._runtime, body)
+        except Exception as error:
+            done(self._reply(*self._refusal(error), started))
+            return
+        if isinstance(served, bytes):
+            done(self._reply(200, served, started))
+        else:
+            served.add_done_callback(partial(self._answer_later, started, done, later))
+
+    def _answer_later(
+        self,
+        started: float,
+        done: Callable[[Reply], None],
+        later: Callable[..., object],
+        outcome: Future[BindAnswer],
+    ) -> None:
+        reply = self._bound(outcome, started)
+        with suppress(RuntimeError):  # the event loop has ended, and its connections with it
+            later(done, reply)
+
+    def refuse(self, error: BadRequest) -> Reply:
+        """The answer to a request whose body is not waited for any longer. The connection ends if it was too slow."""
+        reply = self._reply(*self._refusal(error), perf_counter())
+        return reply._replace(close=reply.close or error.status == 408)
+
+    async def respond(self, request: Request) -> Response:
+        """The same for what comes by FastAPI. If it is called off, a write goes on, and its outcome is still heard."""
+        started = perf_counter()
+        try:
+            body = await read_body(request, self.max_body, self._bodies)
+        except (BadRequest, ClientDisconnect) as error:
+            reply = self._reply(*self._refusal(error), started)
+        else:
+            loop = asyncio.get_running_loop()
+            answered: asyncio.Future[Reply] = loop.create_future()
+            self.answer(body, partial(_resolve, answered), loop.call_soon_threadsafe)
+            reply = await answered
+        headers = {"connection": "close"} if reply.close else None
+        return Response(reply.body, reply.status, headers, media_type=JSON)
+
+    def _bound(self, outcome: Future[BindAnswer], started: float) -> Reply:
+        try:
+            return self._reply(200, encode_bind(outcome.result()), started)
+        except Exception as error:
+            return self._reply(*self._refusal(error), started)
+
+    def _reply(self, status: int, body: bytes, started: float) -> Reply:
+        self._observe(self._verb.name, status, perf_counter() - started)
+        return Reply(status, body, close=not self._runtime.serves)
+
+    def _refusal(self, error: Exception) -> tuple[int, bytes]:
+        """Status and body."""
+        name = self._verb.name
+        match error:
+            case BadRequest():
+                _log.warning("bad_request", verb=name, field=error.field, error=error.text)
+                return self._error(error.status, error.text, error.field)
+            case Unavailable():
+                return 503, error_body(str(error), None)
+            case ClientDisconnect():
+                return self._error(400, "body: connection closed before its end", "body")
+        _log.error("verb_failed", verb=name, exc_info=error)
+        return self._error(500, f"extender failed to serve {name}: {type(error).__name__}; its log says more", None)
+
+    def _error(self, status: int, text: str, field: str | None) -> tuple[int, bytes]:
+        if self._verb.encode_error is None:
+            return status, error_body(text, field)
+        return 200, self._verb.encode_error(text)
+
+
+def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
+    if not answered.done():
+        answered.set_result(reply)
+
+
+class Verbs:
+    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path.
+
+    `bodies` is the budget of all that are not complete.
+    """
+
+    def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
+        served = {verb.name: VerbHandler(verb, runtime, metrics, verb.largest(max_body), bodies) for verb in VERBS}
+        self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
+
+    def routes(self) -> APIRouter:
+        """The same for FastAPI, which documents them, and serves what does not take the short cut (protocol.py)."""
+        router = APIRouter(tags=["kube-scheduler"])
+        for path, endpoint in self.endpoints.items():
+            prefix, _, name = path.rpartition("/")
+            router.add_api_route(path, endpoint.respond, methods=["POST"], **documented(name, prefix))
+        return router

@@ -1,0 +1,406 @@
+"""Explanations: what they say in plain cases, and that in random ones all they say is true."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import combinations
+
+import pytest
+
+from algorithm.hived import HivedAlgorithm
+from algorithm.hived.cells.cells import Cell, CellState, PhysicalCell, VirtualCell
+from algorithm.hived.cells.chain_allocator import ChainAllocator
+from algorithm.hived.cells.nodelist import NodeList
+from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError, parse_spec
+from algorithm.hived.insight.tally import tally
+from algorithm.hived.insight.unblockers import Ends, Steps, find_ends
+from algorithm.hived.insight.whatif import GROUP, PHYSICAL, VIRTUAL, WhatIf
+from algorithm.hived.planning.planner import Refusal, candidate_chains, decide
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group
+from algorithm.interface import Bind, Phase, PodRefused, Preempt, SuggestedNodes
+from algorithm.model import Pod
+from tests.support.hived_world import RACKS, World, explained, gang, one, racks, snapshot
+
+#: Machine m4 is pinned for a tenant c.
+PINNED = (
+    racks(a="rack.host 2", b="rack.host 1").replace("{cellAddress: m4}", "{cellAddress: m4, pinnedCellId: corner}")
+    + "  c:\n    pinnedCells: [{pinnedCellId: corner}]\n"
+)
+
+
+def told(world: World, each: Pod) -> list[str]:
+    return explained(world, each)
+
+
+# -- plain cases ------------------------------------------------------------------------------------------------------
+
+
+def test_free_devices_beyond_the_promise_are_no_answer():
+    world = World()
+    world.bind(one("first", leafs=4, priority=3), one("second", leafs=4, priority=2))
+
+    assert told(world, one("third", leafs=4, priority=2)) == [
+        "The guarantee is used up: a is promised 8 gpu in rack; 8 are held by groups of the same or a higher priority, "
+        "and 0 are left. third needs 4: 4 more have to become free.",
+        "8 healthy gpu are free in rack, but a cannot have more than it is promised: they are kept for their owners, "
+        "and lent to pods of priority -1.",
+        "It would run if any one of these ended: second (priority 2, 4 devices), first (priority 3, 4 devices).",
+    ]
+
+
+def test_enough_in_pieces_is_not_enough():
+    world = World()
+    world.bind(*gang("filler", leafs=3, pods=2, priority=3))
+
+    assert told(world, one("wide", leafs=2, priority=3)) == [
+        "Enough is left, but scattered: a is promised 8 gpu in rack, 2 healthy ones are left, and wide needs 2. A pod "
+        "has its 2 in one piece, and no piece has so many. The largest: 1 in 0/m1, 1 in 0/m2.",
+        "It would run if this ended: filler (priority 3, 6 devices).",
+    ]
+
+
+def test_nobody_is_named_who_could_be_left_out():
+    world = World()
+    world.bind(*(one(f"g{number}", leafs=1, priority=5) for number in range(8)))
+
+    sentence = told(world, one("wide", leafs=4, priority=5))[-1]
+
+    assert sentence.startswith("It would run if all 4 of these ended: ")
+
+
+def test_what_is_larger_than_the_promise_can_never_run():
+    assert told(World(), one("huge", leafs=4, members={4: 3})) == [
+        "huge can never run: it needs 12 gpu, and a is promised 8 gpu in rack."
+    ]
+
+
+def test_promised_parts_of_machines_are_no_machine():
+    assert told(World(racks(a="rack.host.socket 2")), one("wide", leafs=4)) == [
+        "wide can never run: a pod has its 4 gpu in one piece (a machine, or a promised part of one), and a is "
+        "promised 4 gpu in rack, with no such piece."
+    ]
+
+
+def test_bad_machines_are_named():
+    world = World()
+    world.turn("m1", "m2", "m3", healthy=False)
+
+    assert told(world, one("wide", leafs=4, members={4: 2})) == [
+        "Hardware is bad: a is promised 8 gpu in rack, and 8 are left, but 4 of these are bad. wide needs 8.",
+        "Nobody gets bad machines (not Ready, cordoned, unknown) or bad devices: m1, m2, m3.",
+        "The end of other groups would not help.",
+    ]
+
+
+def test_without_a_guarantee_there_is_only_what_nobody_uses():
+    world = World()
+    world.bind(one("mine", leafs=4, priority=1), *gang("lent", tenant="b", leafs=4, pods=2, priority=-1))
+    world.turn("m4", healthy=False)
+
+    assert told(world, one("more", leafs=4, priority=-1)) == [
+        "Hardware is bad: rack has 16 gpu, and 4 are left, but 4 of these are bad. more needs 4.",
+        "Nobody gets bad machines (not Ready, cordoned, unknown) or bad devices: m4.",
+        "It would run if any one of these ended: mine (priority 1, 4 devices), "
+        "lent (of b, without guarantee, 8 devices).",
+    ]
+
+
+def test_a_pinned_cell_is_all_there_is_for_who_names_it():
+    world = World(PINNED)
+    world.bind(one("first", tenant="c", leafs=3, pinnedCellId="corner"))
+
+    assert told(world, one("second", tenant="c", leafs=2, pinnedCellId="corner")) == [
+        "Not enough of the guarantee is left: pinned cell corner has 4 gpu; 3 are held by groups of the same or a "
+        "higher priority, and 1 are left. second needs 2: 1 more has to become free.",
+        "13 healthy gpu are free in rack, but c cannot have more than it is promised: they are kept for their owners, "
+        "and lent to pods of priority -1.",
+        "It would run if this ended: first (priority 0, 3 devices).",
+    ]
+
+
+def test_lower_priorities_make_way():
+    world = World()
+    world.bind(*gang("low", leafs=4, pods=2))
+
+    assert told(world, one("high", leafs=4, priority=7)) == [
+        "high takes the place of lower priorities; it runs when these pods are gone: low-0, low-1."
+    ]
+
+
+def test_who_is_protected_is_said():
+    world = World()
+    world.bind(one("low", leafs=4), one("low2", leafs=4))
+    world.algorithm.set_protected_pods(frozenset({"u-low-0"}))
+
+    sentences = told(world, one("high", leafs=4, priority=7, members={4: 2}))
+
+    assert sentences[1:] == ["A PodDisruptionBudget forbids to evict low-0 now."]
+
+
+def test_who_is_to_have_the_quota_back_first_is_said():
+    world = World(RACKS + "promoteLazilyPreempted: true\n")
+    world.bind(*gang("mild", leafs=4, pods=2, lazyPreemptionEnable=True))
+    world.bind(one("first", leafs=4, priority=4), one("second", leafs=4, priority=3))
+
+    sentences = told(world, one("third", leafs=4, priority=3))
+
+    assert sentences[-1] == (
+        "What becomes free may go to groups first that lost their quota and are to have it back: mild."
+    )
+
+
+def test_room_is_told_of_and_whom_to_ask_about_it():
+    assert told(World(), one("small", leafs=4)) == [
+        "There is room for all of small now, on m1. It runs as soon as kube-scheduler asks again and offers that node.",
+        "What kube-scheduler does not offer was refused by its own filters: taints, affinity, cpu, memory, ports.",
+    ]
+
+
+def test_a_late_pod_learns_its_place():
+    world = World()
+    first, second = gang("pair", leafs=4, pods=2)
+    world.bind(first)
+
+    assert told(world, second)[0] == (
+        "pair has its devices; this pod's are on m2. It runs as soon as kube-scheduler asks again and offers that node."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"tenant": "z"}, "There is no virtual cluster z; there are: a, b, c."),
+        ({"pinnedCellId": "corner"}, "a has no pinned cell corner; it has: none."),
+        ({"tenant": "c", "pinnedCellId": "corners"}, "c has no pinned cell corners; it has: corner."),
+        ({"leafCellType": "tpu"}, "No device is a tpu; there are: gpu."),
+        ({"tenant": "c"}, "c is promised nothing but pinned cells, and wrong names none."),
+        (
+            {"tenant": "c", "leafCellType": "gpu"},
+            "c is promised no gpu, but: none. With priority -1 it could use what is idle.",
+        ),
+    ],
+)
+def test_a_wrong_wish_is_told_what_there_is(wish: dict[str, str], said: str):
+    assert told(World(PINNED), one("wrong", **wish)) == [said]
+
+
+# -- random cases -----------------------------------------------------------------------------------------------------
+
+
+def crowded(seed: int) -> World:
+    """A cluster with groups of all kinds, bad machines, and preemptions under way."""
+    rng = random.Random(seed)
+    quotas = [RACKS, PINNED, racks(a="rack 1", b="rack.host.socket 3"), racks(a="rack.host 2", b="rack.host 2")]
+    more = ["", "", "combineCells: true\n", "keepHealthyCellsWhole: true\n", "badDevices: {}\n"]
+    world = World(rng.choice(quotas) + rng.choice(more))
+    for number in range(rng.randint(3, 9)):
+        if rng.random() < 0.25:
+            world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.4)
+        if world.settings.bad_devices is not None and rng.random() < 0.4:
+            world.mark(rng.choice(["m1", "m2", "m3", "m4"]), rng.choice(["0", "1,3", "0,1,2"]))
+        admit(world, wish(rng, f"g{number}"))
+        if rng.random() < 0.2 and world.allocated:
+            world.delete(world.allocated[rng.choice(sorted(world.allocated))])
+    return world
+
+
+def wish(rng: random.Random, name: str) -> list[Pod]:
+    members = {rng.choice([1, 2, 3, 4]): rng.randint(1, 3)}
+    if rng.random() < 0.3:
+        members[rng.choice([1, 2, 4])] = rng.randint(1, 2)
+    tenant = rng.choice("aabbc")
+    more = {"pinnedCellId": "corner"} if tenant == "c" else {}
+    priority = rng.choice([-1, 0, 0, 1, 2]) if not more else rng.choice([0, 1])
+    lazy = rng.random() < 0.2
+    return gang(name, tenant=tenant, members=members, priority=priority, lazyPreemptionEnable=lazy, **more)
+
+
+def admit(world: World, pods: list[Pod]) -> None:
+    """Places them if there is room, or lets them preempt; else they are gone again."""
+    for each in pods:
+        try:
+            answer = world.ask(each, phase=Phase.PREEMPTING)
+        except PodRefused:
+            return world.delete(each)
+        if isinstance(answer, Bind):
+            world.take(each, answer)
+        elif isinstance(answer, Preempt):
+            world.take_preemption(each, answer)
+            return None
+        else:
+            world.delete(each)
+    return None
+
+
+SEEDS = range(25)
+
+
+def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Ends]]:
+    """Groups that wait in that world for want of cells, each with whose end is said to help."""
+    for each, spec in asked(seed):
+        try:
+            decision = decide(world.hive, spec, world.hive.layout.machines, preempting=True)
+        except UserError:
+            continue
+        tallies = [tally(world.hive, spec, chain) for chain in candidate_chains(world.hive, spec)]
+        if isinstance(decision, Refusal) and not all(found.never for found in tallies):
+            yield each, spec, _answer(find_ends(world.hive, spec, tallies, WhatIf(world.hive)))
+
+
+def _answer(steps: Steps[Ends]) -> Ends:
+    """What comes of all steps, if nothing happens in between."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as found:
+            return found.value
+
+
+def asked(seed: int) -> Iterable[tuple[Pod, PodSpec]]:
+    rng = random.Random(f"asks {seed}")
+    for number in range(4):
+        each = wish(rng, f"new{number}")[0]
+        yield each, parse_spec(each.annotation(SPEC), namespace="ns", name=each.name)
+
+
+def runs_without(world: World, each: Pod, groups: Iterable[Group]) -> bool:
+    """Whether it would have a place if the pods of these groups were really gone: tried with a fork."""
+    names = {group.name for group in groups}
+    fork = world.algorithm.fork()
+    for uid, pod in [*world.preempting.items(), *world.allocated.items()]:
+        if group_of(pod) in names:
+            forget(fork, world, uid, pod)
+    fork.add_unallocated_pod(each)
+    answer = fork.schedule(each, SuggestedNodes(world.hive.layout.machines), Phase.PREEMPTING)
+    return isinstance(answer, Bind | Preempt)
+
+
+def forget(fork: HivedAlgorithm, world: World, uid: str, pod: Pod) -> None:
+    if uid in world.preempting:
+        fork.delete_preempting_pod(pod)
+        fork.delete_unallocated_pod(pod)
+    else:
+        fork.delete_allocated_pod(pod)
+
+
+def group_of(pod: Pod) -> str:
+    return parse_spec(pod.annotation(SPEC), namespace="ns", name=pod.name).group
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whose_end_is_named_makes_room_and_nobody_can_be_left_out(seed: int):
+    world = crowded(seed)
+    for each, _, ends in refused(world, seed):
+        for group in ends.alone:
+            assert runs_without(world, each, [group])
+        if ends.together:
+            assert runs_without(world, each, ends.together)
+            for left_out in ends.together if ends.minimal else ():
+                assert not runs_without(world, each, [group for group in ends.together if group is not left_out])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_is_named_only_if_nobodys_end_would_help(seed: int):
+    world = crowded(seed)
+    for each, _, ends in refused(world, seed):
+        groups = list(world.hive.groups.values())
+        if not ends.alone:
+            assert not any(runs_without(world, each, [group]) for group in groups)
+        if not ends.alone and not ends.together and len(groups) <= 6:
+            several = (some for number in range(2, len(groups) + 1) for some in combinations(groups, number))
+            assert not any(runs_without(world, each, some) for some in several)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_numbers_are_true_and_asking_leaves_no_trace(seed: int):
+    world = crowded(seed)
+    before, order = snapshot(world.hive), orders(world.hive)
+    for each, spec in asked(seed):
+        assert told(world, each)
+        for chain in candidate_chains(world.hive, spec) if spec.tenant in world.hive.layout.tenants else ():
+            found = tally(world.hive, spec, chain)
+            leafs = may_have(world.hive, spec, chain)
+            held = [leaf for leaf in leafs if leaf.priority >= spec.priority]
+            left = [leaf for leaf in leafs if leaf not in held]
+            assert (found.total, found.held, found.left) == (len(leafs), len(held), len(left))
+            assert found.lower == sum(leaf.priority > -2 for leaf in left)
+            assert found.bad == sum(not leaf.healthy for leaf in left)
+            assert found.idle == sum(
+                leaf.healthy and leaf.state is CellState.FREE for leaf in world.hive.layout.chains[chain].full[1]
+            )
+    assert snapshot(world.hive) == before
+    assert orders(world.hive) == order
+    world.audit()
+
+
+def may_have(hive: HivedCluster, spec: PodSpec, chain: str) -> list[PhysicalCell] | list[VirtualCell]:
+    if spec.priority < 0:
+        return hive.layout.chains[chain].full[1]
+    tenant = hive.layout.tenants[spec.tenant]
+    return tenant.pinned[spec.pinned_id][1] if spec.pinned_id else tenant.full[chain][1]
+
+
+def orders(hive: HivedCluster) -> list[list[str]]:
+    """The order in which equal machines are tried."""
+    lists = [*hive.nodes.values(), *hive.pinned_nodes.values(), *hive.open_nodes.values()]
+    return [[cell.address for cell, *_ in each.candidates(0, 0)] for each in lists]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_while_it_is_explained_an_explanation_changes_nothing(seed):
+    world, twin = crowded(seed), crowded(seed)
+    waiting = [each for each, _ in asked(seed)]
+    explanations = [world.algorithm.explain(each) for each in waiting]
+    for turn in range(30):
+        for each in explanations:
+            assert next(each, "") is not None
+        for one_of_them in (world, twin):
+            something_happens(one_of_them, random.Random(f"{seed} {turn}"), f"later{turn}")
+        world.audit()
+        assert snapshot(world.hive) == snapshot(twin.hive)
+        assert orders(world.hive) == orders(twin.hive)
+    for each in explanations:
+        list(each)
+    assert snapshot(world.hive) == snapshot(twin.hive)
+
+
+def something_happens(world: World, rng: random.Random, name: str) -> None:
+    if rng.random() < 0.3:
+        world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.6)
+    elif rng.random() < 0.5 and world.allocated:
+        world.delete(world.allocated[rng.choice(sorted(world.allocated))])
+    else:
+        admit(world, wish(rng, name))
+
+
+# -- what is put back -------------------------------------------------------------------------------------------------
+
+
+#: Attributes that do not change when a group ends, or are put back in a way of their own.
+KNOWN = {
+    Cell: "address chain children leafs level listed machine_or_above parent top type used version",
+    PhysicalCell: "bad_leafs healthy indices nodes pinned",
+    VirtualCell: "pinned_id tenant",
+    Group: "name tenant priority pods pinned_id lazy ignores_offer physical chain written slots preempting "
+    "scope releases given_up ended_by keeps_claim",
+    HivedCluster: "groups lazily orders nodes pinned_nodes open_nodes books usage layout guaranteed limits sparing "
+    "chains_of "
+    "weighs_damage promoting combining started recovering now",
+    ChainAllocator: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _shown _weighs_damage",
+    NodeList: "_buckets _changed _alike _use_of _key_of _keys _rank _unoffered _packs uniform",
+}
+
+
+def test_everything_that_may_change_is_put_back():
+    """Who adds state to one of these says here, or in whatif.py, what becomes of it when a group ends."""
+    known = {kind: set(names.split()) for kind, names in KNOWN.items()}
+    hive = World().hive
+
+    assert {*Cell.__slots__, *PhysicalCell.__slots__} == {*PHYSICAL, *known[Cell], *known[PhysicalCell]}
+    assert {*Cell.__slots__, *VirtualCell.__slots__} == {*VIRTUAL, *known[Cell], *known[VirtualCell]}
+    assert set(Group.__slots__) == {*GROUP, *known[Group]}
+    assert set(vars(hive)) == known[HivedCluster]
+    assert set(vars(hive.books["rack"])) == known[ChainAllocator]
+    assert set(NodeList.__slots__) == known[NodeList]

@@ -1,0 +1,78 @@
+"""The table is complete: every pair of states is a transition that really happens, or an error with the story."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from extender.scheduling.driver import AlgorithmDriver
+from extender.scheduling.events import PodGone
+from extender.scheduling.policy import Policy
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import TABLE, IllegalTransitionError, SchedulingState, TransitionContext
+from tests.support.heart import Heart
+from tests.support.heart_driver import drive
+from tests.support.heart_world import POLICIES, HeartWorld
+from tests.support.objects import node, pod
+from tests.support.plain_algorithm import PlainAlgorithm
+
+PAIRS = list(itertools.product(State, State))
+PAGE = Path(__file__).parents[4] / "docs" / "states.md"
+
+
+@pytest.mark.parametrize(("start", "to"), [pair for pair in PAIRS if pair not in TABLE])
+def test_what_is_not_in_the_table_raises_with_the_story_and_changes_nothing(start: State, to: State) -> None:
+    transitions = SchedulingState(AlgorithmDriver(PlainAlgorithm()), Policy())
+    entry = PodInfo(pod("p"), state=start)
+    entry.tell(1.0, "once upon a time")
+    with pytest.raises(IllegalTransitionError, match=rf"default/p: {start} -> {to} \(because\)\n1\.000 once upon"):
+        transitions.move(entry, to, 2.0, TransitionContext("because"))
+    assert entry.state is start
+    assert len(transitions.roster) == 0
+
+
+def test_every_transition_of_the_table_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[tuple[State, State]] = Counter()
+    move = SchedulingState.move
+
+    def counting(self: SchedulingState, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
+        seen[entry.state, to] += 1
+        move(self, entry, to, now, facts)
+
+    monkeypatch.setattr(SchedulingState, "move", counting)
+    for name, policy in POLICIES.items():
+        drive(HeartWorld(policy), random.Random(name), 600)
+    preempting_pods()
+    assert set(seen) == set(TABLE)
+
+
+def preempting_pods() -> None:
+    """Preemptions are rare in the random runs; here is one with every end."""
+    for end in ("waits", "placed", "bound", "gone"):
+        heart = Heart()
+        heart.see(node("a"), pod("low", cpu=4000, on="a"))
+        p = pod("p", cpu=4000, priority=9)
+        heart.see(p)
+        heart.preempt(p, "a")
+        heart.preempt(p, "a")
+        if end == "waits":
+            heart.tick(61)
+        elif end == "placed":
+            heart.handle(PodGone("default", "low", "uid-low"))
+            heart.filter(p, "a")
+        elif end == "bound":
+            heart.see(pod("p", on="b"))
+        else:
+            heart.handle(PodGone(p.namespace, p.name, p.uid))
+
+
+def test_the_page_about_states_is_the_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| `(\w+)` \| \S.* \|$", text, re.MULTILINE)
+    assert [(State(start), State(to)) for start, to in told] == list(TABLE)
+    assert set(re.findall(r"^\| `(\w+)` \| [^`|]+ \| ", text, re.MULTILINE)) == {s for s in State if s != "Unknown"}

@@ -1,0 +1,54 @@
+"""docs/metrics.md has every metric that the server has, of its type, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from algorithm.gauges import Gauge, Sample
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.runtime import Runtime
+from extender.server.service import Service
+from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
+from extender.web.pages.metrics import Metrics
+from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.web_metrics import SOURCES
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
+
+
+def served_by(algorithm: str) -> dict[str, str]:
+    """The metrics of a server with this algorithm, and the type of each."""
+    cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
+    chosen = AlgorithmSettings(name=algorithm)
+    service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    try:
+        metrics = Metrics(service.runtime, *SOURCES)
+        return {
+            family.name + ("_total" if family.type == "counter" else ""): family.type
+            for family in metrics.registry.collect()
+            if family.name.startswith("waggle")
+        }
+    finally:
+        service.stop()
+
+
+def test_the_page_has_every_metric_and_no_other() -> None:
+    assert dict(ROW.findall(PAGE.read_text(encoding="utf-8"))) == served_by("packing") | served_by("hived")
+
+
+def test_an_algorithms_own_metrics_have_its_name() -> None:
+    own = served_by("hived").keys() - served_by("packing").keys()
+
+    assert own
+    assert all(name.startswith("waggle_hived_") for name in own)
+
+
+def test_an_algorithms_metric_that_is_named_as_one_of_ours_does_not_spoil_the_scrape() -> None:
+    algorithm = PlainAlgorithm()
+    algorithm.metrics = lambda: (Gauge("size", "Mine.", (Sample(7),)), Gauge("slots", "Mine.", (Sample(1),)))
+    runtime = Runtime(SchedulerStateMachine(algorithm), lambda _: None, algorithm="cache")
+    families = [family.name for family in Metrics(runtime).registry.collect()]
+    assert families.count("waggle_cache_size") == 1
+    assert "waggle_cache_slots" in families

@@ -1,0 +1,246 @@
+"""The owner of the heart: every caller is answered, whatever breaks; nothing it does needs the caller to stay."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from algorithm.gauges import Gauge, Sample
+from algorithm.interface import SuggestedNodes
+from algorithm.reasons import Code
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.commands import WriteBinding
+from extender.scheduling.events import BindFinished, Candidate, Event, NodeSeen, PodSeen, Synced, Ticked
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.server.runtime import Command, Runtime
+from tests.support.api import eventually
+from tests.support.objects import node, pod
+from tests.support.plain_algorithm import PlainAlgorithm
+
+DONE = Outcome(OutcomeKind.DONE)
+
+
+class Bench:
+    """A runtime whose commands are only kept, with a clock that the test sets."""
+
+    def __init__(self, **policy: float) -> None:
+        self.commands: list[Command] = []
+        self.recorded: list[tuple[Event, float]] = []
+        self.now = 100.0
+        self.heart = SchedulerStateMachine(PlainAlgorithm(), Policy(**policy))
+        self.runtime = Runtime(self.heart, self.carry_out, clock=lambda: self.now, record=self.record)
+        self.fail = False
+
+    def carry_out(self, command: Command) -> None:
+        if self.fail:
+            raise RuntimeError("committer is gone")
+        self.commands.append(command)
+
+    def record(self, event: Event, at: float) -> None:
+        self.recorded.append((event, at))
+
+    def ready(self) -> None:
+        self.runtime.handle(NodeSeen(node("a")), Synced())
+
+    def propose(self, name: str = "p"):
+        p = pod(name)
+        assert self.runtime.filter(p, SuggestedNodes(["a"])).node == "a"
+        return p
+
+    def bind(self, p):
+        return self.runtime.bind(p.namespace, p.name, p.uid, "a")
+
+    def write(self) -> WriteBinding:
+        return next(each for each in self.commands if isinstance(each, WriteBinding))
+
+    def break_heart(self) -> None:
+        self.heart.handle = None
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    bench.ready()
+    yield bench
+    bench.runtime.stop()
+
+
+def code(future) -> Code | None:
+    error = future.result(timeout=30).error
+    return error.code if error else None
+
+
+def test_a_bind_is_answered_when_its_outcome_is_known(bench: Bench) -> None:
+    future = bench.bind(bench.propose())
+    assert not future.done()
+    bench.runtime.handle(BindFinished(bench.write().token, DONE))
+    assert code(future) is None
+
+
+def test_a_caller_that_went_away_does_not_stop_the_write_nor_the_report(bench: Bench) -> None:
+    future = bench.bind(bench.propose())
+    assert future.cancel()
+    bench.runtime.handle(BindFinished(bench.write().token, DONE))
+    bench.runtime.handle(PodSeen(pod("p", on="a")))
+    assert bench.runtime.pods()[0].state == "Bound"
+    assert not bench.runtime._binds
+
+
+def test_a_bug_of_the_heart_is_said_by_every_verb_and_probe(bench: Bench) -> None:
+    bench.break_heart()
+    p = pod("p")
+    answer = bench.runtime.filter(p, SuggestedNodes(["a"]))
+    assert answer.error
+    assert answer.reason is not None
+    assert "restart needed" in answer.reason.text
+    assert bench.runtime.preempt(p, (Candidate("a"),)).error
+    assert code(bench.bind(p)) is Code.NOT_READY
+    assert "restart needed" in bench.runtime.liveness().detail
+    assert not bench.runtime.readiness().ready
+
+
+def test_binds_that_wait_are_refused_when_the_heart_breaks(bench: Bench) -> None:
+    bench.runtime.start()
+    future = bench.bind(bench.propose())
+    bench.break_heart()
+    bench.runtime.handle(Ticked())
+    assert code(future) is Code.NOT_READY
+
+
+def test_a_heart_that_cannot_say_when_it_is_due_is_broken_and_stops_nobody_else(bench: Bench) -> None:
+    bench.heart.next_due = None
+    assert bench.runtime.filter(pod("p"), SuggestedNodes(["a"])).error
+    assert not bench.runtime.liveness().ready
+
+
+def test_stopping_refuses_the_binds_that_wait_and_those_that_come(bench: Bench) -> None:
+    waiting = bench.bind(bench.propose("p"))
+    bench.propose("q")
+    bench.runtime.stop()
+    assert code(waiting) is Code.NOT_READY
+    assert code(bench.bind(pod("q"))) is Code.NOT_READY
+    assert len([each for each in bench.commands if isinstance(each, WriteBinding)]) == 1
+
+
+def test_a_committer_that_fails_costs_the_command_but_not_the_answer() -> None:
+    bench = Bench(force_bind_after=1)
+    bench.ready()
+    bench.propose()
+    bench.fail = True
+    assert bench.propose("p")
+    assert bench.runtime.liveness().ready
+    bench.runtime.stop()
+
+
+def test_stop_before_start_and_twice_is_harmless() -> None:
+    bench = Bench()
+    bench.runtime.stop()
+    bench.runtime.stop()
+    assert bench.runtime.readiness().detail == "shutting down"
+
+
+def test_while_not_synced_readiness_says_what_is_in_the_way() -> None:
+    bench = Bench()
+    trouble = ["nodes: connection refused"]
+    bench.runtime.add_hindrance(lambda: trouble[0])
+    assert bench.runtime.readiness().detail == "nodes and pods are not synced yet: nodes: connection refused"
+    trouble[0] = ""
+    assert bench.runtime.readiness().detail == "nodes and pods are not synced yet"
+    bench.ready()
+    assert bench.runtime.readiness().ready
+
+
+def test_the_timer_handles_what_is_due(bench: Bench) -> None:
+    bench.runtime.start()
+    bench.propose()
+    bench.now += 61
+    bench.runtime.handle(Synced())  # the clock of this test does not wake the timer by itself
+    bench.runtime._timer_wake.set()
+    eventually(lambda: bench.commands)
+
+
+def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Bench) -> None:
+    bench.propose("p")
+    bench.runtime.start()
+    eventually(lambda: bench.runtime._wakes_at < float("inf") and not bench.runtime._timer_wake.is_set())
+    bench.propose("q")
+    assert not bench.runtime._timer_wake.is_set()
+
+
+def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Bench) -> None:
+    """Under concurrency too: replaying the record gives the same heart."""
+    threads = [threading.Thread(target=_some_pods, args=(bench, name)) for name in "uvwx"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    again = SchedulerStateMachine(PlainAlgorithm())
+    for event, at in bench.recorded:
+        again.handle(event, at)
+    assert [(e.key, e.state, e.node) for e in again.entries()] == [
+        (e.key, e.state, e.node) for e in bench.heart.entries()
+    ]
+    bench.heart.validate()
+
+
+def _some_pods(bench: Bench, name: str) -> None:
+    for number in range(30):
+        p = pod(f"{name}{number}", cpu=200)
+        bench.runtime.handle(PodSeen(p))
+        bench.runtime.filter(p, SuggestedNodes(["a"]))
+
+
+def test_people_may_look_while_pods_change(bench: Bench) -> None:
+    stop = threading.Event()
+    changing = threading.Thread(target=_change_until, args=(bench, stop))
+    changing.start()
+    try:
+        for _ in range(50):
+            bench.runtime.explain("default", "p")
+            bench.runtime.pods()
+            bench.runtime.stats()
+    finally:
+        stop.set()
+        changing.join()
+
+
+def _change_until(bench: Bench, stop: threading.Event) -> None:
+    while not stop.is_set():
+        p = pod("p")
+        bench.runtime.filter(p, SuggestedNodes(["a"]))
+        bench.runtime.filter(p, SuggestedNodes(["unknown"]))
+
+
+def test_the_algorithms_gauges_are_shown_under_its_name() -> None:
+    algorithm = PlainAlgorithm()
+    algorithm.metrics = lambda: (Gauge("slots", "Slots in use.", (Sample(3, (("zone", "z"),)),)),)
+    runtime = Runtime(SchedulerStateMachine(algorithm), lambda _: None, algorithm="My-Slots")
+    (shown,) = [metric for metric in runtime.stats() if metric.name.startswith("waggle_my")]
+    assert (shown.name, shown.kind, shown.help) == ("waggle_my_slots_slots", "gauge", "Slots in use.")
+    assert shown.samples == [({"zone": "z"}, 3.0)]
+
+
+def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Bench) -> None:
+    before = [metric.name for metric in bench.runtime.stats()]
+    bench.heart.teller.algorithm.metrics = lambda: 1 / 0
+    found = {metric.name: metric.samples for metric in bench.runtime.stats()}
+    assert list(found) == before
+    assert found["waggle_algorithm_faults_total"] == [({}, 1)]
+
+
+def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Bench) -> None:
+    waiting = pod("large", cpu=1_000_000)
+    bench.runtime.handle(PodSeen(waiting))
+    [plain] = bench.runtime.explain("default", "large").nearest
+    assert plain.startswith("a: lacks ")
+
+    bench.heart.teller.algorithm.explain = lambda _: ("It can never run.",)
+    told = bench.runtime.explain("default", "large")
+    assert (told.nearest, told.advice) == ([], ["It can never run."])
+
+    bench.heart.teller.algorithm.explain = lambda _: 1 / 0
+    failed = bench.runtime.explain("default", "large")
+    assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])
