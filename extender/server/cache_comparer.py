@@ -144,7 +144,7 @@ class CacheComparer:
     def _look(self) -> _Look:
         nodes = self._list(nodes_read_by(self._runtime.reader), self._room.for_nodes)
         pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
-        beliefs: CachedState = self._runtime.beliefs()
+        beliefs: CachedState = self._runtime.model.beliefs()
         ours = (pod.uid for pod in pods if self._policy.wants_place(pod) and not pod.node_name)
         found = compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
         return _Look(found, {node.uid: node for node in nodes}, {pod.uid: pod for pod in pods})

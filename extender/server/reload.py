@@ -31,7 +31,8 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import AlgorithmError, create
 from extender.scheduling.events import AlgorithmPrepared, PrepareAlgorithm, Reconfigured, ReconfigureRequested
 from extender.scheduling.reconfiguration import Preparations
-from extender.server.runtime import SLICE, Runtime
+from extender.server.loop import SLICE
+from extender.server.runtime import Runtime
 from extender.server.views import Metric
 from extender.settings import Settings, SettingsError, merged_settings, parse, read_text
 

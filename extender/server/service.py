@@ -132,14 +132,14 @@ class Service:
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
         self._start_failed = ""
         self.runtime.add_hindrance(self._hindrance)
-        self.runtime.add_gauges(self._metrics)
-        self.runtime.add_gauges(self.comparer.metrics)
-        self.runtime.add_gauges(self.reconfiguration.metrics)
+        self.runtime.model.add_gauges(self._metrics)
+        self.runtime.model.add_gauges(self.comparer.metrics)
+        self.runtime.model.add_gauges(self.reconfiguration.metrics)
         self.runtime.add_remark(self.reconfiguration.remark)
         self.runtime.add_remark(self.api.refusals.remark)
         self.runtime.add_remark(kept.remark)
         if self._leadership:
-            self.runtime.add_gauges(self._leadership.metrics)
+            self.runtime.model.add_gauges(self._leadership.metrics)
             self.runtime.add_hindrance(self._leadership.standing)
 
     def start(self) -> None:
@@ -234,7 +234,7 @@ class Service:
         # What was just built lives as long as the process: the garbage collector need not look at it again.
         gc.collect()
         gc.freeze()
-        log.info("ready", nodes=len(self.runtime.nodes()), pods=len(self.runtime.pods()))
+        log.info("ready", nodes=len(self.runtime.model.nodes()), pods=len(self.runtime.model.pods()))
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:
         for change in changes:

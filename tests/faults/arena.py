@@ -303,7 +303,7 @@ class Arena:
         assert not self.w.faults.unknown, self.w.faults.unknown
         self.w._check_books()
         self.w.waggle.validate()
-        views = {view.uid: view for view in self.w.waggle.runtime.pods()}
+        views = {view.uid: view for view in self.w.waggle.runtime.model.pods()}
         for pod in self.w.cluster.objects("pods"):
             view, node = views.pop(pod["metadata"]["uid"]), pod["spec"].get("nodeName", "")
             assert view.node == node, f"{view} is on {node or 'no node'}"

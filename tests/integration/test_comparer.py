@@ -89,7 +89,7 @@ def test_a_node_and_a_pod_that_changed_unheard_are_told(bench: Bench) -> None:
         ("a", Kind.OUTDATED, "unschedulable: not as believed"),
         ("p", Kind.OUTDATED, "labels: not as believed"),
     ]
-    assert bench.runtime.cache_snapshot().nodes["a"].node.unschedulable
+    assert bench.runtime.model.cache_snapshot().nodes["a"].node.unschedulable
     assert bench.comparer.run() == []
 
 
@@ -122,14 +122,14 @@ def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> No
     listed, unreadable = bench.comparer._page, Response(200, b'{"metadata":{"resourceVersion":"9"},"items":[{}]}')
     bench.comparer._page = lambda path, query: unreadable if path == "/api/v1/pods" else listed(path, query)
     bench.comparer.run()
-    assert [view.name for view in bench.runtime.pods()] == ["p"]
+    assert [view.name for view in bench.runtime.model.pods()] == ["p"]
 
 
 def test_a_phantom_is_found_and_its_room_is_free_again(bench: Bench) -> None:
     bench.tell(PodSeen(pod("ghost", cpu=4000, on="a")), NodeSeen(node("b")))
     found = {(d.resource, d.kind, d.name) for d in bench.comparer.run()}
     assert found == {("pods", Kind.PHANTOM, "ghost"), ("nodes", Kind.PHANTOM, "b")}
-    assert bench.runtime.pods() == []
+    assert bench.runtime.model.pods() == []
     assert bench.comparer.run() == []
 
 
@@ -142,7 +142,7 @@ def test_a_pod_and_a_node_that_were_missed_are_told(bench: Bench) -> None:
         ("bound", Kind.MISSING),
         ("waits", Kind.MISSING),
     }
-    assert {view.name: view.state for view in bench.runtime.pods()} == {"bound": "Bound", "waits": "Waiting"}
+    assert {view.name: view.state for view in bench.runtime.model.pods()} == {"bound": "Bound", "waits": "Waiting"}
     assert bench.comparer.run() == []
 
 
@@ -150,7 +150,7 @@ def test_a_pod_believed_elsewhere_is_moved(bench: Bench) -> None:
     uid = bench.live_pod("p", on="a")
     bench.tell(PodSeen(pod("p", uid=uid, on="b", version=1)))
     assert [d.kind for d in bench.comparer.run()] == [Kind.MISPLACED]
-    assert [view.node for view in bench.runtime.pods()] == ["a"]
+    assert [view.node for view in bench.runtime.model.pods()] == ["a"]
 
 
 def test_a_node_that_was_replaced_is_told(bench: Bench) -> None:

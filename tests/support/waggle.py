@@ -56,7 +56,7 @@ class Waggle:
 
     @property
     def heart(self) -> SchedulerStateMachine:
-        return self.runtime._heart
+        return self.runtime._machine
 
     def wait_ready(self) -> None:
         eventually(lambda: self.runtime.readiness().ready)
@@ -68,22 +68,22 @@ class Waggle:
     # -- looking inside -------------------------------------------------------------------------------------------
 
     def entries(self) -> list[PodInfo]:
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             return self.heart.entries()
 
     def holds(self) -> dict[str, str]:
         """The owners of all active holds, with the holds' states."""
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             return {hold.owner: hold.state.value for hold in self.heart.transitions.ledger.active()}
 
     def counted(self, name: str) -> dict[str, int]:
         """One of the heart's counters, by label."""
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             return {value: number for (kind, value), number in self.heart.counts.items() if kind == name}
 
     def stories(self) -> str:
         """What happened to every pod, for assertions that fail."""
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             return "\n".join(
                 f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.story(entry.uid))
                 for entry in self.heart.entries()
@@ -105,7 +105,7 @@ class Waggle:
         """Raises AssertionError if anything that the server derives from what it did does not hold."""
         alive = self.runtime.liveness()
         assert alive.ready, alive.detail
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             self.heart.validate()
         stats = self.service._committer.stats
         assert stats.crashes == 0, stats
@@ -114,7 +114,7 @@ class Waggle:
         """Counters above 0 that tell of bugs: metric with its labels."""
         return {
             f"{metric.name}{sorted(labels.items())}": value
-            for metric in self.runtime.stats()
+            for metric in self.runtime.model.stats()
             if metric.name in _SHOULD_BE_ZERO
             for labels, value in metric.samples
             if value

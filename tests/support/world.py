@@ -109,7 +109,7 @@ class World:
             "status": {"capacity": amounts, "allocatable": amounts},
         })  # fmt: skip
         if self.waggle is not None and self.waggle.runtime.readiness().ready:
-            self.until(lambda: name in self.waggle.runtime.cache_snapshot().nodes)
+            self.until(lambda: name in self.waggle.runtime.model.cache_snapshot().nodes)
         if self.scheduler is not None:
             self.settle()
 
@@ -255,7 +255,7 @@ class World:
         reader = self.waggle.runtime.reader
         pods = [reader.pod(json.dumps(each).encode()) for each in self.cluster.objects("pods")]
         heart = self.waggle.heart
-        with self.waggle.runtime._lock:
+        with self.waggle.runtime.loop.paused():
             beliefs = beliefs_of(heart)
             infos = heart.transitions.cache.snapshot().nodes
         ours = [pod.uid for pod in pods if heart.policy.wants_place(pod) and not pod.node_name]

@@ -135,7 +135,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
     @pool.page
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
-        found = [view for view in runtime.pods() if _matches(view, wanted)]
+        found = [view for view in runtime.model.pods() if _matches(view, wanted)]
         return _json(PodListBody(items=[_pod(view) for view in found]))
 
     @router.get("/v1/inspect/nodes", summary="Nodes: allocatable, requested, pods", response_model=NodeListBody)
@@ -144,7 +144,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
         selector = _selector(wanted.label_selector)
         items = [
             _node(name, info)
-            for name, info in runtime.cache_snapshot().nodes.items()
+            for name, info in runtime.model.cache_snapshot().nodes.items()
             if selector.matches(info.node.labels if info.node else ())
         ]
         return _json(NodeListBody(items=items))
@@ -153,7 +153,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @pool.page
     def cache(wanted: Annotated[_CacheFilters, Query()]) -> Response:
         selector = _selector(wanted.label_selector)
-        snapshot = runtime.cache_snapshot()
+        snapshot = runtime.model.cache_snapshot()
         held: Iterable[Pod] = (pod for info in snapshot.nodes.values() for pod in info.pods)
         items = [
             _cached(pod)
@@ -168,7 +168,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @router.get("/v1/inspect/algorithm", summary="The algorithm's own state", response_model=AlgorithmBody)
     @pool.page
     def algorithm(_none: Annotated[_Filters, Query()]) -> Response:
-        body = msgspec.json.encode({"state": runtime.algorithm_state()}, enc_hook=str) + b"\n"
+        body = msgspec.json.encode({"state": runtime.model.algorithm_state()}, enc_hook=str) + b"\n"
         return Response(body, media_type=JSON)
 
     @router.get(
@@ -178,7 +178,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     )
     @pool.page
     def explain(namespace: str, pod: str) -> Response:
-        found = runtime.explain(namespace, pod)
+        found = runtime.model.explain(namespace, pod)
         if found is None:
             known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
             raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}")
@@ -195,7 +195,7 @@ def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @pool.page
     def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
         try:
-            return Response(runtime.algorithm_page(path) + b"\n", media_type=JSON)
+            return Response(runtime.model.algorithm_page(path) + b"\n", media_type=JSON)
         except NoSuchPage as missing:
             raise HTTPException(missing.status, missing.text or None) from missing
 

@@ -42,7 +42,7 @@ class _Collector(Collector):
         for metric in (
             *(each for source in self._sources for each in source()),
             _suppressed_lines(),
-            *self._runtime.stats(),
+            *self._runtime.model.stats(),
         ):
             if metric.name in shown:
                 continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape

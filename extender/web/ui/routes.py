@@ -112,15 +112,15 @@ class _Reader:
     def pieces(self) -> list[bytes]:
         ready = self._runtime.readiness()
         head = {"algorithm": self._algorithm, "ready": ready.ready, "detail": ready.detail}
-        return [msgspec.json.encode(head), *self._hardware(), *waiting_pieces(self._runtime.pods(PENDING))]
+        return [msgspec.json.encode(head), *self._hardware(), *waiting_pieces(self._runtime.model.pods(PENDING))]
 
     def _hardware(self) -> list[bytes]:
         if self._has_cells:
             try:
-                return _elements(self._runtime.algorithm_pieces("cells"))
+                return _elements(self._runtime.model.algorithm_pieces("cells"))
             except NoSuchPage:
                 self._has_cells = False
-        return self._nodes.of(self._runtime.cache_snapshot())
+        return self._nodes.of(self._runtime.model.cache_snapshot())
 
 
 def _elements(array: list[bytes]) -> list[bytes]:

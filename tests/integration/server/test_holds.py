@@ -31,7 +31,7 @@ def test_a_proposal_without_a_bind_vanishes_once_it_is_verified(w: World):
 
     assert w.waggle.holds() == {}
     assert w.waggle.counted("holds") == {"expired": 1}
-    assert w.waggle.runtime.cache_snapshot().counts.pods == 0
+    assert w.waggle.runtime.model.cache_snapshot().counts.pods == 0
 
 
 def test_who_waits_for_the_room_is_nudged_and_placed_by_kube_scheduler():

@@ -161,7 +161,7 @@ def test_an_orderly_stop_hands_over_at_once_and_the_next_knows_all(pair: Pair) -
     proposed = a.filter(waiting)["NodeNames"][0]
     a.service.stop()
     eventually(lambda: b.ready, seconds=15)
-    views = {view.name: view for view in b.service.runtime.pods()}
+    views = {view.name: view for view in b.service.runtime.model.pods()}
     assert all(views[p["metadata"]["name"]].node == pair.node_of(p) for p in bound)
     assert "never proposed" in b.bind(waiting, proposed)
     assert b.schedule(waiting) == pair.node_of(waiting) != ""
@@ -210,9 +210,11 @@ def test_a_bind_that_the_network_delivers_late_binds_nothing_twice(pair: Pair) -
         assert all(bound)
         a.line.resume()
         assert all(answer.result(30) or pair.node_of(p) for answer, p in zip(answers, pods, strict=True))
-    eventually(lambda: {v.name: v.node for v in a.service.runtime.pods()} == dict(zip(names(pods), bound, strict=True)))
+    eventually(
+        lambda: {v.name: v.node for v in a.service.runtime.model.pods()} == dict(zip(names(pods), bound, strict=True))
+    )
     assert [pair.node_of(p) for p in pods] == bound
-    assert a.service.runtime.cache_snapshot().nodes.keys() == set(NODES)
+    assert a.service.runtime.model.cache_snapshot().nodes.keys() == set(NODES)
 
 
 def test_leadership_that_goes_from_one_to_the_other_and_back(pair: Pair) -> None:
@@ -229,7 +231,9 @@ def test_leadership_that_goes_from_one_to_the_other_and_back(pair: Pair) -> None
     assert "never proposed" in a.bind(p, proposed)
     assert a.schedule(p) == pair.node_of(p) != ""
     b.line.resume()
-    eventually(lambda: {v.name: v.node for v in b.service.runtime.pods()} == {p["metadata"]["name"]: pair.node_of(p)})
+    eventually(
+        lambda: {v.name: v.node for v in b.service.runtime.model.pods()} == {p["metadata"]["name"]: pair.node_of(p)}
+    )
     assert pair.leaders() == ["a"]
 
 
@@ -284,7 +288,7 @@ def test_an_orderly_stop_leaves_word_and_the_next_lists_nothing(crowded: Pair) -
     watches = b.service._pods.stats.watches
     a.service.stop()
     eventually(lambda: b.ready, seconds=15)
-    assert b.service.runtime.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
+    assert b.service.runtime.model.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
     assert (lists(b), b.service._pods.stats.watches) == (1, watches)
 
 
@@ -295,7 +299,7 @@ def test_after_a_crash_a_bookmark_says_that_nothing_was_missed(crowded: Pair) ->
     assert a.schedule(p)
     a.line.cut()
     eventually(lambda: b.ready, seconds=15)
-    assert b.service.runtime.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
+    assert b.service.runtime.model.explain("default", p["metadata"]["name"]).pod.node == crowded.node_of(p)
     assert lists(b) == 1
 
 

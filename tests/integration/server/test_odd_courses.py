@@ -32,7 +32,7 @@ def test_a_node_deleted_while_a_binding_to_it_is_written():
         outcome = w.waggle.runtime.bind("default", "p", uid, node)
         w.until(lambda: w.faults.fired(slow))
         w.cluster.delete("nodes", node)
-        w.until(lambda: node not in {n.name for n in w.waggle.runtime.nodes()})
+        w.until(lambda: node not in {n.name for n in w.waggle.runtime.model.nodes()})
 
         assert outcome.result(30).error is None
         w.until(lambda: states(w) == {"p": "Bound"})

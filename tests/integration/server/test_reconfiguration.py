@@ -20,7 +20,7 @@ def rewrite(w: World, change: Any) -> None:
 
 
 def reloads(w: World, result: str) -> float:
-    [metric] = [each for each in w.waggle.runtime.stats() if each.name == "waggle_configuration_reloads_total"]
+    [metric] = [each for each in w.waggle.runtime.model.stats() if each.name == "waggle_configuration_reloads_total"]
     return {labels["result"]: value for labels, value in metric.samples}[result]
 
 

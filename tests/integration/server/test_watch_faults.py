@@ -160,7 +160,7 @@ def test_a_swallowed_node_is_found_by_the_next_list(w: World):
     w.faults.inject("watch-expire", **NODE_WATCH)
     w.waggle.service._nodes._exchange.interrupt()
 
-    w.until(lambda: "n2" in w.waggle.runtime.cache_snapshot().nodes)
+    w.until(lambda: "n2" in w.waggle.runtime.model.cache_snapshot().nodes)
 
 
 def test_lists_that_fail_for_a_while_only_delay(w: World):

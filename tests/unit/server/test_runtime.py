@@ -85,7 +85,7 @@ def test_a_caller_that_went_away_does_not_stop_the_write_nor_the_report(bench: B
     assert future.cancel()
     bench.runtime.handle(BindFinished(bench.write().token, DONE))
     bench.runtime.handle(PodSeen(pod("p", on="a")))
-    assert bench.runtime.pods()[0].state == "Bound"
+    assert bench.runtime.model.pods()[0].state == "Bound"
     assert not bench.runtime._binds
 
 
@@ -158,16 +158,16 @@ def test_the_timer_handles_what_is_due(bench: Bench) -> None:
     bench.propose()
     bench.now += 61
     bench.runtime.handle(Synced())  # the clock of this test does not wake the timer by itself
-    bench.runtime._timer_wake.set()
+    bench.runtime.loop._timer_wake.set()
     eventually(lambda: bench.commands)
 
 
 def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Bench) -> None:
     bench.propose("p")
     bench.runtime.start()
-    eventually(lambda: bench.runtime._wakes_at < float("inf") and not bench.runtime._timer_wake.is_set())
+    eventually(lambda: bench.runtime.loop._wakes_at < float("inf") and not bench.runtime.loop._timer_wake.is_set())
     bench.propose("q")
-    assert not bench.runtime._timer_wake.is_set()
+    assert not bench.runtime.loop._timer_wake.is_set()
 
 
 def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Bench) -> None:
@@ -199,9 +199,9 @@ def test_people_may_look_while_pods_change(bench: Bench) -> None:
     changing.start()
     try:
         for _ in range(50):
-            bench.runtime.explain("default", "p")
-            bench.runtime.pods()
-            bench.runtime.stats()
+            bench.runtime.model.explain("default", "p")
+            bench.runtime.model.pods()
+            bench.runtime.model.stats()
     finally:
         stop.set()
         changing.join()
@@ -218,15 +218,15 @@ def test_the_algorithms_gauges_are_shown_under_its_name() -> None:
     algorithm = PlainAlgorithm()
     algorithm.metrics = lambda: (Gauge("slots", "Slots in use.", (Sample(3, (("zone", "z"),)),)),)
     runtime = Runtime(SchedulerStateMachine(algorithm), lambda _: None, algorithm="My-Slots")
-    (shown,) = [metric for metric in runtime.stats() if metric.name.startswith("waggle_my")]
+    (shown,) = [metric for metric in runtime.model.stats() if metric.name.startswith("waggle_my")]
     assert (shown.name, shown.kind, shown.help) == ("waggle_my_slots_slots", "gauge", "Slots in use.")
     assert shown.samples == [({"zone": "z"}, 3.0)]
 
 
 def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Bench) -> None:
-    before = [metric.name for metric in bench.runtime.stats()]
+    before = [metric.name for metric in bench.runtime.model.stats()]
     bench.heart.teller.algorithm.metrics = lambda: 1 / 0
-    found = {metric.name: metric.samples for metric in bench.runtime.stats()}
+    found = {metric.name: metric.samples for metric in bench.runtime.model.stats()}
     assert list(found) == before
     assert found["waggle_algorithm_faults_total"] == [({}, 1)]
 
@@ -234,13 +234,13 @@ def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Benc
 def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Bench) -> None:
     waiting = pod("large", cpu=1_000_000)
     bench.runtime.handle(PodSeen(waiting))
-    [plain] = bench.runtime.explain("default", "large").nearest
+    [plain] = bench.runtime.model.explain("default", "large").nearest
     assert plain.startswith("a: lacks ")
 
     bench.heart.teller.algorithm.explain = lambda _: ("It can never run.",)
-    told = bench.runtime.explain("default", "large")
+    told = bench.runtime.model.explain("default", "large")
     assert (told.nearest, told.advice) == ([], ["It can never run."])
 
     bench.heart.teller.algorithm.explain = lambda _: 1 / 0
-    failed = bench.runtime.explain("default", "large")
+    failed = bench.runtime.model.explain("default", "large")
     assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])

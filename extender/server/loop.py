@@ -1,0 +1,226 @@
+"""The loop that owns an engine: one lock, one timer, the fence, the recording, and the way out for instructions.
+
+    callers          -> ask(event)      : the answer, at once         +-> returned, if it is an answer
+    informers        -> handle(events)  --- [ lock: engine.handle ] --+-> deliver(instruction), outside the lock
+    reports          -> handle(events)                                |
+    timer thread     -> the tick, when something is due               +-> record(event, now), under the lock
+
+Promises: nothing slow happens under the lock (no I/O, no encoding); batches are applied in small slices, so a caller
+waits for some dozens of events at most; instructions are delivered outside the lock.
+
+An exception out of the engine is a bug, and is never swallowed: the loop is *broken* from then on, gives nothing out,
+and says so, so that the process is restarted. That costs only time: all state is rebuilt from the API server.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from extender.core.engine import Engine
+from extender.kube.lease.elector import Fence, no_fence
+
+log = structlog.get_logger(__name__)
+
+EventT = TypeVar("EventT")
+InstructionT = TypeVar("InstructionT")
+T = TypeVar("T")
+
+#: Events of a batch that are handled before the lock is offered to others.
+SLICE = 25
+#: A thread that releases the lock and takes it again at once has it before any other thread has woken up. So after each
+#: so many seconds of work, it leaves the lock alone for some.
+_WORK, _TURN = 0.002, 0.0005
+#: The timer never runs more often than this, seconds.
+SHORTEST_TICK = 0.05
+#: The longest sleep of the timer, seconds.
+_LONGEST_SLEEP = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds(Generic[EventT]):
+    """Which of an engine's events and instructions the loop treats in a way of their own.
+
+    `answers` are the instructions that `ask` returns; all others are delivered. `fenced` are the events that are
+    handled only within a term: `term_ended(term)` is put before the first of them that comes after its end. `tick` is
+    what the timer hands to the engine.
+    """
+
+    answers: tuple[type, ...]
+    fenced: tuple[type, ...]
+    term_ended: Callable[[int], EventT]
+    tick: EventT
+
+
+class EngineLoop(Generic[EventT, InstructionT]):
+    """Thread-safe. `deliver` must not block. `broke` is called on the timer's thread while the loop is broken."""
+
+    def __init__(
+        self,
+        engine: Engine[EventT, InstructionT],
+        deliver: Callable[[InstructionT], None],
+        kinds: Kinds[EventT],
+        *,
+        broke: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        fence: Fence = no_fence,
+        record: Callable[[EventT, float], None] | None = None,
+        name: str = "waggle",
+    ) -> None:
+        self.clock = clock
+        #: Why the process has to be restarted; "" while all is well.
+        self.broken = ""
+        self.stopping = False
+        self._engine = engine
+        self._deliver = deliver
+        self._kinds = kinds
+        self._broke = broke
+        self._fence = fence
+        self._record = record
+        self._lock = threading.Lock()
+        self._timer_wake = threading.Event()
+        self._next_tick = float("inf")
+        #: Until when the timer sleeps. It is not woken for what is due later, and wakes for nothing now and then.
+        self._wakes_at = float("inf")
+        self._timer = threading.Thread(target=self._run_timer, name=f"{name}-timer", daemon=True)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the timer."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Stop the timer. Idempotent."""
+        self.stopping = True
+        self._timer_wake.set()
+        if self._timer.is_alive() and self._timer is not threading.current_thread():
+            self._timer.join(timeout=5)
+
+    def give_up(self, why: str) -> None:
+        """The state cannot be trusted any more: ask to be restarted."""
+        log.error("restart needed", why=why)
+        self.broken = self.broken or f"restart needed: {why}"
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def ask(self, event: EventT) -> InstructionT | None:
+        """Return the answer to an event that is answered at once; None from an engine that failed."""
+        answer: InstructionT | None = None
+        commands = []
+        for instruction in self._steps((event,)):
+            if isinstance(instruction, self._kinds.answers):
+                answer = instruction
+            else:
+                commands.append(instruction)
+        for command in commands:
+            self._hand_over(command)
+        return answer
+
+    def handle(self, *events: EventT) -> None:
+        """Handle events in order. Events of other threads may come in between, never the other way round."""
+        for start in range(0, len(events), SLICE):
+            for instruction in self._steps(events[start : start + SLICE]):
+                if not isinstance(instruction, self._kinds.answers):
+                    self._hand_over(instruction)
+
+    def overdue(self) -> int:
+        """The engine's term if it is over; 0 while it lasts, and outside of any."""
+        term = self._engine.term
+        return term if term and self._fence(term) <= 0 else 0
+
+    def _steps(self, events: Sequence[EventT]) -> list[InstructionT]:
+        """Handle some events, all of them at one moment."""
+        instructions: list[InstructionT] = []
+        with self._lock:
+            now = self.clock()
+            for event in events:
+                # A process that was asleep when its term ended decides nothing, whatever its threads know.
+                if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
+                    instructions += self._apply(self._kinds.term_ended(term), now)
+                instructions += self._apply(event, now)
+            return instructions if self._plan_tick() else []
+
+    def _apply(self, event: EventT, now: float) -> list[InstructionT]:
+        if self.broken:
+            return []
+        if self._record is not None:
+            self._record(event, now)
+        try:
+            return self._engine.handle(event, now)
+        except Exception as error:
+            self._failed(error, type(event).__name__)
+            return []
+
+    def _failed(self, error: Exception, where: str) -> None:
+        self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"
+        log.exception("engine failed", kind=where)
+        self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
+
+    def _hand_over(self, instruction: InstructionT) -> None:
+        """Deliver one. A failure costs this one, not the caller's answer: what is not reported is verified."""
+        try:
+            self._deliver(instruction)
+        except Exception:
+            log.exception("not carried out", command=type(instruction).__name__)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _plan_tick(self) -> bool:
+        """False if the engine cannot say when it is due."""
+        try:
+            due = self._engine.next_due()
+        except Exception as error:
+            self._failed(error, "next_due")
+            return False
+        self._next_tick = float("inf") if due is None else due
+        if self._next_tick < self._wakes_at:
+            self._timer_wake.set()
+        return True
+
+    def _run_timer(self) -> None:
+        while not self.stopping:
+            self._wakes_at = float("inf")  # whatever is planned from here on wakes it
+            wait = self._next_tick - self.clock()
+            if self.broken:
+                self._broke()
+                wait = float("inf")
+            elif wait <= 0:
+                self._wakes_at = float("-inf")  # nothing does before SHORTEST_TICK
+                self.handle(self._kinds.tick)
+                self._sleep(SHORTEST_TICK)
+                continue
+            wait = min(wait, _LONGEST_SLEEP)
+            self._wakes_at = self.clock() + wait
+            self._sleep(wait)
+
+    def _sleep(self, seconds: float) -> None:
+        self._timer_wake.wait(seconds)
+        self._timer_wake.clear()
+
+    # -- looking at the engine ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def paused(self) -> Iterator[float]:
+        """Nothing happens to the engine inside: the only place where its records may be read. Gives the time."""
+        with self._lock:
+            yield self.clock()
+
+    def in_turns(self, pieces: Iterator[T]) -> Iterator[T]:
+        """Each piece is made under the lock, which other threads have in between."""
+        began = time.monotonic()
+        while True:
+            with self._lock:
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+            if time.monotonic() - began > _WORK:
+                time.sleep(_TURN)
+                began = time.monotonic()

@@ -1,0 +1,140 @@
+"""The read model: what pages, metrics and the comparer see of the engine of pods.
+
+Records of the engine are read only while its loop is paused, and copied into plain views. A long answer is made in
+pieces, and the loop goes on in between.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from algorithm.model import Pod
+from extender.scheduling.comparison import CachedState, beliefs_of
+from extender.scheduling.events import Event, Instruction
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.state.cache import Snapshot
+from extender.server import metrics
+from extender.server.loop import EngineLoop
+from extender.server.views import Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view, reason_of
+
+log = structlog.get_logger(__name__)
+
+#: Pods that are looked at for people while the loop is paused.
+VIEWS = 100
+#: In the name of a metric.
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
+
+
+class ReadModel:
+    """Thread-safe. The names of the algorithm's metrics begin with `algorithm`."""
+
+    def __init__(
+        self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], *, algorithm: str = "algorithm"
+    ) -> None:
+        self._machine = machine
+        self._loop = loop
+        self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
+        self._explaining = threading.Lock()
+        self._gauges: list[Callable[[], Sequence[Metric]]] = []
+
+    def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
+        """More metrics, asked at each scrape (the informers' staleness, the committer's queue)."""
+        self._gauges.append(source)
+
+    def pods(self, states: Container[str] | None = None) -> list[PodView]:
+        """Every pod that takes room or waits, or those in one of these states, by namespace and name."""
+        with self._loop.paused():
+            entries = list(self._machine.transitions.roster)
+        if states is not None:
+            entries = [entry for entry in entries if entry.state.value in states]
+        entries.sort(key=lambda entry: entry.key)
+        views: list[PodView] = []
+        for start in range(0, len(entries), VIEWS):
+            with self._loop.paused() as now:  # a filter call need not wait for all of them
+                views += [pod_view(entry, now) for entry in entries[start : start + VIEWS]]
+        return views
+
+    def nodes(self) -> list[NodeView]:
+        return node_views(self.cache_snapshot())
+
+    def cache_snapshot(self) -> Snapshot:
+        with self._loop.paused():
+            return self._machine.transitions.cache.snapshot()
+
+    def beliefs(self) -> CachedState:
+        """What is believed of nodes and pods now, for holding it against the API server."""
+        with self._loop.paused():
+            return beliefs_of(self._machine)
+
+    def algorithm_state(self) -> Mapping[str, Any]:
+        with self._loop.paused():
+            return self._machine.teller.algorithm.inspect()
+
+    def algorithm_page(self, path: str) -> bytes:
+        """A page of the algorithm's own, as JSON. Raises algorithm.interface.NoSuchPage."""
+        return b"".join(self.algorithm_pieces(path))
+
+    def algorithm_pieces(self, path: str) -> list[bytes]:
+        """The same, in the pieces in which the algorithm gives it; one if it does not."""
+        with self._loop.paused():
+            page = self._machine.teller.algorithm.page(path)
+        if not isinstance(page, Iterator):
+            return [msgspec.json.encode(page, enc_hook=str)]
+        return list(self._loop.in_turns(page))
+
+    def explain(self, namespace: str, name: str) -> Explanation | None:
+        """Why this pod is where it is; None if it is unknown."""
+        with self._loop.paused() as now:
+            entry = self._machine.find(namespace, name)
+            if entry is None:
+                return None
+            view, why = pod_view(entry, now), reason_of(entry)
+            nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
+            waits = entry.state in metrics.PENDING
+        explained, advice = self._advice(pod) if waits else (True, [])
+        return Explanation(
+            pod=view,
+            reason=why,
+            nodes=nodes,
+            # An algorithm that can say why knows better than a comparison of amounts.
+            nearest=[] if explained else nearest(pod, self.nodes()),
+            advice=advice,
+            story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],
+        )
+
+    def _advice(self, pod: Pod) -> tuple[bool, list[str]]:
+        """Whether the algorithm explains its pods, and what it says; a fault of it must not hide the rest.
+
+        One at a time: however many people ask, kube-scheduler waits for one step of one answer.
+        """
+        advice: list[str] = []
+        try:
+            with self._explaining:
+                with self._loop.paused():
+                    sentences = iter(self._machine.teller.algorithm.explain(pod))
+                for sentence in self._loop.in_turns(sentences):
+                    advice += [sentence] if sentence else []
+        except Exception as error:
+            log.exception("explain_failed")
+            return False, [f"the algorithm failed to explain: {type(error).__name__}"]
+        return bool(advice), advice
+
+    def stats(self) -> list[Metric]:
+        """What a scrape sees. Nouns follow kube-scheduler's own metrics."""
+        with self._loop.paused():
+            counts = dict(self._machine.counts)
+            cache = self._machine.transitions.cache.counts()
+            gauges = self._machine.teller.metrics()
+            faults = self._machine.teller.faults
+            entries = list(self._machine.transitions.roster)
+        shown = metrics.metrics(counts, cache, entries, faults=faults)
+        shown += [metrics.gauge(self._algorithm, each) for each in gauges]
+        for source in self._gauges:
+            shown += source()
+        return shown
