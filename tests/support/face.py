@@ -54,6 +54,11 @@ class FixedRuntime:
         self.own_pages: dict[str, list[bytes]] = {}
         self.metrics: list[Metric] = []
 
+    @property
+    def model(self) -> FixedRuntime:
+        """What people are shown: set here as well."""
+        return self
+
     def _ask(self, *asked: Any) -> None:
         self.asked.append(asked)
         if self.failure is not None:
