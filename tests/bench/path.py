@@ -47,7 +47,7 @@ OURS = ("extender", "algorithm")
 _NODES = 200
 _ROUNDS = 5
 #: Where what is decided begins and ends.
-_DOORS = frozenset(f"Runtime.{name}" for name in ("filter", "prioritize", "preempt", "bind", "handle"))
+_DOORS = frozenset((*(f"Runtime.{name}" for name in ("filter", "prioritize", "preempt", "bind")), "EngineLoop.handle"))
 #: Calls and modules of what is decided, at most.
 _AIMS = {"/filter, placed": (180, 18), "watch event: the bind's confirmation": (70, 12)}
 #: Seconds without a call of ours after which all is quiet.
