@@ -1,1 +1,1 @@
-"""What serves: everything that touches the outside world. The heart, `extender.core`, does not."""
+"""What serves. `core` and the engines are pure; all other rooms touch the outside world."""

@@ -191,7 +191,7 @@ class LeaderElectionSettings(_Section):
     name: str = Field("waggle", pattern=_NAME, max_length=253)
     #: How others see who leads; something unique is always added. Empty: the host's name.
     identity: str = Field("", max_length=200)
-    #: Put the label `waggle.dev/leads` on the pod that leads, for a Service to select. See `signpost.py`.
+    #: Put the label `waggle.dev/leads` on the pod that leads, for a Service to select. See `server/leader_label.py`.
     label_pod: bool = False
     #: Seconds after which a leader that was not heard of is taken for dead.
     lease_seconds: float = Field(10, ge=1, le=120)

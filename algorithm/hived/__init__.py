@@ -1,11 +1,12 @@
 """HiveD: tenants with guaranteed cells of a GPU cluster, who also use what is idle. See docs/algorithm-hived.md.
 
-`config.py` and `layout.py` make cells of the configuration, `cells.py`; `books.py` keeps what is free and owed;
-`hive.py` holds everything true, and `recovery.py` brings in what was decided before. A decision is made by
-`planner.py`: `nodelist.py` and `placement.py` choose virtual devices, `mapping.py` the hardware. `podspec.py` and
-`bindinfo.py` are the annotations, `status.py` the pages, `explain.py` answers why a group waits, and `copies.py` forks.
-`devicehealth.py` reads which devices are bad, `promotion.py` gives quota back, `combine.py` brings cells together.
-Of changed configurations `diff.py` says what they change, and `outcomes.py` for whom; `draft.py` writes a first one.
+    formats/     what stands in annotations: wishes (podspec.py), decisions (bindinfo.py)
+    cells/       cells from the configuration (config.py, layout.py), and what is free and owed of each chain
+    state/       groups, quota, devices (cluster.py); what was decided before comes back (recovery.py, gangs.py)
+    planning/    a decision (planner.py): virtual devices (placement.py), then the hardware (mapping.py)
+    insight/     pages, explanations, what a changed configuration would mean, a first configuration
+
+`algorithm.py` is the algorithm of the framework, `bootstrap.py` and `accounts.py` take bound pods into account.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HiveD as an algorithm of this framework: see `algorithm.interface` for the calls, `hive.py` for what they change.
+"""HiveD as an algorithm of this framework: see `algorithm.interface` for the calls, `state/cluster.py` for what they change.
 
 A pod says what it wants in the original's annotation; a decision is written on it in the original's annotations. So
 either scheduler continues with what the other has bound. Where the original crashed on what somebody wrote on a pod,
@@ -61,7 +61,7 @@ _CODES = {
 }
 
 
-#: Whoever reads these later believes them, also of other tenants: see `lazily.py`, `promotion.py`.
+#: Whoever reads these later believes them, also of other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
 _SAID_WITH_A_BINDING = (lazily.LAZILY, promotion.ORDER)
 
 #: What a fork has in common with its original.

@@ -1,11 +1,11 @@
-"""The scheduling heart, sans-I/O: events in, instructions out.
+"""What all engines share: pure, and without a word about pods.
 
-No socket, no sleep, no lock, no clock: time is a parameter (seconds, monotonic), threads and locks live at the rim
-(`extender.server.runtime`). The same events give the same instructions, byte for byte, so every bug can be replayed.
+No socket, no sleep, no lock, no clock: time is a parameter (seconds, monotonic). Threads and locks live in the I/O
+layers (`extender.server.loop`). The same events give the same instructions, byte for byte: every bug can be replayed.
 
-    events.py      what can happen, and what the heart then wants done
-    lifecycle.py   Waiting / Preempting / Binding / Bound: one transition table
-    cache.py       what is true now, counting what was decided and is not confirmed yet
+    engine.py      the engine protocol: what an engine gives, and what the loop that runs it relies on
+    outcomes.py    how a write to the API server ended
     ledger.py      holds with tokens: who may write, and until when
-    wake.py        who waits on what, so that nothing polls
+    wait_index.py  who waits on what, so that nothing polls
+    freshness.py   which of two records of the API server is the newer one
 """

@@ -1,15 +1,15 @@
-"""The heart: one event in, the instructions it causes out.
+"""The state machine of pods: one event in, the instructions it causes out.
 
     handle(event, now) -> [instruction, ...]
 
-`transitions.py` has the state machine and its diagram; `filtering.py`, `preempting.py` and `binding.py` what
-kube-scheduler asks, `informed.py` what the informers say, `commits.py` what becomes of writes and of time,
-`evictions.py` how preemptions of our own are carried out, `reconfiguring.py` how another algorithm takes over. Here
-they are put together, in front of one algorithm.
+`state/transitions.py` has the diagram of the states and the one table of transitions. `verbs/` answers kube-scheduler,
+`informer_handler.py` takes what the informers report, `write_results.py` what became of writes and of time,
+`preemption/` carries out preemptions of our own, `reconfiguration.py` lets another algorithm take over. Here they are
+put together, in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
-give the same instructions; nothing a caller, an informer or an algorithm does raises out of `handle`, except for bugs
-of the heart itself. `validate()` re-derives every invariant and raises AssertionError with the pod's story.
+give the same instructions; nothing that a caller, an informer or an algorithm does raises out of `handle`, except for
+bugs of the engine itself. `validate()` derives every invariant again and raises AssertionError with the pod's history.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from extender.scheduling.write_results import WriteResultHandler
 
 
 class SchedulerStateMachine:
-    """All pods, one algorithm. Not thread-safe: the rim has one lock around it.
+    """All pods, one algorithm. Not thread-safe: `server.loop` has one lock around it.
 
     `epoch` plus the `now` of an event is the time in seconds since 1970, for what people are shown; None: it is not
     known.
@@ -195,7 +195,7 @@ class SchedulerStateMachine:
     # -- invariants -----------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Re-derives every invariant of the heart. Raises AssertionError with the story of the pod at fault."""
+        """Derive every invariant again. Raises AssertionError with the history of the pod at fault."""
         t = self.transitions
         t.roster.validate()
         t.cache.validate()

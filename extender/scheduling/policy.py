@@ -52,7 +52,7 @@ class Policy:
     elected: bool = False
     #: How many waiting pods are nudged at once, and how often the same one.
     nudge_batch: int = 50
-    #: Annotations that keep room for other pods; whose word is believed, `claims.py` says.
+    #: Annotations that keep room for other pods; `trusted_claims.py` says of which pods they count.
     claims: frozenset[str] = frozenset()
     #: How long an algorithm may keep room for a pod that waits, and that nobody preempts for.
     seat: float = 300.0

@@ -318,6 +318,10 @@ class _Guarded:
         self._replica = replica
         self.reader = PodReader()
 
+    @property
+    def model(self) -> _Guarded:
+        return self
+
     def beliefs(self) -> CachedState:
         return beliefs_of(self._replica.heart)
 

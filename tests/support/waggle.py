@@ -91,7 +91,7 @@ class Waggle:
 
     def has_seen(self, nodes: Mapping[str, str], pods: Mapping[str, str]) -> bool:
         """Whether all of these, versions by UID, or newer ones have been told to the state machine."""
-        with self.runtime._lock:
+        with self.runtime.loop.paused():
             return all(
                 {record.uid: int(record.resource_version) for record in reflector._store.records()}.get(uid, 0)
                 >= int(version)

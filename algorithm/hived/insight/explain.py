@@ -4,7 +4,7 @@
 They are for people who ask; the reasons that kube-scheduler is told stay free of numbers that move.
 
 The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether an
-end would help is tried (`ends.py`): nothing is guessed. `wording.py` has the words.
+end would help is tried (`unblockers.py`): nothing is guessed. `explain_text.py` has the words.
 
 Trying takes tenths of a second in large clusters, so it goes step by step, and others may change the hive in between.
 """

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _ATOMS: tuple[type[Any], ...] = (str, bytes, int, float, type(None))
-_OURS = __name__.rpartition(".")[0]
+#: Objects of these modules are copied attribute by attribute.
+_OURS = "algorithm.hived."
 
 
 def independent_copy(thing: T, *, shared: tuple[type[Any], ...]) -> T:

@@ -4,7 +4,7 @@
           |                                                       \\-> workers --/
           \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
 
-One thread, the pilot, makes all requests for which a connection stands (wires.py). Where one has to be opened first, or
+One thread, the pilot, makes all requests for which a connection stands (multiplexer.py). Where one has to be opened first, or
 credentials have to be got, a worker does it, who may wait.
 
 Promises:

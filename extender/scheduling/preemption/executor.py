@@ -1,6 +1,6 @@
 """Carries out preemptions of our own, from the first dry run until the preemptors have their places.
 
-`preemption.py` has the stages and their diagram. The rules:
+`state/preemption_record.py` has the stages and their diagram. The rules:
 
 * nobody is evicted before every victim's dry run was accepted, the intention stands on every preemptor, and the plan,
   looked at again after that, is still what is needed: half a gang is not evicted for nothing;

@@ -90,7 +90,7 @@ class SchedulingState:
         self.synced = False
         #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
         self.unresolved: dict[str, float] = {}
-        #: Preemptions of ours that a preemptor has left just now: `evictions.py` looks after them.
+        #: Preemptions of ours that a preemptor has left just now: `preemption/executor.py` looks after them.
         self.disturbed: list[Preemption] = []
 
     @property

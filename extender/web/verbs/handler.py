@@ -1,6 +1,6 @@
 """kube-scheduler's verbs: filter, prioritize, preempt, bind.
 
-    bytes --protocol.py--> bytes --wire.py--> request --runtime--> answer --answers.py--> bytes
+    bytes --http/protocol.py--> body --extender_args.py--> request --runtime--> answer --encode.py--> bytes
 
 This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, no task,
 and nothing that waits, except for bind, which kube-scheduler calls beside its loop.
