@@ -1,4 +1,4 @@
-"""HiveD as an algorithm of this framework: see `algorithm.interface` for the calls, `state/cluster.py` for what they change.
+"""HiveD as an algorithm of this framework: `algorithm.interface` has the calls, `state/cluster.py` what they change.
 
 A pod says what it wants in the original's annotation; a decision is written on it in the original's annotations. So
 either scheduler continues with what the other has bound. Where the original crashed on what somebody wrote on a pod,

@@ -6,7 +6,7 @@
 
 Who is in line, and where, follows from what stands on the pods that run, and from nothing else. So a restart, or a
 second replica that only listens, comes to the same, whatever it has missed. An algorithm writes nothing but with a
-binding; but each pod that is bound names the groups that are without their quota then (see `lazy_preemption.py`), and has a
+binding; but each pod that is bound names the groups that are without their quota then (`lazy_preemption.py`), and has a
 number that is higher than all others then. Of two groups whose claims exclude each other, a later pod names the one
 that lost: all groups that nobody names had their quota when the last of their pods was bound, all at once.
 

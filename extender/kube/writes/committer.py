@@ -4,8 +4,8 @@
           |                                                       \\-> workers --/
           \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
 
-One thread, the pilot, makes all requests for which a connection stands (multiplexer.py). Where one has to be opened first, or
-credentials have to be got, a worker does it, who may wait.
+One thread, the pilot, makes all requests for which a connection stands (multiplexer.py). Where a connection has to be
+opened first, or credentials have to be got, a worker does it, which may wait.
 
 Promises:
 
