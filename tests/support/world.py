@@ -253,7 +253,9 @@ class World:
         assert self.waggle is not None
         nodes = [decode_node(json.dumps(each).encode()) for each in self.cluster.objects("nodes")]
         reader = self.waggle.runtime.reader
-        pods = [reader.pod(json.dumps(each).encode()) for each in self.cluster.objects("pods")]
+        pods = [
+            reader.decisions.as_kept(reader.pod(json.dumps(each).encode())) for each in self.cluster.objects("pods")
+        ]
         heart = self.waggle.heart
         with self.waggle.runtime.loop.paused():
             beliefs = beliefs_of(heart)
