@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 lying = partial(attack, api_server=SERVER)
 #: With a server of its own: after a failed list or watch informers wait longer and longer.
-own = partial(lying, settings={"cluster": {"compare_seconds": 0}})
+own = partial(lying, settings={"cluster": {"compare_seconds": 0}}, alone=True)
 
 
 class Lies:

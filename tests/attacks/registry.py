@@ -40,6 +40,8 @@ class Attack:
     api_server: str = ""
     #: Sections of waggle.yaml that differ. Attacks with the same ones share a server.
     settings: dict[str, Any] = field(default_factory=dict)
+    #: Needs a server to which nothing has happened yet.
+    alone: bool = False
 
 
 ATTACKS: list[Attack] = []

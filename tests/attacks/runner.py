@@ -41,7 +41,7 @@ class Runner:
     def __init__(self, kind: str = "waggle") -> None:
         self._kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-attacks-")
-        self._shared: dict[tuple[str, str, str], World] = {}
+        self._shared: dict[tuple[str, str, str, str], World] = {}
         self._number = 0
 
     def __enter__(self) -> Runner:
@@ -85,9 +85,10 @@ class Runner:
         return World(attack.scheme, folder, kind=self._kind, module=attack.api_server, sections=attack.settings)
 
 
-def _kind(attack: Attack) -> tuple[str, str, str]:
+def _kind(attack: Attack) -> tuple[str, str, str, str]:
     """What its server has in common with those of other attacks; usual settings come first."""
-    return attack.scheme, attack.api_server, json.dumps(attack.settings, sort_keys=True) if attack.settings else ""
+    settings = json.dumps(attack.settings, sort_keys=True) if attack.settings else ""
+    return attack.scheme, attack.api_server, settings, attack.name if attack.alone else ""
 
 
 def assail(attack: Attack, world: World) -> Result:
