@@ -16,7 +16,7 @@ from algorithm.reasons import Reason
 class WriteBinding:
     """POST the Binding with UID and annotations, if the `term` still lasts. Reported by BindFinished.
 
-    It must not leave later than `valid_for` seconds after it was given (then: THROTTLED). The heart does not wait for
+    It must not leave later than `valid_for` seconds after it was given (then: THROTTLED). The engine does not wait for
     ever; a write that still lay in a queue when its place was given to somebody else would bind two pods to it.
     """
 

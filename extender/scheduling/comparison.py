@@ -1,4 +1,4 @@
-"""Holds what the heart believes against what the API server has: what differs, and of which kind.
+"""Holds what the engine believes against what the API server has: what differs, and of which kind.
 
 Two readings of two things at two moments always differ a little. A Difference found here is therefore only a suspicion,
 to be looked at once more, live, by the one who asked (`extender.server.cache_comparer`).
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What the heart believes of one pod."""
+    """What the engine believes of one pod."""
 
     pod: Pod
     state: State
@@ -54,18 +54,19 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class CachedState:
-    """What the heart believes at one moment: nodes by name, pods by UID."""
+    """What the engine believes at one moment: nodes by name, pods by UID."""
 
     nodes: dict[str, Node]
     pods: dict[str, Belief]
 
 
-def beliefs_of(heart: SchedulerStateMachine) -> CachedState:
-    cache = heart.transitions.cache
+def beliefs_of(machine: SchedulerStateMachine) -> CachedState:
+    cache = machine.transitions.cache
     return CachedState(
         nodes={node.name: node for node in cache.nodes()},
         pods={
-            entry.uid: Belief(entry.pod, entry.state, entry.node, entry.informed) for entry in heart.transitions.roster
+            entry.uid: Belief(entry.pod, entry.state, entry.node, entry.informed)
+            for entry in machine.transitions.roster
         },
     )
 

@@ -1,7 +1,7 @@
 """Tells the algorithm what happens, and keeps its guarantees: each thing once, in order, and symmetrical.
 
 What was told is remembered here, so a delete always names the very record that the add had, and nothing is told twice.
-An algorithm that raises has not been told (its promise is that an exception changes nothing): the heart goes on, the
+An algorithm that raises has not been told (its promise is that an exception changes nothing): the engine goes on, the
 failure is counted, and what could not be told is *owed*: it is told again before the next decision, so that one
 exception does not leave the algorithm with a wrong picture for good.
 """

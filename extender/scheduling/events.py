@@ -1,4 +1,4 @@
-"""What can happen to the heart (events), and what it then wants done (instructions). Plain data, nothing else.
+"""What can happen to the engine (events), and what it then wants done (instructions). Plain data, nothing else.
 
     kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer

@@ -1,4 +1,4 @@
-"""What an operator may decide about the heart, as plain data (`extender.settings` is the file it comes from)."""
+"""What an operator may decide about the engine, as plain data (`extender.settings` is the file it comes from)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Another algorithm takes over while everything goes on: the same one, with other settings.
 
-    ReconfigureRequested --> PrepareAlgorithm, with all that is true now: the rim makes the new algorithm and tells it,
+    ReconfigureRequested --> PrepareAlgorithm, with all that is true now: the new algorithm is made and told it,
           ^      |           beside the one that decides, for as long as that takes
           +------+           once more, as long as much has happened meanwhile
     AlgorithmPrepared -----> the rest is told, and it decides from now on; Reconfigured says what that changed
@@ -121,7 +121,7 @@ class Reconfiguring:
 
 
 class Preparations:
-    """The rim's part: makes algorithms as instructed and lets them learn. Slow; not for under the lock.
+    """For the I/O layer: makes algorithms as instructed and lets them learn. Slow; not for under the lock.
 
     `create` makes an algorithm of this name with these settings. A replay does the same as the server did.
     """

@@ -1,17 +1,17 @@
-"""Holds the heart against a live list, heals what differs, and counts it: `kill -USR2`, a page, and every few minutes.
+"""Holds the engine against a live list, heals what differs, and counts it: `kill -USR2`, a page, and every few minutes.
 
     list nodes and pods --> compare --> wait a moment --> compare again: what still differs
                                                              |
                         what does not exist: read it live ---+--- what does: as it stands in the second list
                                                              |
-                                                             +--> tell the heart --> counted --> compare once more
+                                                             +--> tell the engine --> counted --> compare once more
                                                                                                       |
                                                      differs all the same, twice in a row: restart <--+
 
 Informers do not lose events, says everybody, and then somebody restarts an etcd from a backup. What is found here is a
-bug or a disaster, never normal: the metric is worth an alert. Healing is telling the heart a fact, as informers do. A
-fact may be refused, as older than what the heart has been told: then one of the two servers' pasts is not true (or the
-heart has a bug), and all that helps is to build everything anew.
+bug or a disaster, never normal: the metric is worth an alert. Healing is telling the engine a fact, as informers do. A
+fact may be refused, as older than what the engine has been told: then one of the two servers' pasts is not true (or the
+engine has a bug), and all that helps is to build everything anew.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class CacheComparer:
     # -- healing --------------------------------------------------------------------------------------------------
 
     def _heal(self, found: list[Difference]) -> list[Difference]:
-        """Tells the heart what is true, where that can be told; returns where. A line is written, not thousands."""
+        """Tells the engine what is true, where that can be told; returns where. A line is written, not thousands."""
         self._heal_until = time.monotonic() + _HEALING
         with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
             facts = list(readers.map(self._fact, found))
@@ -181,7 +181,7 @@ class CacheComparer:
     def _fact(self, difference: Difference) -> Event | None:
         """What is true of this object; None if that cannot be told.
 
-        What stands in a list is as good as an event: the heart knows better if it has heard of a newer version. That
+        What stands in a list is as good as an event: the engine knows better if it has heard of a newer version. That
         something does *not* exist is believed only after a look at itself.
         """
         if difference.resource == "nodes":

@@ -1,4 +1,4 @@
-"""What a scrape sees of the heart: its counters, the cache, who waits why. Nouns follow kube-scheduler's own metrics.
+"""What a scrape sees of the engine: its counters, the cache, who waits why. Nouns follow kube-scheduler's own metrics.
 
 What is counted, and under which values, is what `core` counts; here it gets its name, its label and its help.
 """
@@ -17,8 +17,8 @@ from extender.server.views import Metric, reason_of
 #: The states in which a pod has no place.
 PENDING = (State.WAITING, State.PREEMPTING)
 
-#: Counters of the heart by the name they have in `Lifecycle.counts`: metric name, label, help, and the values of the
-#: label that are shown from the start. Prometheus sees no increase in a series that begins with 1.
+#: Counters of the engine by the name they have in its `counts`: metric name, label, help, and the values of the label
+#: that are shown from the start. Prometheus sees no increase in a series that begins with 1.
 _COUNTERS = {
     "attempts": (
         "waggle_schedule_attempts_total",

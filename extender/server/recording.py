@@ -1,12 +1,12 @@
-"""A log of everything that happened to the heart, from which every decision can be made again, byte for byte.
+"""A log of everything that happened to the engine, from which every decision can be made again, byte for byte.
 
 One JSON object a line: first a header with the algorithm and the policy, then each event with its time:
 
     {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}}
     {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
 
-The heart has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
-gave. Encoding happens in a thread of its own: the lock of the heart only hands over a reference to immutable data.
+The engine has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
+gave. Encoding happens in a thread of its own: the lock of the engine only hands over a reference to immutable data.
 
 A recording shows names, labels and the annotations that are kept of every pod, so only its owner can read it, from the
 moment it exists.
@@ -178,17 +178,17 @@ def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
 def replay(
     header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None
 ) -> Iterator[tuple[Step, list[Instruction]]]:
-    """Lets it all happen again, in front of a fresh heart: each step with the instructions it causes."""
+    """Lets it all happen again, in front of a fresh engine: each step with the instructions it causes."""
     policy = msgspec.convert(header.policy, type=Policy)
-    heart = SchedulerStateMachine(algorithm or create(header.algorithm, header.settings), policy)
-    yield from replay_on(heart, steps)
+    machine = SchedulerStateMachine(algorithm or create(header.algorithm, header.settings), policy)
+    yield from replay_on(machine, steps)
 
 
-def replay_on(heart: SchedulerStateMachine, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
-    """The same, on this heart."""
+def replay_on(machine: SchedulerStateMachine, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
+    """The same, on this engine."""
     preparations = Preparations(create)
     for step in steps:
-        instructions = heart.handle(preparations.completed(step.event), step.at)
+        instructions = machine.handle(preparations.completed(step.event), step.at)
         for item in instructions:
             if isinstance(item, PrepareAlgorithm):
                 preparations.carry_out(item)

@@ -1,6 +1,6 @@
-"""Everything but the HTTP face, put together: algorithm, heart, informers, committer.
+"""Everything but the HTTP face, put together: algorithm, engine, informers, committer.
 
-    settings --> algorithm --> heart --> runtime <-- informers (nodes first, then pods)
+    settings --> algorithm --> engine --> runtime <-- informers (nodes first, then pods)
                                             |
                                             +------> committer
 
@@ -50,7 +50,7 @@ log = structlog.get_logger(__name__)
 
 
 def policy_of(settings: Settings) -> Policy:
-    """The operator's configuration as the heart's policy."""
+    """The operator's configuration as the engine's policy."""
     return Policy(
         scheduler_names=frozenset(settings.pods.scheduler_names),
         resource=settings.pods.resource,

@@ -1,4 +1,4 @@
-"""What people are shown of the heart: plain records, made from snapshots, outside the lock."""
+"""What people are shown of the engine: plain records, made from snapshots, outside the lock."""
 
 from __future__ import annotations
 

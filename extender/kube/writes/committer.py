@@ -1,4 +1,4 @@
-"""Carries out what the heart wants done at the API server, and reports how each write ended.
+"""Carries out what the engine wants done at the API server, and reports how each write ended.
 
     submit --> urgent (bindings, reads, evictions) --> gate --> pilot ------------> report(event), exactly once each
           |                                                       \\-> workers --/

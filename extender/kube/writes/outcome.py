@@ -1,4 +1,4 @@
-"""How a write to the API server ended, in the heart's words (law 5). Pure: an answer or an error in, an Outcome out.
+"""How a write to the API server ended, in the engine's words (law 5). Pure: an answer or an error in, an Outcome out.
 
 2xx                  done         it happened
 404                  gone         the object does not exist
@@ -28,7 +28,7 @@ from extender.kube.writes.throttle import Signal
 
 #: Seconds, where the API server does not say.
 _RETRY_AFTER = 1.0
-#: A server that asks for more patience is not believed; the heart's own timers are shorter.
+#: A server that asks for more patience is not believed; the engine's own timers are shorter.
 _LONGEST_RETRY_AFTER = 60.0
 
 #: The two texts with which API servers refuse a UID precondition. Pod names hold no blanks, so none can look like it.

@@ -15,7 +15,7 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 class EvictionBackoff:
-    """Pods by UID, each until its time, seconds of the heart's clock."""
+    """Pods by UID, each until its time, seconds of the engine's clock."""
 
     def __init__(self, transitions: SchedulingState) -> None:
         self.t = transitions

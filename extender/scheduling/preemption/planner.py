@@ -1,4 +1,4 @@
-"""Plans of preemption, as the algorithm makes them and the heart lets them pass.
+"""Plans of preemption, as the algorithm makes them and the engine lets them pass.
 
 Only who exists may be a victim, runs where the plan says, and has a lower priority than the very pod that he goes for;
 kube-scheduler would check none of that. Who is only proposed for a node does not run there: kube-scheduler abandons

@@ -1,4 +1,4 @@
-"""What the heart knows about one pod, and where it finds it: the entry, its story, and the roster of all entries.
+"""What the engine knows about one pod, and where it finds it: the entry, its story, and the roster of all entries.
 
 The roster promises that a pod is found by UID, by name and by the token of its hold, and that no two have one name.
 """
@@ -46,7 +46,7 @@ class Why(StrEnum):
 
 
 class Line(NamedTuple):
-    """One line of a pod's story. `at` is in seconds of the heart's clock."""
+    """One line of a pod's story. `at` is in seconds of the engine's clock."""
 
     at: float
     text: str

@@ -62,7 +62,7 @@ class Stage(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class VictimProgress:
-    """One victim on its way out. Times in seconds of the heart's clock."""
+    """One victim on its way out. Times in seconds of the engine's clock."""
 
     key: PodKey
     victim: Victim

@@ -54,7 +54,7 @@ from extender.scheduling.state.preemption_record import Preemption
 
 
 class IllegalTransitionError(AssertionError):
-    """A pair of states that the table does not have: a bug of the heart. The message is the pod's story."""
+    """A pair of states that the table does not have: a bug of the engine. The message is the pod's story."""
 
 
 @dataclass(frozen=True, slots=True)

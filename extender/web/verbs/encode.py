@@ -1,4 +1,4 @@
-"""What kube-scheduler is answered: the heart's answers as bytes, in Go's field names.
+"""What kube-scheduler is answered: the engine's answers as bytes, in Go's field names.
 
 Never a null where Go would follow it: a null among the victims of a preempt answer makes kube-scheduler 1.36 panic and
 exit. Five thousand refused nodes cost about as much as the text of one: reasons are shared, their texts made once.

@@ -1,4 +1,4 @@
-"""What kube-scheduler sends: the bodies of its four verbs, decoded from bytes straight into what the heart reads.
+"""What kube-scheduler sends: the bodies of its four verbs, decoded from bytes straight into what the engine reads.
 
 Each body is read twice at most. First exactly as kube-scheduler sends it (Go's field names, one pass in C). Only if
 that does not give a usable request, leniently: the outer names in any case (`nodeNames` from a person with curl), null
