@@ -1,7 +1,7 @@
-"""What the engine of pods wants done at the API server. Plain data, nothing else.
+"""Commands of the engine of pods for the API server. Plain data, nothing else.
 
-The I/O layers carry out every command exactly once and report back with the event that the command names, with the same
-token. A command whose report never comes (a crash) is repaired by verifying, never by guessing.
+The I/O layers carry out every command exactly once, and report the result as the event that the command names, with the
+same token. If a report never comes (a crash), the engine verifies the state; it never guesses.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from algorithm.reasons import Reason
 class WriteBinding:
     """POST the Binding with UID and annotations, if the `term` still lasts. Reported by BindFinished.
 
-    It must not leave later than `valid_for` seconds after it was given (then: THROTTLED). The engine does not wait for
-    ever; a write that still lay in a queue when its place was given to somebody else would bind two pods to it.
+    It must not be sent later than `valid_for` seconds after it was given; then it is reported as THROTTLED. The engine
+    does not wait for ever: a write still queued after its place went to another pod would bind two pods to that place.
     """
 
     token: int
@@ -44,7 +44,7 @@ class ReadPod:
 class Evict:
     """POST an Eviction with UID precondition, if the `term` still lasts; not after `valid_for` seconds.
 
-    `dry_run`: only ask the API server whether it would do it. Reported by EvictFinished.
+    `dry_run`: only ask whether the API server would allow the eviction. Reported by EvictFinished.
     """
 
     token: int
@@ -59,7 +59,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class RecordPreemption:
-    """PATCH the annotation of a preemption on a waiting pod, if the `term` still lasts; "" takes it off.
+    """PATCH the annotation of a preemption on a waiting pod, if the `term` still lasts; "" removes it.
 
     Not after `valid_for` seconds. Reported by PreemptionRecorded.
     """
@@ -75,7 +75,7 @@ class RecordPreemption:
 
 @dataclass(frozen=True, slots=True)
 class RequeuePod:
-    """PATCH an annotation on a waiting pod, so that kube-scheduler tries it now. Not reported: a hint may be lost."""
+    """PATCH an annotation on a waiting pod, so that kube-scheduler requeues it now. Not reported: it may be lost."""
 
     namespace: str
     name: str
@@ -85,7 +85,7 @@ class RequeuePod:
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
-    """Show people what happened: a Kubernetes Event on the pod. Not reported."""
+    """Create a Kubernetes Event on the pod, to show what happened. Not reported."""
 
     namespace: str
     name: str

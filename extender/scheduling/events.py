@@ -1,15 +1,15 @@
-"""What can happen to the engine (events), and what it then wants done (instructions). Plain data, nothing else.
+"""The engine's inputs (events) and outputs (instructions). Plain data, nothing else.
 
     kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
     election -------- TermBegan, TermEnded ------------------------------>  |           |
-    committer ------- BindFinished, PodRead, EvictFinished -------------->  | lifecycle | --> WriteBinding, ReadPod,
+    committer ------- BindFinished, PodRead, EvictFinished -------------->  |  engine   | --> WriteBinding, ReadPod,
                       PreemptionRecorded -------------------------------->  |           |     Evict, RecordPreemption,
-    operator -------- ReconfigureRequested, AlgorithmPrepared ----------->  |           |     Nudge, RecordEvent,
+    operator -------- ReconfigureRequested, AlgorithmPrepared ----------->  |           |     RequeuePod, RecordEvent,
     timer ----------- Ticked -------------------------------------------->  +-----------+     PrepareAlgorithm,
                                                                                               Reconfigured
 
-`commands.py` has the instructions that go to the API server, and what is promised of them.
+`commands.py` has the instructions that go to the API server, and the guarantees they come with.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class BindRequested:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """The API server has this pod: added or changed, perhaps told twice, late or out of order."""
+    """The API server has this pod: added or changed. The event may be doubled, late or out of order."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The API server has this pod no more. An empty uid means: whichever pod had the name."""
+    """The API server no longer has this pod. An empty `uid` means whichever pod had the name."""
 
     namespace: str
     name: str
@@ -101,14 +101,14 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """All informers have delivered their first list, and all of it was handled: answers may be given."""
+    """All informers have delivered their first list and all of it was handled: requests may be answered now."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermBegan:
-    """This replica leads, and its informers have seen all that was true when it began to: it decides from now on.
+    """This replica leads, and its informers have caught up with the start of its term: it decides from now on.
 
-    Terms of one process grow. Without an election there is one eternal term, and this never comes.
+    Terms grow within one process. Without leader election there is one permanent term, and this event never comes.
     """
 
     term: int
@@ -116,7 +116,7 @@ class TermBegan:
 
 @dataclass(frozen=True, slots=True)
 class TermEnded:
-    """This term is over: somebody else may decide by now. May come more than once, and for a term that never began."""
+    """This term is over: another replica may decide now. May come more than once, and for a term that never began."""
 
     term: int
 
@@ -133,7 +133,7 @@ class BindFinished:
 class PodRead:
     """The report of a ReadPod: the pod as it is on the API server now, or why it could not be read.
 
-    `outcome` is DONE with the pod (whatever UID it has now), GONE without one, anything else: could not be read.
+    `outcome` is DONE with the pod (whatever its UID is now), GONE without one; any other: it could not be read.
     """
 
     token: int
@@ -143,7 +143,7 @@ class PodRead:
 
 @dataclass(frozen=True, slots=True)
 class EvictFinished:
-    """The report of an Evict of the pod `uid`. REJECTED: it may not be evicted (PodDisruptionBudget, RBAC)."""
+    """The report of an Evict of the pod `uid`. REJECTED: eviction is not allowed (PodDisruptionBudget, RBAC)."""
 
     token: int
     outcome: Outcome
@@ -162,7 +162,7 @@ class PreemptionRecorded:
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureRequested:
-    """Other settings are to be used. Answered with PrepareAlgorithm; may be asked again with the same number."""
+    """Switch to other settings. Answered with PrepareAlgorithm; may be repeated with the same number."""
 
     number: int
     algorithm: str
@@ -171,7 +171,7 @@ class ReconfigureRequested:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPrepared:
-    """The report of a PrepareAlgorithm, if all went well: the new algorithm, with what it was told.
+    """The report of a PrepareAlgorithm that succeeded: the new algorithm's driver, with the state it was given.
 
     `teller` is not recorded: a replay makes it again. Answered with Reconfigured.
     """
@@ -182,7 +182,7 @@ class AlgorithmPrepared:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed. Only leases and verifications that are due are looked at; nothing is polled."""
+    """Time has passed. Only timers that are due are handled; nothing is polled."""
 
 
 Event = (
@@ -206,15 +206,15 @@ Event = (
 )
 
 
-# -- instructions: what is to be done --------------------------------------------------------------------------
+# -- instructions: what to do ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """The answer of a filter request: one of three.
+    """The answer to a filter request: one of three.
 
-    * `untouched`: the pod is none of ours; all offered nodes pass.
-    * `node` is set: that one node passes (it was offered); the others are refused without a word.
+    * `untouched`: the pod is not ours; all offered nodes pass.
+    * `node` is set: that one node passes (it was offered); the others are refused without a reason.
     * otherwise refused: every offered node with its own reason in `nodes`, or else with `reason`.
 
     `error` means that the request itself could not be served; kube-scheduler then retries with back-off.
@@ -229,10 +229,10 @@ class FilterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PreemptAnswer:
-    """The answer of a preempt request: victims by node, nodes sorted; never a node without victims.
+    """The answer to a preempt request: victims by node, nodes sorted; never a node without victims.
 
-    `untouched`: the pod is none of ours, kube-scheduler's own choice stands. Empty candidates: nothing to evict.
-    `error` means that the request itself could not be served; the wire has no field for it, only a status.
+    `untouched`: the pod is not ours, kube-scheduler's own choice stands. Empty candidates: nothing to evict.
+    `error` means that the request itself could not be served; the protocol has no field for it, only an HTTP status.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -243,7 +243,7 @@ class PreemptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BindAnswer:
-    """The answer of the BindRequested with this number. `error` None: the pod is bound to the node asked for."""
+    """The answer to the BindRequested with this number. `error` None: the pod is bound to the requested node."""
 
     request: int
     error: Reason | None = None
@@ -251,7 +251,7 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PrepareAlgorithm:
-    """Make this algorithm, unless it was made for this number before, and let it learn what is true now."""
+    """Create this algorithm, unless it was already created for this number, and load the current state into it."""
 
     number: int
     algorithm: str
@@ -261,7 +261,7 @@ class PrepareAlgorithm:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """The answer of AlgorithmPrepared: it decides from now on, and this is what changed; or why it does not."""
+    """The answer to AlgorithmPrepared: the new algorithm decides from now on, with `changes`; or why it was refused."""
 
     number: int
     refused: str = ""

@@ -1,7 +1,7 @@
-"""What the informers say: pods and nodes seen and gone, perhaps missed, twice, late, or out of order.
+"""Handles informer events: pods and nodes seen and gone. Events may be missed, doubled, late or out of order.
 
-The API server's word counts over everything decided here, except for being *older* than what is known: a record with a
-lower resourceVersion, of a UID known to be gone, or of a bound pod as unbound, is late news and changes nothing.
+The API server overrides everything decided here, unless its record is *older* than the known one. A record is late, and
+changes nothing, if its resourceVersion is lower, if its UID is known to be gone, or if it shows a bound pod as unbound.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.trusted_claims import believed
 
-#: How many pods that do not wait are remembered with the version that said so.
+#: How many unbound pods that do not wait are remembered, each with the resourceVersion that showed it.
 ASIDE = 4096
 
 
 class InformerHandler:
-    """Handles informer events, and wakes whom they leave waiting for room that kube-scheduler does not see."""
+    """Handles informer events, and requeues waiting pods for room whose release kube-scheduler does not see."""
 
     def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
         self.waking = waking
         self.policy = transitions.policy
         self.counts = counts
-        #: Unbound pods that do not wait (gated, terminating, not ours) and the version that said so, latest last.
+        #: Unbound pods that do not wait (gated, terminating, not ours), with the version that showed it, latest last.
         self._aside: OrderedDict[str, str] = OrderedDict()
 
     # -- pods -----------------------------------------------------------------------------------------------------
@@ -53,14 +53,14 @@ class InformerHandler:
                 return []
             out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
         if entry is not None and entry.uid != pod.uid:
-            # Only an end that the informer could have shown is believed for good; what a caller said may yet come true.
+            # Bury only a pod that the API server has shown: one known from a caller alone may still appear.
             entry.rival = None
             out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
 
     def _in_flight_and_younger(self, entry: PodInfo, pod: Pod) -> bool:
-        """Whether the pod that is being bound came after this one of its name: then the write tells what is true."""
+        """Whether a write is in flight for the younger of two pods of one name: its outcome shows which one exists."""
         return self.t.in_flight(entry) and older(pod.resource_version, entry.pod.resource_version)
 
     def _late(self) -> list[Instruction]:
@@ -68,7 +68,7 @@ class InformerHandler:
         return []
 
     def pod_found(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
-        """A live read found it; that is as good as an event, but not the informer's word."""
+        """A live read found the pod. Treat it like an event, except that it does not make the pod `informed`."""
         entry.shown = pod.resource_version
         return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
@@ -87,13 +87,13 @@ class InformerHandler:
         return self.pod_gone(entry, f"it has {pod.phase.lower()}", now)
 
     def _inform(self, entry: PodInfo, pod: Pod) -> None:
-        """The informer shows it: it will also tell its end, so nothing needs to be verified for that."""
+        """The informer has reported the pod, so it will also report its end: no hold is needed to verify that."""
         entry.informed, entry.shown = True, pod.resource_version
         if entry.state in (State.WAITING, State.BOUND):
             self.t.release_hold(entry)
 
     def _bound(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
-        """Whoever waits for the bind learns it here too: the event may be quicker than the write's own answer."""
+        """The pod is bound. Answer pending bind requests too: the event may arrive before the write's own report."""
         if entry.state is State.BOUND and older(pod.resource_version, entry.pod.resource_version):
             return self._late()
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
@@ -125,20 +125,24 @@ class InformerHandler:
         return []
 
     def _set_aside(self, pod: Pod) -> None:
-        """So that a late record, from before it stopped waiting, does not bring it back."""
+        """Remember the version, so that a late record from before the pod stopped waiting does not bring it back."""
         self._aside[pod.uid] = pod.resource_version
         if len(self._aside) > ASIDE:
             self._aside.popitem(last=False)
 
     def _unwanted_while_binding(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
-        """A pod that is being deleted or gated will never be bound; any other still may, if a write is on its way."""
+        """A pod became terminating, gated or not ours while it was being bound.
+
+        A terminating or gated pod cannot be bound any more, unless a write is in flight. In every other case the bind
+        goes on.
+        """
         if (pod.terminating or pod.gated) and not self.t.in_flight(entry):
             return self.pod_gone(entry, "it is terminating or gated", now, bury=False)
-        entry.informed = False  # if the write fails, the informer has nothing more to say: then it is verified
+        entry.informed = False  # if the write fails, the informer may report nothing more: then the hold is verified
         return []
 
     def pod_lost(self, event: PodGone, now: float) -> list[Instruction]:
-        """PodGone: by UID, or whoever has the name as far as the informer has shown it."""
+        """Handle PodGone: by UID, or without one the pod of this name if the informer has reported it."""
         entry = self.t.roster.get(event.uid) if event.uid else self.t.roster.named(event.key)
         out: list[Instruction] = []
         if entry is not None and (event.uid or entry.informed):
@@ -148,13 +152,13 @@ class InformerHandler:
         return out
 
     def pod_gone(self, entry: PodInfo, why: str, now: float, *, bury: bool = True) -> list[Instruction]:
-        """Takes a pod out. Room that it held unbound is freed without kube-scheduler seeing it."""
+        """Remove a pod. If it held room without being bound, kube-scheduler does not see that room become free."""
         answers = self.answer_binds(entry, reason(Code.BIND_GONE))
         unseen = entry.state is not State.BOUND
         self.t.move(entry, State.UNKNOWN, now, TransitionContext(why))
         if bury:
             self.t.cache.remove_pod(entry.uid)
-        if entry.rival is not None and not entry.shown:  # then only a caller spoke of it, and the other pod is real
+        if entry.rival is not None and not entry.shown:  # only a caller named this pod; the namesake exists
             answers += self.pod_seen(PodSeen(entry.rival), now)
         if unseen:
             return answers + self.waking.room_freed(now)
@@ -162,12 +166,12 @@ class InformerHandler:
         return answers
 
     def answer_binds(self, entry: PodInfo, error: Reason | None) -> list[Instruction]:
-        """Everybody who asked for this bind gets the same answer."""
+        """Give all pending bind requests for this pod the same answer."""
         requests, entry.binds = entry.binds, []
         return [BindAnswer(request, error) for request in requests]
 
     def let_go(self, entry: PodInfo, why: Reason, now: float, *, expired: bool = False) -> None:
-        """A proposal came to nothing. A pod that is none of ours, or being deleted, is not kept waiting here."""
+        """Withdraw a proposal. The pod waits again; it is removed if it is not ours, or wants no place any more."""
         if not self.policy.wants_place(entry.pod):
             self.t.move(entry, State.UNKNOWN, now, TransitionContext(why.text))
             return
@@ -189,7 +193,7 @@ class InformerHandler:
         return []
 
     def node_gone(self, event: NodeGone, now: float) -> list[Instruction]:
-        """Proposals for a node that is gone come to nothing; a write in flight is waited for."""
+        """Handle NodeGone: withdraw the proposals for this node, except those with a write in flight."""
         freed = False
         why = reason(Code.NODE_DELETED, node=event.name)
         for entry in self.t.roster:

@@ -2,14 +2,14 @@
 
     handle(event, now) -> [instruction, ...]
 
-`state/transitions.py` has the diagram of the states and the one table of transitions. `verbs/` answers kube-scheduler,
-`informer_handler.py` takes what the informers report, `write_results.py` what became of writes and of time,
-`preemption/` carries out preemptions of our own, `reconfiguration.py` lets another algorithm take over. Here they are
-put together, in front of one algorithm.
+`state/transitions.py` has the state diagram and the single transition table. `verbs/` answers kube-scheduler,
+`informer_handler.py` handles informer events, `write_results.py` handles write results and timers, `preemption/`
+carries out preemptions of our own, `reconfiguration.py` replaces the algorithm at run time. This module wires them
+together in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
-give the same instructions; nothing that a caller, an informer or an algorithm does raises out of `handle`, except for
-bugs of the engine itself. `validate()` derives every invariant again and raises AssertionError with the pod's history.
+give the same instructions; callers, informers and algorithms cannot make `handle` raise: an exception out of it is a
+bug of the engine itself. `validate()` derives every invariant again and raises AssertionError with the pod's history.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ from extender.scheduling.write_results import WriteResultHandler
 class SchedulerStateMachine:
     """All pods, one algorithm. Not thread-safe: `server.loop` has one lock around it.
 
-    `epoch` plus the `now` of an event is the time in seconds since 1970, for what people are shown; None: it is not
-    known.
+    `epoch` plus the `now` of an event is the time in seconds since 1970, used only for display. None: unknown.
     """
 
     def __init__(
@@ -98,19 +97,19 @@ class SchedulerStateMachine:
 
     @property
     def term(self) -> int | None:
-        """The present term, None outside of any; 0 where nobody is elected."""
+        """The current term; None outside any term, 0 without leader election."""
         return self.transitions.term
 
     def missing(self) -> str:
-        """Why no verb can be served now, "" if they are."""
+        """Why no verb can be served now; "" if verbs are served."""
         return self._terms.missing() if self.transitions.synced else "nodes and pods are not synced yet"
 
     def known(self) -> HandoverVersions | None:
-        """What the next leader has to know, once the term is over; None while that can still change."""
+        """The versions that the next leader must have seen, once the term is over; None while they can still change."""
         return self._terms.known()
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
-        """What this event causes. `now` is in seconds of a clock that never goes back."""
+        """Return the instructions that this event causes. `now` is in seconds of a monotonic clock."""
         self.teller.now = now
         out = self._handle(event, now)
         out += self.evictions.after(event, now)
@@ -162,7 +161,7 @@ class SchedulerStateMachine:
                 return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
-        """Scores 0..10; the place that a pod already has is the best."""
+        """Return scores 0..10 by node name; if the pod already has a place, only that node, with score 10."""
         if self.missing() or pod.oversized or not self.policy.ours(pod):
             return {}
         entry = self.transitions.roster.get(pod.uid)
@@ -171,7 +170,7 @@ class SchedulerStateMachine:
         return self.teller.prioritize(pod, nodes)
 
     def next_due(self) -> float | None:
-        """When Ticked has something to do next, seconds; None if nothing waits for time."""
+        """When the next Ticked has work to do, seconds; None if no timer is set."""
         due = self._commits.next_due()
         nudge = self._waking.next_due()
         others = self.evictions.next_due(), self._reservations.next_due()
@@ -180,22 +179,22 @@ class SchedulerStateMachine:
     # -- for people -----------------------------------------------------------------------------------------------
 
     def entries(self) -> list[PodInfo]:
-        """Every pod, by namespace and name. For reading only."""
+        """All pods, sorted by namespace and name. Read-only."""
         return sorted(self.transitions.roster, key=lambda entry: entry.key)
 
     def find(self, namespace: str, name: str) -> PodInfo | None:
-        """The pod of this name."""
+        """The pod with this name; None if there is none."""
         return self.transitions.roster.named(PodKey(namespace, name))
 
     def story(self, uid: str) -> list[str]:
-        """The history of one pod, a line each; empty if it is unknown."""
+        """The history of one pod as text lines; empty if the pod is unknown."""
         entry = self.transitions.roster.get(uid)
         return [f"{line.at:.3f} {line.text}" for line in entry.story] if entry else []
 
     # -- invariants -----------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Derive every invariant again. Raises AssertionError with the history of the pod at fault."""
+        """Derive every invariant again. Raises AssertionError with the history of the offending pod."""
         t = self.transitions
         t.roster.validate()
         t.cache.validate()

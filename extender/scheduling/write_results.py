@@ -1,17 +1,17 @@
-"""What becomes of writes, and of holds whose time is up: unknown is an outcome, and nothing expires unverified.
+"""Handles write results, and holds whose deadline has passed. Unknown is an outcome; nothing expires unverified.
 
 WriteBinding --> done -------------------------------> committed, wait for the informer to confirm
              --> gone, stale ------------------------> the pod is no more
              --> throttled --------------------------> held again, kube-scheduler retries
              --> rejected ---------------------------> the place is free again
-             --> lost, unknown --> ReadPod --> bound here -------> confirmed: it was us, or as good as us
+             --> lost, unknown --> ReadPod --> bound here -------> confirmed, by our write or by another to the same node
                                            --> bound elsewhere --> bound there, the place is free
                                            --> not bound --------> lost: refused for another reason; free
                                                                    unknown: held, the write may yet arrive
                                            --> gone -------------> the pod is no more
                                            --> not readable -----> callers are answered, we read again later
 
-a hold's time is up --> ReadPod --> not bound --> expired, the place is free
+a hold is due --> ReadPod --> not bound --> expired, the place is free
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 
 
 class WriteResultHandler:
-    """Handles the committer's reports and the holds that are due."""
+    """Handles the committer's reports, and holds and writes that are due."""
 
     def __init__(
         self, transitions: SchedulingState, informed: InformerHandler, counts: Counter[tuple[str, str]]
@@ -42,7 +42,7 @@ class WriteResultHandler:
         self.waking = informed.waking
         self.counts = counts
         self._reads = 0
-        #: UID of the pod that each read under way is for, by the read's own token.
+        #: Live reads in flight: the pod's UID by the read's token.
         self._reading: dict[int, str] = {}
 
     # -- reports --------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class WriteResultHandler:
         self.counts["binds", outcome.kind.value] += 1
         entry = self._committing(event.token)
         if entry is None:
-            return []  # late: the pod went away, or was found bound already
+            return []  # late: the pod is gone, or was already found bound
         entry.tell(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
         match outcome.kind:
             case OutcomeKind.DONE:
@@ -74,7 +74,7 @@ class WriteResultHandler:
     def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
         entry = self.t.roster.get(self._reading.pop(event.token, ""))
         if entry is None or entry.reading is None or entry.read_token != event.token:
-            return []  # a bind, a filter, an event or a younger read was quicker
+            return []  # superseded by a bind, a filter, an event or a younger read
         why, entry.reading = entry.reading, None
         pod = event.pod
         if event.outcome.kind is OutcomeKind.GONE:
@@ -95,7 +95,7 @@ class WriteResultHandler:
     # -- what was found -------------------------------------------------------------------------------------------
 
     def _exists(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
-        """What only kube-scheduler spoke of is there; it is looked for again, unless it does not wait for a place."""
+        """A pod known only from kube-scheduler exists. Verify it again later; remove it if it wants no place."""
         if not self.policy.wants_place(pod):
             return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
@@ -114,14 +114,14 @@ class WriteResultHandler:
         return [*shown, *self.waking.room_freed(now)]
 
     def _not_written(self, entry: PodInfo, now: float) -> list[Instruction]:
-        """The read shows it unbound. A write that was refused never comes; one that timed out still may."""
+        """The read shows the pod unbound. A refused write never arrives; one that timed out still may."""
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
         entry.tell(now, "the bind has not arrived so far; the place is kept")
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: PodInfo, why: Reason, now: float) -> list[Instruction]:
-        if entry.term != self.t.term:  # its place was decided by a leader of the past
+        if entry.term != self.t.term:  # its place was decided in an earlier term
             answers = self.informed.answer_binds(entry, why)
             self.informed.let_go(entry, why, now)
             return [*answers, *self.waking.room_freed(now)]
@@ -136,10 +136,10 @@ class WriteResultHandler:
         return self.informed.answer_binds(entry, why)
 
     def _unreadable(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
-        """Callers are not kept waiting for an API server that does not answer; we look again later."""
+        """The live read failed. Answer the callers now rather than let them wait, and read again later."""
         self.counts["reads", "failed"] += 1
         if why is not Why.OUTCOME:
-            return []  # due again when the time for this verification is up
+            return []  # the hold is due again at its verification deadline
         self.t.unresolved[entry.uid] = now + self.policy.verify
         entry.reason = reason(Code.BIND_UNKNOWN)
         return self.informed.answer_binds(entry, entry.reason)
@@ -147,12 +147,12 @@ class WriteResultHandler:
     def _vanished(self, entry: PodInfo, kind: OutcomeKind, now: float) -> list[Instruction]:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
         answers = self.informed.answer_binds(entry, reason(code))
-        # Only of what it has shown before, the API server's "gone" concerns this UID, and not just a name.
+        # "Gone" is about the name. It ends this UID for good only if the API server has shown this UID before.
         bury = bool(entry.shown)
         return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
 
     def _rejected(self, entry: PodInfo, detail: str, now: float) -> list[Instruction]:
-        """Refused. The place is free, unless an earlier write that nobody answered may yet arrive there."""
+        """The write was refused. Free the place, unless an earlier, unanswered write may still arrive there."""
         why = reason(Code.BIND_REJECTED, detail=detail or "no reason given")
         shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
         if entry.doubt_until is not None:
@@ -168,7 +168,7 @@ class WriteResultHandler:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Instruction]:
-        """Holds that are due are verified; writes and reads that were never reported are looked after."""
+        """Verify holds that are due, and read pods whose write or read was never reported."""
         out: list[Instruction] = []
         for hold in self.t.ledger.due(now):
             entry = self.t.roster.holding(hold.token)
@@ -178,7 +178,7 @@ class WriteResultHandler:
             entry = self.t.roster.get(uid)
             if entry is not None:
                 entry.doubt_until = now + self.policy.arrival
-                if entry.reading is Why.OUTCOME:  # not even the read was answered: callers wait long enough
+                if entry.reading is Why.OUTCOME:  # the read was not answered either: answer the callers now
                     out += self.informed.answer_binds(entry, reason(Code.BIND_UNKNOWN))
                 out.append(self._read_outcome(entry, now))
         return out
@@ -189,7 +189,7 @@ class WriteResultHandler:
                 self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
                 return []
             self.counts["holds", "preemption_expired"] += 1
-            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # it may know of nothing to go on with
+            if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # kube-scheduler may see no reason to retry
                 self.waking.line_up(entry, now)
             self.t.move(entry, State.WAITING, now, TransitionContext("nobody asked for its preemption any more"))
             return self.waking.room_freed(now)
@@ -200,7 +200,8 @@ class WriteResultHandler:
         return [self._read(entry, Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN)]
 
     def _victims_are_going(self, entry: PodInfo) -> bool:
-        """kube-scheduler does not ask again before they are gone, and their grace may be longer than any lease."""
+        """Whether a victim is terminating. kube-scheduler does not ask again before the victims are gone, and their
+        grace periods may be longer than any lease."""
         victims = (self.t.cache.pod(victim.uid) for victim in entry.victims)
         return any(victim is not None and victim.terminating for victim in victims)
 
@@ -209,7 +210,7 @@ class WriteResultHandler:
         return self._read(entry, Why.OUTCOME)
 
     def _read(self, entry: PodInfo, why: Why) -> ReadPod:
-        """Every read has a token of its own: what an earlier one saw must not be taken for what is true now."""
+        """Return a live read with a token of its own, so that the result of an earlier read is ignored."""
         self._reads += 1
         self._reading.pop(entry.read_token, None)
         entry.reading, entry.read_token = why, self._reads
@@ -217,7 +218,7 @@ class WriteResultHandler:
         return ReadPod(self._reads, entry.key.namespace, entry.key.name, entry.uid)
 
     def next_due(self) -> float | None:
-        """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        """When `tick` next has work to do, seconds; None if no timer is set."""
         deadline = self.t.ledger.next_deadline()
         if not self.t.unresolved:
             return deadline

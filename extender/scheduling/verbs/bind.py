@@ -1,7 +1,8 @@
-"""What kube-scheduler asks with bind: only what was proposed is bound, and two binds for one place are one write.
+"""The bind verb: bind a pod to the node that was proposed for it, and nowhere else. Two binds for one place cause one
+write.
 
-A pod that is none of ours passed its filter untouched; its bind goes through us like any other, and then it takes room
-in our books from that moment on.
+A pod that is not ours passes its filter with all nodes. Its bind goes through us like any other; from then on it is
+counted on its node.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from extender.scheduling.events import BindAnswer, BindRequested, Instruction
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 
-#: Pods of others that passed a filter and may come to be bound through us: how many are remembered.
+#: How many pods that are not ours, and passed a filter, are remembered: their bind may come through us.
 PASSED = 4096
 
 
 class BindHandler:
-    """Answers bind, and starts the writes."""
+    """Answers the bind verb, and starts the binding writes."""
 
     def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
@@ -33,13 +34,14 @@ class BindHandler:
         self._passed: OrderedDict[str, Pod] = OrderedDict()
 
     def forget_passed(self) -> None:
-        """A bind that comes from now on has to pass a filter first."""
+        """Forget all passed pods: from now on, such a pod must pass a filter again before it can be bound."""
         self._passed.clear()
 
     def remember_passed(self, pod: Pod) -> None:
-        """All offered nodes passed, so any known node may be bound; the list itself would be thousands of names.
+        """Remember that this pod passed a filter. It may then be bound to any known node.
 
-        What their authors wrote on them is not kept for that: the informer shows it when they are bound.
+        All offered nodes passed; the list is not kept, as it can have thousands of names. Labels and annotations are not
+        kept either: the informer reports them when the pod is bound.
         """
         self._passed[pod.uid] = msgspec.structs.replace(pod, labels=(), annotations=())
         self._passed.move_to_end(pod.uid)
@@ -62,7 +64,10 @@ class BindHandler:
         return self._bind_place(entry, event.request, now)
 
     def _leave_other_place(self, entry: PodInfo | None, event: BindRequested, now: float) -> PodInfo | None:
-        """A pod that is none of ours goes where kube-scheduler now wants it: its last bind had come to nothing."""
+        """Release the earlier place of a pod that is not ours if kube-scheduler now wants another node.
+
+        Its earlier bind failed, and no write is in flight. Returns the entry, None if it was released.
+        """
         if entry is None or entry.state is not State.BINDING or event.uid not in self._passed:
             return entry
         if entry.node == event.node or entry.key != event.key or self.t.in_flight(entry):
@@ -84,7 +89,7 @@ class BindHandler:
         return None
 
     def _cannot_adopt(self, event: BindRequested) -> Reason | None:
-        """Bind of a pod that we know nothing of: only if it passed a filter, untouched, and the node exists."""
+        """Why a pod without an entry cannot be bound; None if it passed a filter as not ours and the node exists."""
         if self.t.cache.removed(event.uid):
             return reason(Code.BIND_GONE)
         passed = self._passed.get(event.uid)
@@ -110,7 +115,7 @@ class BindHandler:
         return self.write(entry, now)
 
     def write(self, entry: PodInfo, now: float) -> list[Instruction]:
-        """Starts the binding write, unless one is in flight already: then its outcome answers for both."""
+        """Start the binding write. If one is already in flight, start none: its outcome answers both requests."""
         if not self.t.ledger.commit(entry.token, now=now) or entry.placed is None:
             return []
         entry.tell(now, f"binding to {entry.node} is being written")

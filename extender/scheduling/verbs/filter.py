@@ -1,11 +1,12 @@
-"""What kube-scheduler asks with filter: where does the pod go? The answer is a proposal with a lease.
+"""The filter verb: choose a node for the pod. The answer is a proposal with a lease.
 
-The rules, each learned from what a real kube-scheduler does:
+The rules, each learned from the behaviour of a real kube-scheduler:
 
-* a repeated filter renews the proposal, or makes a new one where the node is no longer offered, but insists while a
-  write is in flight;
-* a node that was not offered is never named: that would fail the pod's whole cycle;
-* a filter with only the pod's nominated node is a trial: the full list follows at once, so nothing is given up for it.
+* a repeated filter renews the proposal's lease. If the node is no longer offered, it makes a new proposal, unless a
+  write is in flight: then the proposed place is kept;
+* the answer never names a node that was not offered: that would fail the pod's whole scheduling cycle;
+* a filter with only the pod's nominated node is a trial: the full list follows at once, so a trial that fails costs the
+  pod nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from extender.scheduling.verbs.validation import RequestValidator
 
 
 class FilterHandler:
-    """Answers filter."""
+    """Answers the filter verb."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class FilterHandler:
         return self._propose(entry, event.nodes, now)
 
     def _propose(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
-        """A pod without a place. A trial that fails leaves everything as it was."""
+        """Ask the algorithm for a place for a pod that has none. A failed trial leaves the state unchanged."""
         self.waking.asked(entry)
         self.teller.wants_place(entry.pod)
         try:
@@ -89,7 +90,10 @@ class FilterHandler:
         return [_refused(result.reason, result), *more]
 
     def _hear_of_gang(self, entry: PodInfo, result: ScheduleResult, now: float) -> str:
-        """The gang that the pod is to wait for; if it need not, who was told to is tried again."""
+        """Return the gang whose other members the pod must wait for; "" if it need not wait for any.
+
+        In the latter case, members that were told to wait for the gang are requeued, unless no node was offered.
+        """
         gang = self.teller.gang(entry.pod)
         code = None if isinstance(result, Bind) else result.reason.code
         if code is Code.GANG_INCOMPLETE:
@@ -99,7 +103,7 @@ class FilterHandler:
         return ""
 
     def _fail_trial(self, entry: PodInfo, result: ScheduleResult) -> FilterAnswer:
-        """The full list follows at once: this leaves no trace but the memory that it was tried."""
+        """Refuse a trial. The full list follows at once, so only the tried node is recorded."""
         entry.tried = entry.pod.nominated_node_name
         if isinstance(result, Bind):
             return _refused(reason(Code.PLACED_ELSEWHERE, node=result.node))
@@ -120,7 +124,7 @@ class FilterHandler:
         return self._answer_placed(entry, offered, now)
 
     def _answer_placed(self, entry: PodInfo, offered: bool, now: float) -> list[Instruction]:
-        """Names the place if it was offered; the server binds by itself where the operator wants that."""
+        """Return the place if it was offered. Also write the binding if the operator's force-bind settings say so."""
         entry.unanswered += 1
         entry.tried = ""
         self.counts["attempts", "scheduled"] += 1
@@ -133,7 +137,10 @@ class FilterHandler:
         return [self._insist(entry), *write]
 
     def _pass_on(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
-        """None of ours passes, except elsewhere than where we may be binding it: that write may yet arrive."""
+        """Pass all nodes for a pod that is not ours.
+
+        If our own binding write for it may still arrive, only the node of that binding passes.
+        """
         self.binding.remember_passed(pod)
         entry = self.t.roster.get(pod.uid)
         if entry is None or entry.key != pod.key or entry.state is not State.BINDING or not self.t.in_flight(entry):
@@ -141,7 +148,7 @@ class FilterHandler:
         return FilterAnswer(node=entry.node) if entry.node in nodes else self._insist(entry)
 
     def _insist(self, entry: PodInfo) -> FilterAnswer:
-        """Its place is not offered, and is not given up: we are binding it there."""
+        """Refuse: the pod's place is not offered, but it is kept because we are binding the pod there."""
         entry.insisted = True
         return _refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))
 
@@ -157,7 +164,7 @@ class FilterHandler:
         return self._propose_anew(entry, nodes, now)
 
     def _propose_anew(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
-        """The proposed node is not offered any more. A trial must not cost the place that the pod has."""
+        """Propose again: the proposed node is no longer offered. A failed trial must not cost the pod its place."""
         before = entry.placed
         assert before is not None
         trial = _is_trial(entry, nodes)
@@ -190,8 +197,8 @@ def _refused(why: Reason, result: Preempt | Wait | None = None) -> FilterAnswer:
 
 
 def _is_trial(entry: PodInfo, nodes: SuggestedNodes) -> bool:
-    """kube-scheduler first tries the nominated node alone; the full list follows in the same cycle.
+    """Whether this is a trial: kube-scheduler offers the nominated node alone; the full list follows in the same cycle.
 
-    Refused twice in a row it is no trial: the full list has no other node.
+    The second such request in a row is no trial: then the full list has only this node.
     """
     return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name and nodes[0] != entry.tried

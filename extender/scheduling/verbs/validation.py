@@ -1,7 +1,7 @@
-"""What a caller's word about a pod is worth: kube-scheduler may be ahead of our informer, behind it, or mistaken.
+"""Validates requests: kube-scheduler may be ahead of our informer, behind it, or mistaken about a pod.
 
-The pod may be unknown to the informer yet: the request is proof enough, to be reconciled or verified later. But a
-caller's word alone neither ends another pod nor revives one that is gone.
+A request may name a pod that the informer has not reported yet. The pod is then accepted, and reconciled or verified
+later. A request alone neither ends another pod nor revives one that is gone.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 
 
 class RequestValidator:
-    """Holds what a caller says of a pod against what is known."""
+    """Checks the pod in a request against the known state."""
 
     def __init__(self, transitions: SchedulingState) -> None:
         self.t = transitions
 
     def bound_to(self, pod: Pod) -> str | None:
-        """The node it is bound to, as we know or as the caller says."""
+        """The node that the pod is bound to, by our state or by the request; None if it is not bound."""
         entry = self.t.roster.get(pod.uid)
         return entry.node if entry is not None and entry.state is State.BOUND else pod.node_name or None
 
     def is_over(self, pod: Pod) -> Reason | None:
-        """Whether the pod is beyond scheduling, as the caller says or as we know better."""
+        """Why the pod can never be scheduled, by our state or by the request; None if it can."""
         if pod.finished:
             return reason(Code.POD_FINISHED)
         if pod.oversized:
@@ -35,9 +35,10 @@ class RequestValidator:
         return reason(Code.POD_TERMINATING) if ending else None
 
     def mistaken_for(self, pod: Pod, now: float) -> Reason | None:
-        """Another pod has this name or this UID. A caller's word alone does not end it: the informer's will.
+        """Return the refusal if another pod has this name or this UID; None otherwise.
 
-        Only one that nobody but a caller has spoken of, and that holds nothing, makes way.
+        A request alone does not end the other pod: only the informer does. The exception is a waiting pod that is known
+        only from a request itself: it is removed.
         """
         known = self.t.roster.get(pod.uid)
         if known is not None and known.key != pod.key:
@@ -51,7 +52,7 @@ class RequestValidator:
         return None
 
     def meet(self, pod: Pod, now: float) -> PodInfo:
-        """The pod's entry with the younger record, the caller's or ours; the informer may not have shown it yet."""
+        """Return the pod's entry with the younger record, the request's or ours. An unknown pod gets a new entry."""
         entry = self.t.roster.get(pod.uid)
         if entry is None:
             entry = PodInfo(pod)
