@@ -4,7 +4,7 @@ WriteBinding --> done -------------------------------> committed, wait for the i
              --> gone, stale ------------------------> the pod is no more
              --> throttled --------------------------> held again, kube-scheduler retries
              --> rejected ---------------------------> the place is free again
-             --> lost, unknown --> ReadPod --> bound here -------> confirmed, by our write or by another to the same node
+             --> lost, unknown --> ReadPod --> bound here -------> confirmed: our write, or another to the same node
                                            --> bound elsewhere --> bound there, the place is free
                                            --> not bound --------> lost: refused for another reason; free
                                                                    unknown: held, the write may yet arrive

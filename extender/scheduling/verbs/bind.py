@@ -40,8 +40,8 @@ class BindHandler:
     def remember_passed(self, pod: Pod) -> None:
         """Remember that this pod passed a filter. It may then be bound to any known node.
 
-        All offered nodes passed; the list is not kept, as it can have thousands of names. Labels and annotations are not
-        kept either: the informer reports them when the pod is bound.
+        All offered nodes passed. The list is not kept, as it can have thousands of names. Labels and annotations are
+        not kept either: the informer reports them when the pod is bound.
         """
         self._passed[pod.uid] = msgspec.structs.replace(pod, labels=(), annotations=())
         self._passed.move_to_end(pod.uid)
