@@ -1,1 +1,1 @@
-"""The API server: how it is reached, what it tells (reflectors), what is written to it (committer)."""
+"""The API server: the client that reaches it, the informers that read from it, the committer that writes to it."""

@@ -1,1 +1,1 @@
-"""The client of the API server: requests, answers, their bounds, and how each ended."""
+"""The client of the API server: requests, responses, their bounds, and how each request ended."""

@@ -1,1 +1,1 @@
-"""Informers: list and watch, kept in step through every fault, within a bounded memory."""
+"""Informers: list and watch, kept consistent with the API server through every fault, within bounded memory."""

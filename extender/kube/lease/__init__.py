@@ -1,1 +1,1 @@
-"""Leadership by a Lease."""
+"""Leader election by a Lease."""

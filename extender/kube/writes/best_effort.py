@@ -1,11 +1,11 @@
-"""Writes that may be lost: nudges of waiting pods, and Kubernetes Events for people. Nothing is reported of them.
+"""Writes that may be lost: nudges of waiting pods, and Kubernetes Events for people. Their outcome is not reported.
 
     submit --> nudges (by pod) --+--> 1 worker --> throttled: back to its place
           \\-> Events (by text) -+                 anything else: done or failed, and counted
 
-What already waits is not queued again: a second nudge of the same pod is the same nudge, a second Event of the same
-text is one that happened twice. Nudges go first, since a pod waits for them. When too many wait, further ones are
-dropped and counted.
+Duplicates of what is queued are merged: a second nudge of the same pod changes nothing, and a second Event with the
+same text counts as one that happened twice. Nudges go first, since a pod waits for them. When the queues are full,
+further hints are dropped and counted.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class HintStats:
 
     done: int = 0
     failed: int = 0
-    #: Too many waited.
+    #: Not queued because the queues were full.
     dropped: int = 0
-    #: Not queued since the same waited already.
+    #: Merged into an equal hint that was queued already.
     merged: int = 0
     #: Of those done: new Events, and Events whose count was raised.
     events_created: int = 0
     events_counted: int = 0
-    #: Happenings that no Event was written for, since their pod has had too many.
+    #: Occurrences for which no Event was written, since their pod has had too many.
     events_suppressed: int = 0
-    #: Bugs in the worker that were survived.
+    #: Bugs in the worker that the thread survived.
     crashes: int = 0
 
 
@@ -62,7 +62,7 @@ class _Waiting:
 
 
 class _Throttled(Exception):  # noqa: N818  a finding, not a fault of ours
-    """Nothing was done; it may be tried again after some seconds."""
+    """Nothing was done; it may be tried again after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -70,7 +70,10 @@ class _Throttled(Exception):  # noqa: N818  a finding, not a fault of ours
 
 
 class BestEffortWriter:
-    """Its thread runs from the making until `stop`. `wait_calm` and `pause` are the gate's."""
+    """Writes hints. Its thread runs from construction until `stop`.
+
+    `wait_calm` and `pause` are those of the write queue.
+    """
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class BestEffortWriter:
         self.thread.start()
 
     def submit(self, hint: Hint) -> None:
-        """Never blocks."""
+        """Queue a hint. Never blocks."""
         lane = self._nudges if isinstance(hint, RequeuePod) else self._events
         with self._changed:
             waiting = lane.get(_topic(hint))
@@ -119,7 +122,7 @@ class BestEffortWriter:
 
     @property
     def oldest(self) -> float:
-        """Seconds that the first in either queue has waited."""
+        """Seconds that the oldest hint in either queue has waited."""
         with self._changed:
             firsts = [next(iter(lane.values())).given for lane in (self._nudges, self._events) if lane]
             return max(0.0, self._clock() - min(firsts)) if firsts else 0.0
@@ -129,7 +132,7 @@ class BestEffortWriter:
         return int(self._exchange is not None)
 
     def stop(self) -> None:
-        """What waits is forgotten, what hangs is broken off. The thread ends soon."""
+        """Drop the queued hints and interrupt the request in flight. The thread ends soon."""
         with self._changed:
             self._stopping = True
             self._nudges.clear()
@@ -172,7 +175,10 @@ class BestEffortWriter:
         self.stats.failed += kind not in (OutcomeKind.DONE, None)
 
     def _put_back(self, waiting: _Waiting) -> None:
-        """To the end of its lane, unless the same has come meanwhile. What was counted of an Event stays counted."""
+        """Put a throttled hint at the end of its queue, unless an equal one was queued meanwhile.
+
+        What the correlator has counted of an Event stays counted.
+        """
         lane = self._nudges if isinstance(waiting.hint, RequeuePod) else self._events
         if isinstance(waiting.hint, RecordEvent):
             self._correlator.give_back(waiting.hint)
@@ -188,7 +194,7 @@ class BestEffortWriter:
     # -- Events ---------------------------------------------------------------------------------------------------
 
     def _tell(self, event: RecordEvent, times: int) -> OutcomeKind | None:
-        """None: the pod has had too many, nothing is written."""
+        """Write an Event. Returns None if nothing is written because the pod has had too many."""
         series = self._correlator.observe(event, times, now=self._clock(), at=self._wall_clock())
         self.stats.events_suppressed = self._correlator.suppressed
         if series is None:
@@ -196,7 +202,7 @@ class BestEffortWriter:
         return self._count(series) if series.written else self._create(series)
 
     def _create(self, series: Series) -> OutcomeKind:
-        """If it is there already, an earlier try that nobody answered was our own."""
+        """Create the Event. If it exists already, an earlier attempt of our own succeeded without a response."""
         kind = self._request(writes.new_event(series, instance=self._instance), series.event)
         if kind is OutcomeKind.LOST:
             kind = self._request(writes.count_event(series), series.event)
@@ -205,7 +211,8 @@ class BestEffortWriter:
         return kind
 
     def _count(self, series: Series) -> OutcomeKind:
-        """Events live for an hour; one that has gone is made anew, and goes on counting."""
+        """Raise the count of an Event. Events live for an hour; an expired one is created anew with the count so
+        far."""
         kind = self._request(writes.count_event(series), series.event)
         if kind is OutcomeKind.GONE:
             return self._create(series)
@@ -213,7 +220,7 @@ class BestEffortWriter:
         return kind
 
     def _request(self, request: Request, hint: Hint) -> OutcomeKind:
-        """How it ended. Raises _Throttled."""
+        """Send the request, and return how it ended. Raises _Throttled."""
         if not self._api.permits(hint):
             return OutcomeKind.REJECTED
         try:

@@ -1,22 +1,25 @@
-"""Carries out what the engine wants done at the API server, and reports how each write ended.
+"""Carries out the engine's commands at the API server, and reports how each write ended.
 
     submit --> urgent (bindings, reads, evictions) --> gate --> pilot ------------> report(event), exactly once each
           |                                                       \\-> workers --/
           \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
 
-One thread, the pilot, makes all requests for which a connection stands (multiplexer.py). Where a connection has to be
-opened first, or credentials have to be got, a worker does it, which may wait.
+One thread, the pilot, makes all requests for which a connection is open already (multiplexer.py). If a connection has
+to be opened first, or credentials have to be fetched, a worker thread makes the request, because a worker may block.
 
 Promises:
 
 * `submit` never blocks and never calls `report`;
-* every accepted WriteBinding, ReadPod, Evict and RecordPreemption is reported exactly once, whatever fails: an answer,
-  a time-out, a bug in here, or `stop` (what was never sent is THROTTLED, what may have been is UNKNOWN);
+* every accepted WriteBinding, ReadPod, Evict and RecordPreemption is reported exactly once, whatever fails: after a
+  response, a time-out, a bug in this module, or `stop` (a request that was never sent is THROTTLED, one that may have
+  been sent is UNKNOWN);
 * a hint never delays a write: hints have their own worker, and are dropped and counted when there are too many;
-* nothing is written for a term that is over, or about to be: it is THROTTLED, and what hangs then is broken off;
-* when the API server asks for patience, nothing at all is sent before that is over; what would have to wait for more
-  than two seconds is THROTTLED, and a write is sent again only if the API server certainly did not do it;
-* how many requests are under way at once follows from how the API server takes them (`throttle.py`).
+* nothing is written for a term that has expired or is about to expire: the write is THROTTLED, and a request that hangs
+  at that moment is aborted;
+* when the API server asks for a pause (Retry-After), nothing at all is sent before it is over; a command that would
+  have to wait for more than two seconds is THROTTLED, and a write is sent again only if the API server certainly did
+  not apply it;
+* the number of requests in flight adapts to how the API server handles them (`throttle.py`).
 """
 
 from __future__ import annotations
@@ -53,8 +56,8 @@ log = structlog.get_logger(__name__)
 
 Urgent = WriteBinding | ReadPod | Evict | RecordPreemption
 
-#: Requests that may be under way before anything is known of the API server. A binding costs it and etcd less CPU when
-#: many come together (etcd writes them in one batch), and kube-scheduler itself sends as many as there are.
+#: Limit of requests in flight before anything is known of the API server. A binding costs it and etcd less CPU when
+#: many arrive together (etcd writes them in one batch), and kube-scheduler itself sends them without any limit.
 _START = 16
 #: Seconds that an interrupted worker gets to report by itself.
 _GRACE = 1.0
@@ -64,19 +67,19 @@ _GRACE = 1.0
 class CommitterStats:
     """Counters since the start."""
 
-    #: Reports by kind of instruction and outcome, such as "WriteBinding done".
+    #: Reports by kind of command and outcome, such as "WriteBinding done".
     outcomes: dict[str, int] = field(default_factory=dict)
-    #: Writes that were certainly not done, and had another turn.
+    #: Writes that were certainly not applied, and were queued again.
     retries: int = 0
     hints: HintStats = field(default_factory=HintStats)
-    #: Bugs in a worker or in `report` that were survived.
+    #: Bugs in a worker or in `report` that the thread survived.
     crashes: int = 0
-    #: Instructions that came after `stop`.
+    #: Commands that were submitted after `stop`.
     refused: int = 0
 
 
 class _Job:
-    """One urgent instruction on its way; whoever claims it first reports it."""
+    """One urgent command on its way. The first thread that claims it reports it."""
 
     __slots__ = ("_claimed", "_lock", "exchange", "given", "instruction", "kind", "last", "patient_until", "stopped")
 
@@ -85,7 +88,7 @@ class _Job:
         self.kind = type(instruction).__name__
         self.given = given
         self.patient_until: float | None = None
-        #: What becomes of it if it has no further turn.
+        #: The outcome to report if it gets no further turn.
         self.last = Outcome(OutcomeKind.THROTTLED, "the API server asks for patience; nothing was sent", 1.0)
         self.exchange: Exchange | None = None
         self.stopped = False
@@ -112,9 +115,10 @@ class _Job:
 
 
 class Committer:
-    """Its threads run from the making until `stop`. `report` is called on them; it should be quick.
+    """Executes commands. Its threads run from construction until `stop`.
 
-    `least` and `most` are the bounds of how many bindings, reads and evictions may be under way at once.
+    `report` is called on these threads and should return quickly. `least` and `most` bound the number of bindings,
+    reads and evictions that are in flight at once.
     """
 
     def __init__(
@@ -142,7 +146,7 @@ class Committer:
             self._api, wait_calm=self.gate.wait_calm, pause=self.gate.pause, clock=clock, wall_clock=wall_clock
         )
         self._wires = HttpMultiplexer(api)
-        #: What needs somebody who may wait; None: the end.
+        #: Jobs that need a thread that may block; None: the end.
         self._slow: queue.SimpleQueue[tuple[_Job, InFlight] | None] = queue.SimpleQueue()
         self._breaking = False
         pilot = threading.Thread(target=self._pilot, name="commit", daemon=True)
@@ -154,7 +158,7 @@ class Committer:
         self._threads = [pilot, *self._workers, self.hints.thread]
 
     def submit(self, instruction: Urgent | Hint) -> None:
-        """Accept an instruction. After `stop` it is refused and counted: nothing is written any more."""
+        """Queue a command. After `stop` the command is refused and counted; nothing is written any more."""
         with self._lock:
             if self._stopping:
                 self._stats.refused += 1
@@ -173,7 +177,7 @@ class Committer:
             return replace(self._stats, outcomes=dict(self._stats.outcomes), hints=hints, crashes=crashes)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Finish what is in flight, for at most `timeout` seconds; report the rest without sending it."""
+        """Finish the requests in flight, for at most `timeout` seconds; report the rest without sending it."""
         with self._lock:
             self._stopping = True
         for job in self.gate.close():
@@ -215,7 +219,7 @@ class Committer:
                     self._wires.break_off()
         finally:
             self._wires.close()
-            for _ in self._workers:  # not before: what the pilot has in hand may still be for one of them
+            for _ in self._workers:  # not before: a job that the pilot holds may still need a worker
                 self._slow.put(None)
 
     def _launch_all(self) -> None:
@@ -235,7 +239,7 @@ class Committer:
             self._failed(job, flight, error)
 
     def _sent(self, job: _Job, flight: InFlight) -> bool:
-        """Sends it, or has found out that it cannot be; False: somebody who may wait has to do it."""
+        """Send the job, or find out that it cannot be sent. Returns False if only a thread that may block can do it."""
         request = _request_of(job.instruction)
         try:
             if (connection := self._api.standing()) is None:
@@ -254,7 +258,7 @@ class Committer:
     def _answered(self, job: _Job, flight: InFlight, result: Response | Interrupted) -> None:
         try:
             if isinstance(result, Response):
-                if result.status == http.HTTPStatus.UNAUTHORIZED:  # may ask a program: not here
+                if result.status == http.HTTPStatus.UNAUTHORIZED:  # may run an exec plug-in: not in this thread
                     threading.Thread(target=self._api.refused, daemon=True).start()
                 self._landed(job, flight, outcome_of(result), result)
             elif self._may_repeat(job, result):
@@ -265,7 +269,8 @@ class Committer:
             self._failed(job, flight, error)
 
     def _may_repeat(self, job: _Job, failure: Interrupted) -> bool:
-        """A connection that stood may have been closed before the request came; a read may be sent again."""
+        """Whether to send it once more: only reads, since an idle connection may have been closed before the request
+        arrived."""
         return isinstance(job.instruction, ReadPod) and not failure.timed_out and not self._stopping
 
     # -- workers --------------------------------------------------------------------------------------------------
@@ -293,7 +298,7 @@ class Committer:
     # -- both -----------------------------------------------------------------------------------------------------
 
     def _turned_away(self, job: _Job, flight: InFlight) -> bool:
-        """Whether it must not be sent any more; then that is reported."""
+        """Whether it must not be sent any more; if so, this is reported."""
         if (unsent := self._forbidden(job)) is None:
             return False
         self._release(job, flight)
@@ -301,7 +306,7 @@ class Committer:
         return True
 
     def _forbidden(self, job: _Job) -> Outcome | None:
-        """Why it must not be sent any more, None if it may."""
+        """The outcome if it must not be sent any more, None if it may be sent."""
         instruction = job.instruction
         if not isinstance(instruction, ReadPod) and self._clock() > job.given + instruction.valid_for:
             return Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0)
@@ -310,8 +315,8 @@ class Committer:
         return None
 
     def _landed(self, job: _Job, flight: InFlight, outcome: Outcome, response: Response | None = None) -> None:
-        """The flight ends before anything is reported, so that the next can start."""
-        permitted = self._api.permits(job.instruction)  # else it may have been broken off by ourselves
+        """Release the flight and then report, so that the next request can start first."""
+        permitted = self._api.permits(job.instruction)  # otherwise we may have aborted it ourselves
         if permitted:
             flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
         self._release(job, flight)

@@ -1,4 +1,4 @@
-"""Which Kubernetes Events are written of what happens again and again. Sans-I/O.
+"""Decides which Kubernetes Events to write of things that happen again and again. Sans-I/O.
 
     the first time         --> a new Event, count 1
     the same again         --> its count and time change: "5s (x5 over 3m)" in kubectl describe
@@ -6,8 +6,8 @@
     too often, one pod     --> nothing is written, but counted: the next Event that is written says how often
 
 The rules and their numbers are those of client-go's recorder (tools/record: cache of 4,096, 25 Events in one go and one
-every five minutes for each object, ten similar texts), so that operators meet what they know. Memory is bounded: the
-pod that was least recently spoken of is forgotten, and what happens to it next is new.
+every five minutes for each object, ten similar texts), so operators find what they know. Memory is bounded: the least
+recently used pod is forgotten, and its next Event starts anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from datetime import datetime
 from extender.scheduling.commands import RecordEvent
 
 _MOST_PODS = 4096
-#: Events of one pod that are written in one go, and seconds until there may be another.
+#: Events of one pod that are written in one burst, and seconds until there may be another.
 _BURST, _REFILL = 25, 300.0
 #: Different texts for one reason; further ones are combined.
 _MOST_TEXTS = 10
@@ -29,16 +29,16 @@ _COMBINED = "(combined from similar events): "
 
 @dataclass(slots=True)
 class Series:
-    """One Event object: what it says, and how often that has happened."""
+    """One Event object: its text, and how often it happened."""
 
     event: RecordEvent
     text: str
-    #: Of the Event object.
+    #: Name of the Event object.
     name: str
     first: datetime
     last: datetime
     count: int = 0
-    #: The API server has the object, as far as we know.
+    #: Whether the API server has the object, as far as we know.
     written: bool = False
 
 
@@ -50,16 +50,16 @@ class _Pod:
 
 
 class Correlator:
-    """Remembers what was said of each pod."""
+    """Remembers which Events were written for each pod."""
 
     def __init__(self) -> None:
         self._pods: OrderedDict[str, _Pod] = OrderedDict()
         self._serial = 0
-        #: How often something happened that no Event was written for.
+        #: How often something happened for which no Event was written.
         self.suppressed = 0
 
     def observe(self, event: RecordEvent, times: int, *, now: float, at: datetime) -> Series | None:
-        """It has happened so many times more. The Event to write, or None if the pod has had too many.
+        """Count that it happened `times` more often. Returns the Event to write, or None if the pod has had too many.
 
         `now` is in seconds of a clock that never goes back, `at` the time of day, aware.
         """
@@ -74,7 +74,7 @@ class Correlator:
         return series
 
     def give_back(self, event: RecordEvent) -> None:
-        """The Event was not written after all, and will be tried again: that costs the pod nothing."""
+        """Give the pod its token back: the Event was not written, and will be tried again."""
         pod = self._pods.get(_pod_key(event))
         if pod is not None:
             pod.tokens += 1
@@ -107,6 +107,6 @@ def _pod_key(event: RecordEvent) -> str:
 
 
 def event_name(pod: str, at: datetime, serial: int) -> str:
-    """The pod's name and something unique, as long as names may be."""
+    """The pod's name and a unique suffix, cut to the length that names may have."""
     suffix = f".{int(at.timestamp() * 1_000_000):x}{serial % 0x1000:03x}"
     return pod[: _LONGEST_NAME - len(suffix)].rstrip(".-") + suffix

@@ -1,18 +1,18 @@
-"""Many requests at once in one thread, over connections that stand already.
+"""Sends many requests at once from one thread, over connections that are open already.
 
     send --> request leaves --> answer arrives --> ended(Response)
                   |                   |
                   +-------------------+--> ended(Interrupted): time is up, connection ended, no HTTP, `break_off`
 
-A thread for each request costs more than the request: to be woken, to sleep, to be woken by the answer, and each time
-to wait for the interpreter. Here many answers come with one waking. What may take its time before anything is sent (a
-new connection, credentials) is not for this: `Exchange` in api.py does it in a thread.
+A thread for each request costs more than the request: it has to be woken, to sleep, and to be woken again by the
+response, and each time it waits for the GIL. Here one wake-up handles many responses. Whatever may block before
+anything is sent (a new connection, fetching credentials) is not done here: `Exchange` in api.py does it in a thread.
 
-A server that answers without end, or has many bytes for one request, takes no more than one turn of some pieces at a
-time from the others, and its deadline comes.
+A server that never ends a response, or sends many bytes for one request, takes only one turn of a few pieces at a time
+from the other requests, until its deadline comes.
 
-Promises: `ended` is called exactly once for each request that was sent, in the thread that polls, and may send the
-next; whatever it is told, the request has left this machine or may have; nothing is sent twice.
+Promises: `ended` is called exactly once for each request that was sent, on the thread that polls, and may send the next
+request. Whatever the result, the request has left this machine or may have left it. Nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from extender.kube.client.transport import PIECE, Connection
 
 Ended = Callable[[Response | Interrupted], None]
 
-#: Pieces that are read of one answer before others have their turn.
+#: Pieces of one response that are read before other responses have their turn.
 _TURN = 16
-#: What a connection may fail with that is used without waiting, other than that it would have to.
+#: Errors of a connection that is used without blocking, other than that it would block.
 _FAILURES = (OSError, ValueError, AnswerError)
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Wire:
-    """One request on its way, and what has come of its answer."""
+    """One request in flight, and the part of its response that has arrived."""
 
     def __init__(self, connection: Connection, request: Request, encoded: bytes, deadline: float, ended: Ended) -> None:
         self.connection = connection
@@ -49,17 +49,17 @@ class _Wire:
         self.deadline = deadline
         self.ended = ended
         self.answer = Answer()
-        #: There may be more to read than what the socket shows.
+        #: More may be readable than the socket shows (TLS buffers it).
         self.has_more = False
 
     def write(self) -> None:
-        """Sends what it can."""
+        """Send as much as the socket takes."""
         with suppress(*_NOT_YET):
             while self.unsent:
                 self.unsent = self.unsent[self.socket.send(self.unsent) :]
 
     def read(self) -> None:
-        """Takes what is there, for one turn. Raises one of _FAILURES if it cannot become an answer any more."""
+        """Read what has arrived, for one turn. Raises one of _FAILURES if no valid response can come of it any more."""
         self.has_more = False
         with suppress(*_NOT_YET):
             for _ in range(_TURN):
@@ -74,12 +74,13 @@ class _Wire:
 
     @property
     def reusable(self) -> bool:
-        """The connection may be used for another request."""
+        """Whether the connection may be used for another request."""
         return self.answer.reusable and not self.unsent
 
 
 class HttpMultiplexer:
-    """All of one server's; `wake` may be called from any thread, all else from the one that polls."""
+    """All requests to one server. `wake` may be called from any thread, everything else only from the thread that
+    polls."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -90,7 +91,8 @@ class HttpMultiplexer:
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._wires: set[_Wire] = set()
         self._unfinished: set[_Wire] = set()
-        #: Set it, look once more for what is new, and poll: whoever comes with something after that wakes it.
+        #: Whether the polling thread is about to sleep. Set it, look once more for new work, and poll: a thread that
+        #: brings work after that wakes it.
         self.sleeps = False
 
     @property
@@ -106,9 +108,10 @@ class HttpMultiplexer:
         *,
         may_send: Callable[[], bool],
     ) -> None:
-        """`may_send` is asked right before the first byte leaves. The connection is ours, whatever comes of it.
+        """Send a request. The connection then belongs to the multiplexer, whatever happens.
 
-        Raises Unreachable or ValueError before anything has left; then `ended` is not called.
+        `may_send` is called right before the first byte leaves. Raises Unreachable or ValueError before anything has
+        left; then `ended` is not called.
         """
         try:
             wire = _Wire(connection, request, self._api.encoded(request), time.monotonic() + timeout, ended)
@@ -127,7 +130,8 @@ class HttpMultiplexer:
             raise Unreachable(self._said("not permitted any more, nothing was sent"))
 
     def poll(self, timeout: float | None) -> None:
-        """Waits for answers, for a time to be up or for `wake`, at most `timeout` seconds; tells all that ended."""
+        """Wait at most `timeout` seconds for responses, for a deadline or for `wake`; call `ended` for every request
+        that ended."""
         unfinished = self._unfinished
         for key, events in self._selector.select(self._patience(timeout)):
             wire = key.data
@@ -135,14 +139,14 @@ class HttpMultiplexer:
                 with suppress(*_NOT_YET):
                     self._woken.recv(64)
                 continue
-            if events & selectors.EVENT_WRITE and wire in self._wires:  # whoever was told before may have ended it
+            if events & selectors.EVENT_WRITE and wire in self._wires:  # an earlier callback may have ended it
                 self._step(wire, wire.write)
                 if wire in self._wires and not wire.unsent:
                     self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
             if events & selectors.EVENT_READ and wire in self._wires:
                 unfinished.discard(wire)
                 self._step(wire, wire.read)
-        for wire in unfinished:  # what TLS has taken off the socket already does not show there
+        for wire in unfinished:  # what TLS has already taken off the socket does not show there
             if wire in self._wires:
                 self._step(wire, wire.read)
         self._unfinished = {wire for wire in self._wires if wire.has_more}
@@ -150,19 +154,19 @@ class HttpMultiplexer:
         self._end_late()
 
     def wake(self) -> None:
-        """Ends the waiting of `poll`, if it waits."""
+        """End the wait of `poll`, if it is waiting."""
         if self.sleeps:
             self.sleeps = False
             with suppress(OSError):  # full: it is being woken; closed: nothing is sent any more
                 self._waker.send(b"!")
 
     def break_off(self) -> None:
-        """Ends everything that is under way."""
+        """Abort every request in flight."""
         for wire in list(self._wires):
             self._fail(wire, Interrupted(self._said("broken off")))
 
     def close(self) -> None:
-        """After the last poll."""
+        """Free the resources, after the last poll."""
         self.break_off()
         self.sleeps = False
         self._selector.close()

@@ -1,9 +1,9 @@
-"""How a write to the API server ended, in the engine's words (law 5). Pure: an answer or an error in, an Outcome out.
+"""How a write to the API server ended, in the engine's terms (law 5). Pure: a response or an error in, an Outcome out.
 
 2xx                  done         it happened
 404                  gone         the object does not exist
 409 on the UID       stale        another object has the name now
-409 otherwise        lost         somebody else was first, or an earlier try of our own
+409 otherwise        lost         another client was first, or an earlier attempt of our own
 429 of a budget      rejected     a PodDisruptionBudget forbids this eviction
 429                  throttled    after Retry-After, 1 s if it does not say
 503 + Retry-After    throttled
@@ -12,8 +12,8 @@ other 4xx, 3xx       rejected     never as it is
 Unreachable          throttled    nothing was sent
 Interrupted          unknown      it may have happened
 
-2xx and 404 count only with a Kubernetes object in the body. A proxy on the way answers them for reasons of its own, and
-what it says of a write, or of the existence of a pod, is nothing to act upon: unknown.
+2xx and 404 count only with a Kubernetes object in the body. A proxy on the way may send these statuses for reasons of
+its own. Such a response proves nothing about a write or about the existence of a pod: the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, Response, Unreachable
 from extender.kube.writes.throttle import Signal
 
-#: Seconds, where the API server does not say.
+#: Seconds to wait if the API server does not send Retry-After.
 _RETRY_AFTER = 1.0
-#: A server that asks for more patience is not believed; the engine's own timers are shorter.
+#: Upper bound of Retry-After; the engine's own timers are shorter.
 _LONGEST_RETRY_AFTER = 60.0
 
 #: The two texts with which API servers refuse a UID precondition. Pod names hold no blanks, so none can look like it.
@@ -39,7 +39,7 @@ _MANY_BUDGETS = "more than one PodDisruptionBudget"
 
 
 def outcome_of(response: Response) -> Outcome:
-    """The outcome of a write that was answered."""
+    """The outcome of a write that got a response."""
     kind = _kind(response)
     if kind is OutcomeKind.DONE:
         return Outcome(kind)
@@ -50,14 +50,14 @@ def outcome_of(response: Response) -> Outcome:
 
 
 def outcome_of_error(error: ApiError) -> Outcome:
-    """The outcome of a write that was not answered."""
+    """The outcome of a write that got no response."""
     if isinstance(error, Unreachable):
         return Outcome(OutcomeKind.THROTTLED, str(error), _RETRY_AFTER)
     return Outcome(OutcomeKind.UNKNOWN, str(error))
 
 
 def signal_of(outcome: Outcome) -> Signal:
-    """What the end of a write tells about the API server."""
+    """What the end of a write says about the API server."""
     match outcome.kind:
         case OutcomeKind.DONE:
             return Signal.DONE
@@ -70,15 +70,15 @@ def signal_of(outcome: Outcome) -> Signal:
 
 
 def is_budget(response: Response) -> bool:
-    """Whether a PodDisruptionBudget refuses this one eviction: a 429 that asks nobody to wait, or a pod of several
-    budgets, which is never evicted and which the API server calls an error of its own (500)."""
+    """Whether a PodDisruptionBudget refuses this one eviction. This is a 429 that asks for no pause; or, for a pod that
+    several budgets select and that is therefore never evicted, what the API server calls an error of its own (500)."""
     if response.status == http.HTTPStatus.TOO_MANY_REQUESTS:
         return _BUDGET in [cause.reason for cause in response.causes]
     return response.status == http.HTTPStatus.INTERNAL_SERVER_ERROR and _MANY_BUDGETS in response.message
 
 
 def _detail(response: Response) -> str:
-    """For a budget, which one, and what it needs, is said by the causes only."""
+    """The text of a refusal. Only the causes say which budget refused, and what it needs."""
     causes = [cause.message for cause in response.causes if cause.message] if is_budget(response) else []
     return bounds.cut(" ".join([response.message, *causes]))
 

@@ -1,12 +1,12 @@
-"""Where requests wait for their turn at the API server: first come, first served, as the throttle allows. Thread-safe.
+"""The queue of requests to the API server: first in, first out, as fast as the throttle allows. Thread-safe.
 
     put --> waiting --take--> flight --release--> the throttle learns
                ^                         |
                +------- put_back --------+   throttled: certainly not done
 
-Hints (nudges, Events) do not go through it; they have one place of their own beside it. They ask here when they may
-go: not while the server wants to be left alone, and after what waits here, for which they are kept back for a second at
-most. So they cannot starve a binding, and a binding cannot starve them.
+Hints (nudges, Events) do not pass through this queue; they have their own (best_effort.py). They ask here when they may
+go: not while the API server has asked for a pause, and after the requests that wait here, for which a hint is held back
+for a second at most. So hints cannot starve a binding, and bindings cannot starve hints.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Generic, Protocol, TypeVar
 
 from extender.kube.writes.throttle import InFlight, Throttle
 
-#: Seconds for which something waits here because the server asks for patience, before its owner hears of it.
+#: Seconds for which a request waits here because the server asked for a pause, before it is reported to its owner.
 PATIENCE = 2.0
-#: Seconds for which hints let others go first.
+#: Seconds for which hints give way to the requests that wait here.
 _COURTESY = 1.0
 
 
 class Waiting(Protocol):
-    """What can wait. Times are in seconds of the gate's clock."""
+    """An item of the queue. Times are in seconds of the queue's clock."""
 
     @property
     def kind(self) -> str:
@@ -33,9 +33,9 @@ class Waiting(Protocol):
 
     @property
     def given(self) -> float:
-        """When it came."""
+        """When it was queued."""
 
-    #: Until when it waits for a server that asks for patience; None: it has not met that yet.
+    #: The time until which it waits for a server that asked for a pause; None: it has not met a pause yet.
     patient_until: float | None
 
 
@@ -54,7 +54,7 @@ class WriteQueue(Generic[W]):
         self._closed = False
 
     def put(self, item: W) -> bool:
-        """False: closed, not accepted."""
+        """Append an item. Returns False if the queue is closed; the item is then not accepted."""
         with self._lock:
             if self._closed:
                 return False
@@ -62,7 +62,10 @@ class WriteQueue(Generic[W]):
             return True
 
     def put_back(self, item: W) -> bool:
-        """The server asked for patience: its turn comes again, before all others. False: nothing would come of that."""
+        """Put an item back at the front, since the server asked for a pause.
+
+        Returns False if the queue is closed, or if the pause is longer than the item may still wait.
+        """
         with self._lock:
             if self._closed or self._out_of_patience(item):
                 return False
@@ -70,25 +73,26 @@ class WriteQueue(Generic[W]):
             return True
 
     def take(self) -> tuple[W, InFlight | None] | None:
-        """Who may go now; None: nobody, `patience` says for how long. Never blocks.
+        """The next item that may be sent; None if there is none, and `patience` then says for how long. Never blocks.
 
-        Without a flight: it must not be sent, the server wants more patience than there is.
+        An item without a flight must not be sent: the server's pause is longer than the item can wait.
         """
         with self._lock:
             return self._turn()
 
     def patience(self) -> float | None:
-        """Seconds until somebody may go by time alone; None: only when another comes or has ended."""
+        """Seconds until an item may be sent by the passing of time alone; None: only when another arrives or a flight
+        ends."""
         with self._lock:
             return (self._throttle.paused(self._clock()) or None) if self._waiting else None
 
     def release(self, flight: InFlight) -> None:
-        """The flight has ended, with its signal."""
+        """End a flight; its signal says how the request went."""
         with self._lock:
             self._throttle.finish(flight, self._clock())
 
     def wait_calm(self) -> bool:
-        """For a hint: waits until it may go. False: closed."""
+        """Block a hint until it may be sent. Returns False if the queue is closed."""
         with self._lock:
             until = self._clock() + _COURTESY
             while not self._closed:
@@ -100,12 +104,12 @@ class WriteQueue(Generic[W]):
             return False
 
     def pause(self, seconds: float) -> None:
-        """The server has asked for patience outside of any flight."""
+        """The server asked for a pause in the response to a request that has no flight."""
         with self._lock:
             self._throttle.pause(seconds, self._clock())
 
     def close(self) -> list[W]:
-        """Ends all waiting, and hands out what had no turn."""
+        """Wake all waiters, and return the items that were never sent."""
         with self._lock:
             self._closed = True
             left = list(self._waiting)
@@ -117,24 +121,24 @@ class WriteQueue(Generic[W]):
 
     @property
     def depth(self) -> int:
-        """How many wait."""
+        """Number of items that wait."""
         return len(self._waiting)
 
     @property
     def oldest(self) -> float:
-        """Seconds that the first in the queue has waited since it came."""
+        """Seconds that the first item of the queue has waited since it was queued."""
         with self._lock:
             return max(0.0, self._clock() - self._waiting[0].given) if self._waiting else 0.0
 
     @property
     def throttle(self) -> Throttle:
-        """For reading its counters only."""
+        """The throttle, only for reading its counters."""
         return self._throttle
 
     # -- under the lock -------------------------------------------------------------------------------------------
 
     def _turn(self) -> tuple[W, InFlight | None] | None:
-        """What may go now."""
+        """The next item that may be sent now."""
         if not self._waiting:
             return None
         if self._throttle.wait(self._clock()) > 0:
@@ -145,7 +149,7 @@ class WriteQueue(Generic[W]):
         return item, self._throttle.start(item.kind, self._clock())
 
     def _out_of_patience(self, item: W) -> bool:
-        """Whether it would still wait when its time is up; the time runs from when it first meets a pause."""
+        """Whether the pause outlasts the item's patience, which runs from when the item first meets a pause."""
         now = self._clock()
         paused = self._throttle.paused(now)
         if not paused:

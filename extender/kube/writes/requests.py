@@ -1,4 +1,4 @@
-"""What each instruction is as a request to the API server: path, body, content type. Pure."""
+"""Turns each command into a request to the API server: path, body, content type. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from extender.kube.writes.correlator import Series
 from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
 from extender.scheduling.state.preemption_record import ANNOTATION
 
-#: What we are called in Events.
+#: Our name in Events.
 COMPONENT = "waggle"
-#: Its change makes kube-scheduler try the pod now.
+#: A change of this annotation makes kube-scheduler retry the pod now.
 NUDGE_ANNOTATION = "waggle.dev/nudge"
 
 _MERGE_PATCH = "application/merge-patch+json"
@@ -24,7 +24,7 @@ _LONGEST_NOTE = 1024
 
 
 def bind(write: WriteBinding) -> Request:
-    """The Binding. Its annotations are merged into the pod in the same write; its UID must be the pod's."""
+    """Build the Binding. Its annotations are merged into the pod in the same write; its UID must be the pod's."""
     metadata: dict[str, Any] = {"name": write.name, "namespace": write.namespace}
     if write.uid:
         metadata["uid"] = write.uid
@@ -45,7 +45,7 @@ def read(read_pod: ReadPod) -> Request:
 
 
 def evict(eviction: Evict) -> Request:
-    """The Eviction, which PodDisruptionBudgets may refuse. Only the pod with this UID is evicted."""
+    """Build the Eviction, which PodDisruptionBudgets may refuse. Only the pod with this UID is evicted."""
     body: dict[str, Any] = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -61,19 +61,19 @@ def evict(eviction: Evict) -> Request:
 
 
 def nudge(hint: RequeuePod, *, value: str) -> Request:
-    """A new value of the annotation that makes kube-scheduler try again."""
+    """Set a new value of the annotation that makes kube-scheduler retry the pod."""
     body = _annotation(hint.uid, NUDGE_ANNOTATION, value)
     return Request("PATCH", _pod_path(hint.namespace, hint.name), body=body, content_type=_MERGE_PATCH)
 
 
 def mark(intention: RecordPreemption) -> Request:
-    """The annotation of a preemption, or its removal."""
+    """Set the annotation that records a preemption, or remove it."""
     body = _annotation(intention.uid, ANNOTATION, intention.value or None)
     return Request("PATCH", _pod_path(intention.namespace, intention.name), body=body, content_type=_MERGE_PATCH)
 
 
 def _annotation(uid: str, name: str, value: str | None) -> bytes:
-    """The UID in the patch is a precondition (409 if it is another pod's)."""
+    """A merge patch of one annotation. The UID in it is a precondition (409 if another pod has the name)."""
     metadata: dict[str, Any] = {"annotations": {name: value}}
     if uid:
         metadata["uid"] = uid
@@ -110,7 +110,7 @@ def new_event(series: Series, *, instance: str) -> Request:
 
 
 def count_event(series: Series) -> Request:
-    """The same has happened again: how often by now, and when and how the last time."""
+    """Update the Event: how often it happened so far, and the time and text of the last occurrence."""
     path = f"{_events_path(series.event)}/{quote(series.name, safe='')}"
     return Request("PATCH", path, body=_encode(_lately(series)), content_type=_MERGE_PATCH)
 
@@ -125,7 +125,7 @@ def timestamp(now: datetime) -> str:
 
 
 def shorten(text: str) -> str:
-    """At most 1,024 characters, as the API server demands."""
+    """Cut a text to 1,024 characters, the limit of the API server."""
     return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."
 
 
