@@ -1,9 +1,9 @@
-"""Tells the algorithm what happens, and keeps its guarantees: each thing once, in order, and symmetrical.
+"""Calls the algorithm, and keeps the guarantees of its interface: each change once, in order, adds and deletes paired.
 
-What was told is remembered here, so a delete always names the very record that the add had, and nothing is told twice.
-An algorithm that raises has not been told (its promise is that an exception changes nothing): the engine goes on, the
-failure is counted, and what could not be told is *owed*: it is told again before the next decision, so that one
-exception does not leave the algorithm with a wrong picture for good.
+The driver remembers the records that it has passed on. A delete therefore names the same record as its add, and no
+change is passed on twice. The algorithm promises that an exception leaves it unchanged, so a call that raises does not
+count as delivered: the engine goes on, the fault is counted, and the change is *owed*. Owed changes are delivered again
+before the next decision, so that one exception does not leave the algorithm's state wrong for good.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ from algorithm.model import Node, Pod
 from algorithm.reasons import Code, Reason, reason
 
 T = TypeVar("T")
-#: How much of what is owed is told again before one decision.
+#: How many owed changes, of nodes and of pods each, are delivered again before one decision.
 CATCH_UP = 16
 
 
 class AlgorithmFault(Exception):  # noqa: N818
-    """The algorithm raised, or answered something that its contract rules out. Nothing has changed."""
+    """The algorithm raised, or broke its contract. The state is unchanged."""
 
 
 class AlgorithmDriver:
-    """The only one who speaks to the algorithm."""
+    """The engine calls the algorithm through this driver."""
 
     def __init__(self, algorithm: SchedulerAlgorithm) -> None:
         self.algorithm = algorithm
-        #: The present moment on the clock of `Lifecycle.handle`, and what makes seconds since 1970 of it, if known.
+        #: The current time on the clock of the engine's `handle`; `epoch` plus it is seconds since 1970, None: unknown.
         self.now = 0.0
         self.epoch: float | None = None
         self.nodes: dict[str, Node] = {}
         self.unallocated: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
-        #: What the algorithm should know of a node or a pod (None: nothing) and could not be told.
+        #: Nodes and pods of which the algorithm does not have the current record, which stands here (None: gone).
         self._owed_nodes: dict[str, Node | None] = {}
         self._owed_pods: dict[str, Pod | None] = {}
-        #: How often the algorithm raised, and the last time's text.
+        #: How many faults the algorithm has had, and the text of the last one.
         self.faults = 0
         self.last_fault = ""
 
     @property
     def owes(self) -> int:
-        """How many nodes and pods the algorithm has a wrong picture of, because it raised when it was told."""
+        """How many nodes and pods the algorithm has a wrong record of, because it raised at a change."""
         return len(self._owed_nodes) + len(self._owed_pods)
 
     def owes_pod(self, uid: str) -> bool:
         return uid in self._owed_pods
 
     def owed(self) -> tuple[dict[str, Node | None], dict[str, Pod | None]]:
-        """What is true of these nodes and pods, and could not be told. None: they are gone."""
+        """The owed nodes by name and pods by UID, with their current records. None: gone."""
         return dict(self._owed_nodes), dict(self._owed_pods)
 
     def become(self, other: AlgorithmDriver) -> None:
-        """Another algorithm takes this one's place, with all that it was told; the old one hears no more."""
+        """Replace the algorithm by the other driver's, with its records. The old algorithm is not called any more."""
         self.algorithm = other.algorithm
         self.nodes, self.unallocated, self.allocated = other.nodes, other.unallocated, other.allocated
         self.preempting = other.preempting
@@ -81,7 +81,7 @@ class AlgorithmDriver:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:
-        """A node appeared or changed; another UID under the same name is another node."""
+        """Deliver a new or changed node. Another UID under the same name is another node."""
         self._owe(self._owed_nodes, node.name, node, self._reach_node(node.name, node))
 
     def drop_node(self, name: str) -> None:
@@ -107,39 +107,39 @@ class AlgorithmDriver:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def wants_place(self, pod: Pod) -> None:
-        """The pod waits: it is unallocated now, whatever it was before. A changed record replaces the old one."""
+        """Make the pod unallocated, whatever it was before. A changed record replaces the old one."""
         told = self._reach(pod.uid, pod) if pod.uid in self._owed_pods else self._reach_unallocated(pod)
         self._owe(self._owed_pods, pod.uid, pod, told)
 
     def takes_room(self, placed: Pod) -> None:
-        """The pod, not allocated so far, is on `placed.node_name`. Raises AlgorithmFault if the algorithm does."""
+        """Allocate a pod that is not allocated yet on `placed.node_name`. Raises AlgorithmFault if the call fails."""
         if placed.uid in self.allocated or not self._allocate(placed):
             raise AlgorithmFault(self.last_fault)
         self._owed_pods.pop(placed.uid, None)
 
     def is_bound(self, placed: Pod) -> None:
-        """The pod is bound, whatever the algorithm thinks of it: what it knew otherwise ends, and changes are told."""
+        """Make the algorithm's record of the pod match this bound one, whatever it was before."""
         self._owe(self._owed_pods, placed.uid, placed, self._reach_allocated(placed))
 
     def forget(self, uid: str) -> None:
-        """The pod is gone: whatever the algorithm knows of it ends."""
+        """Delete the pod, which is gone, from the algorithm."""
         self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
 
     def preempts(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
-        """Raises AlgorithmFault if the algorithm does."""
+        """Make the pod preempt these victims, for `node` ("" if open). Raises AlgorithmFault if the call fails."""
         if not self._claim(pod, victims, node):
             raise AlgorithmFault(self.last_fault)
 
     def protects(self, uids: frozenset[str]) -> None:
-        """These pods cannot be evicted now. An algorithm that does not hear it finds its plans refused, no more."""
+        """Set the pods that cannot be evicted now. If the call fails, plans that name them are merely refused."""
         self._told(self.algorithm.set_protected_pods, uids)
 
     def lingers(self, uids: frozenset[str]) -> None:
-        """These pods do not go, whoever evicts them. An algorithm that does not hear it finds its plans refused."""
+        """Set the pods that do not go when evicted. If the call fails, plans that name them are merely refused."""
         self._told(self.algorithm.set_lingering_pods, uids)
 
     def reserved(self) -> frozenset[str]:
-        """For whom the algorithm keeps room beside preemptions; one that fails keeps it for nobody."""
+        """UIDs of the pods for which the algorithm keeps room besides preemptions; empty if the call fails."""
         try:
             return self.algorithm.reserved_pods()
         except Exception as error:
@@ -147,11 +147,11 @@ class AlgorithmDriver:
             return frozenset()
 
     def lapses(self, uids: frozenset[str]) -> None:
-        """Nobody came in time for the room of these pods. An algorithm that does not hear it is told with the next."""
+        """Set the pods whose kept room has lapsed. If the call fails, the next call includes them."""
         self._told(self.algorithm.set_lapsed_pods, uids)
 
     def gives_up(self, pod: Pod) -> None:
-        """The pod preempts no more, and waits."""
+        """End the pod's preemption: it waits."""
         self._owe(self._owed_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod))
 
     def _end_preemption(self, uid: str) -> bool:
@@ -176,7 +176,7 @@ class AlgorithmDriver:
         return True
 
     def _replace_unallocated(self, pod: Pod) -> bool:
-        """The pod changed while it waits. A preemption it has under way goes on with the new record."""
+        """Replace the record of a waiting pod. Its preemption, if it has one, goes on with the new record."""
         claim = self.preempting.get(pod.uid)
         if not self._reach_nothing(pod.uid) or not self._reach_unallocated(pod):
             return False
@@ -219,13 +219,13 @@ class AlgorithmDriver:
 
     @staticmethod
     def _owe(owed: dict[str, T], key: str, truth: T, told: bool) -> None:
-        """What failed last goes to the end of the line."""
+        """Add a change to the owed ones if it was not delivered, at the end; remove it if it was."""
         owed.pop(key, None)
         if not told:
             owed[key] = truth
 
     def catch_up(self) -> None:
-        """Tells again what could not be told, some of it at a time: an algorithm may fail for good."""
+        """Deliver some owed changes again: a limited number, as an algorithm may fail for good."""
         for name, node in list(self._owed_nodes.items())[:CATCH_UP]:
             self._owe(self._owed_nodes, name, node, self._reach_node(name, node))
         for uid, pod in list(self._owed_pods.items())[:CATCH_UP]:
@@ -241,13 +241,13 @@ class AlgorithmDriver:
     # -- questions ------------------------------------------------------------------------------------------------
 
     def schedule(self, pod: Pod, nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
-        """The algorithm's decision. A pod that it refuses is a pod that waits. Raises AlgorithmFault."""
+        """Return the algorithm's decision; Wait for a pod that it refuses (PodRefused). Raises AlgorithmFault."""
         if not nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
         if self.owes:
             self.catch_up()
         if pod.uid not in self.unallocated or pod.uid in self._owed_pods:
-            raise AlgorithmFault(self.last_fault)  # it is promised that add_unallocated_pod came before
+            raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before
         try:
             result = self.algorithm.schedule(pod, nodes, phase)
             wrong = _wrong_with(result)
@@ -261,13 +261,13 @@ class AlgorithmDriver:
         return result
 
     def misbehaved(self, what: str) -> AlgorithmFault:
-        """Counts what the algorithm's contract rules out, as an exception to raise."""
+        """Count a breach of the algorithm's contract, and return the exception to raise."""
         self.faults += 1
         self.last_fault = what
         return AlgorithmFault(what)
 
     def in_gang(self, pod: Pod) -> bool:
-        """Whether the pod is of use only together with others; an algorithm that fails does not say so."""
+        """Whether the pod is useful only together with others; False if the call fails."""
         try:
             return bool(self.algorithm.in_gang(pod))
         except Exception as error:
@@ -275,7 +275,7 @@ class AlgorithmDriver:
             return False
 
     def gang(self, pod: Pod) -> str:
-        """The name of the pod's gang, "" if it is in none; an algorithm that fails does not say so."""
+        """The name of the pod's gang; "" if it is in none, or if the call fails."""
         try:
             return str(self.algorithm.gang(pod))
         except Exception as error:
@@ -283,7 +283,7 @@ class AlgorithmDriver:
             return ""
 
     def priority(self, pod: Pod) -> int:
-        """By what a victim is judged; what Kubernetes says if the algorithm fails."""
+        """The priority that decides who may preempt whom; the pod's Kubernetes priority if the call fails."""
         try:
             return int(self.algorithm.priority(pod))
         except Exception as error:
@@ -291,9 +291,9 @@ class AlgorithmDriver:
             return pod.priority
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
-        """Scores by node name, 0..10; empty if the algorithm fails.
+        """Return scores by node name, 0..10; empty if the call fails.
 
-        kube-scheduler multiplies whatever it gets, and drops the whole list if one score is not an integer.
+        kube-scheduler multiplies the scores without a check, and drops the whole list if one of them is not an integer.
         """
         try:
             scores = self.algorithm.prioritize(pod, nodes)
@@ -303,7 +303,7 @@ class AlgorithmDriver:
             return {}
 
     def metrics(self) -> list[Gauge]:
-        """The algorithm's gauges that are sound; none if it fails. What is not counts as a fault."""
+        """The algorithm's valid gauges; none if the call fails. Each flaw counts as a fault."""
         try:
             good, flaws = sound(self.algorithm.metrics())
         except Exception as error:
@@ -329,7 +329,7 @@ class AlgorithmDriver:
 
 
 def _wrong_with(result: object) -> str:
-    """What is wrong with the shape of a decision, "" if nothing. Raises whatever a malformed reason raises."""
+    """What is wrong with the shape of a decision; "" if nothing. Passes on the exception of a malformed reason."""
     match result:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
@@ -349,12 +349,12 @@ def _is_sound(share: Share) -> bool:
 
 
 def same_node(old: Node, new: Node) -> bool:
-    """Whether nothing but the API server's bookkeeping differs: a heartbeat is no news."""
+    """Whether the nodes differ in nothing but the resourceVersion: a heartbeat is no change."""
     return old == new or old == msgspec.structs.replace(new, resource_version=old.resource_version)
 
 
 def _differs(known: Pod, pod: Pod) -> bool:
-    """Whether an algorithm could care: everything but the bookkeeping of the API server."""
+    """Whether the records differ in a field that an algorithm could use."""
     if known.resource_version and known.resource_version == pod.resource_version:
         return False
     return _substance(known) != _substance(pod)

@@ -1,19 +1,20 @@
-"""Wakes pods that wait for room when room becomes free and kube-scheduler does not see it, or saw it before we did.
+"""Requeues waiting pods when room becomes free and kube-scheduler does not see it, or saw it before we did.
 
-    refused: park --> [parked on ROOM] --- room freed by our doing ---------> in line --> Nudge (a batch at a time)
+    refused: park --> [parked on ROOM] --- room freed by our doing ---------> in line --> RequeuePod (in batches)
                        [and its GANG] ---- the gang is complete --------------^ ^   |
                             |                                                   |   +--> asked meanwhile: out of line
                             +--- asked again while the informer was behind -----+
 
-kube-scheduler tries a waiting pod again when a pod is deleted or a node changes: it watches these itself. Three kinds
-of news it cannot have, and here they become a nudge (an annotation on the pod, which makes it try again):
+kube-scheduler requeues a waiting pod by itself when a pod is deleted or a node changes: it watches both. It cannot see
+the following three changes. For these, the pod is nudged: an annotation on it makes kube-scheduler requeue it.
 
-* a proposal that came to nothing: to kube-scheduler that room was never taken;
-* it may learn of a deleted pod *before our informer does*, ask at once, and be refused by what is no longer true. So
-  who was refused within `LAG` seconds before our informer showed free room is nudged `SETTLE` seconds later, unless
-  it was asked about meanwhile.
-* that a gang is complete says nobody. Where its last member is bound at once, kube-scheduler tries the others for that
-  (1.36 does, 1.30 does not); so they are nudged `GATHER` seconds later, unless they were asked about meanwhile.
+* A proposal was withdrawn. For kube-scheduler that room was never taken.
+* A pod was deleted, and kube-scheduler's informer showed it *before ours did*. kube-scheduler asked at once, and was
+  refused from our outdated state. So every pod that was refused within `LAG` seconds before our informer showed free
+  room is nudged `SETTLE` seconds later, unless kube-scheduler has asked about it meanwhile.
+* A gang is complete. Nothing announces that. If the last member is bound at once, kube-scheduler may try the others
+  because of that bind (1.36 does, 1.30 does not). So the others are nudged `GATHER` seconds later, unless
+  kube-scheduler has asked about them meanwhile.
 """
 
 from __future__ import annotations
@@ -27,52 +28,52 @@ from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
 
-#: What waiting pods are parked on.
+#: The key on which waiting pods are parked.
 ROOM = "room"
-#: What those are parked on who were told to wait for others of their gang, before its name.
+#: Prefix of the key, before the gang's name, on which pods that wait for other members of their gang are parked.
 _GANG = "gang "
-#: By how much our informer may be behind kube-scheduler's, and how long we wait for it to ask by itself, seconds.
+#: How far our informer may lag behind kube-scheduler's, and how long we wait for kube-scheduler to ask, seconds.
 LAG = 5.0
 SETTLE = 1.0
 #: How long kube-scheduler may take to try a complete gang by itself, seconds.
 GATHER = 0.3
-#: A batch of nudges is for that many seconds.
+#: The interval between two batches of nudges, seconds.
 PAUSE = 1.0
 
 
 class Requeuer:
-    """Who waits for room, and who is in line for a nudge."""
+    """The pods that wait for room, and the queue of pods to nudge."""
 
     def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
         self.policy: Policy = transitions.policy
         self.counts = counts
-        #: When each pod in line may be nudged; the heap has leftovers of those that left the line.
+        #: When each queued pod may be nudged, by UID; the heap may have stale entries of pods that left the queue.
         self._line: dict[str, float] = {}
         self._heap: list[tuple[float, int, str]] = []
         self._entered = 0
-        #: The batch of now: when it began, and how many nudges it had.
+        #: The current batch: when it began, and how many nudges were sent in it.
         self._batch_began = float("-inf")
         self._batch_sent = 0
-        #: Who was refused last, the latest at the end, with the time; older than LAG is of no interest.
+        #: Pods refused last, the latest at the end, with the time; entries older than LAG are dropped.
         self._refused: OrderedDict[str, float] = OrderedDict()
-        #: Who preempts through kube-scheduler and was refused: kube-scheduler may have seen all victims go before us.
+        #: Refused pods that preempt through kube-scheduler, which may have seen all their victims go before we did.
         self._early: dict[str, None] = {}
-        #: The informer showed free room: first and last time, and nobody has been looked after yet.
+        #: First and last time at which the informer showed free room for which no refused pod was queued yet.
         self._shown: tuple[float, float] | None = None
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def asked(self, entry: PodInfo) -> None:
-        """kube-scheduler asks about the pod: it need not be made to."""
+        """kube-scheduler asks about the pod, so it needs no nudge."""
         self._line.pop(entry.uid, None)
         self._refused.pop(entry.uid, None)
         self._early.pop(entry.uid, None)
 
     def park(self, entry: PodInfo, now: float, *, gang: str = "") -> None:
-        """It was refused, and waits: for room, and with `gang` for others of that gang.
+        """Park a refused pod: it waits for room, and with `gang` also for other members of that gang.
 
-        What was freed in the course of its own refusal is no news.
+        Room that its own refusal freed does not wake it.
         """
         keys = [ROOM, _GANG + gang] if gang else [ROOM]
         self.t.wake.park(entry.uid, self.t.wake.look(keys))
@@ -82,13 +83,13 @@ class Requeuer:
             self._refused.popitem(last=False)
 
     def wait_for_victims(self, entry: PodInfo) -> None:
-        """It preempts by kube-scheduler's hand and was refused: looked after when our informer shows them gone."""
+        """Queue this refused pod, which preempts through kube-scheduler, when our informer shows its victims gone."""
         self._early[entry.uid] = None
 
     # -- room -----------------------------------------------------------------------------------------------------
 
     def room_freed(self, now: float, *, by: PodInfo | None = None) -> list[Instruction]:
-        """Room became free by our doing. The pod that it was taken from is not woken by it."""
+        """Room became free by our own action. The pod `by` that gave it up is not woken by it."""
         keys = self.t.wake.keys_of(by.uid) if by is not None else ()
         if by is not None:
             self.t.wake.drop(by.uid)
@@ -100,19 +101,19 @@ class Requeuer:
         return self.nudge(now)
 
     def gathered(self, gang: str, now: float, *, by: PodInfo) -> None:
-        """One of a gang was not told to wait for others: those who were may be told something better, too."""
+        """A member of the gang need not wait for others: queue the members that were told to wait."""
         for uid in self.t.wake.touch(_GANG + gang):
             entry = self.t.roster.get(uid)
             if entry is not None and entry is not by:
                 self.line_up(entry, now, after=GATHER)
 
     def room_shown(self, now: float) -> None:
-        """The informer shows free room. kube-scheduler sees it too, sooner or later than we do."""
+        """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""
         if self._refused or self._early:
             self._shown = (self._shown[0] if self._shown else now, now)
 
     def line_up(self, entry: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
-        """The pod is nudged as soon as that is decent, not before `after` seconds; or at once."""
+        """Queue the pod for a nudge: at once, or after `after` seconds and `nudge_again` after its last nudge."""
         due = now if at_once else max(now + after, entry.nudged_at + self.policy.nudge_again)
         if self._line.get(entry.uid, due + 1) <= due:
             return
@@ -140,9 +141,9 @@ class Requeuer:
     # -- nudging --------------------------------------------------------------------------------------------------
 
     def nudge(self, now: float) -> list[Instruction]:
-        """One batch of those in line; a pod nudged a moment ago stays in line."""
+        """Return a RequeuePod for each queued pod that is due, at most one batch every PAUSE seconds."""
         if self.t.term is None:
-            return []  # whoever leads sees the room too; all are nudged when a term begins here
+            return []  # the leader sees the room too; all waiting pods are nudged when a term begins here
         self._look_after_refused(now)
         if now >= self._batch_began + PAUSE:
             self._batch_began, self._batch_sent = now, 0
@@ -159,7 +160,7 @@ class Requeuer:
         return out
 
     def next_due(self) -> float | None:
-        """When `nudge` has something to do next, seconds; None if nobody waits for it."""
+        """When `nudge` next has work to do, seconds; None if nothing is queued."""
         if self.t.term is None or not (self._shown or self._heap):
             return None
         times = [self._shown[0] + SETTLE] if self._shown else []

@@ -1,4 +1,4 @@
-"""The pod's state machine: one table, and for each pair of states what algorithm, cache and ledger hear.
+"""The pod's state machine: one transition table, and what each transition changes in algorithm, cache and ledger.
 
                      filter, or the informer shows it unbound
       (Unknown) ------------------------------------------------> Waiting <-----------------------------+
@@ -22,9 +22,9 @@
 
       any --- deleted or finished ---> (Unknown)
 
-Binding and Bound are the *allocated* states: the algorithm hears `add_allocated_pod` when a pod enters the first of
-them, and `delete_allocated_pod` when it leaves the last. Only what the API server says makes a pod Bound, and a Bound
-pod leaves that state only by being gone: a pod is never unbound under one UID.
+Binding and Bound are the *allocated* states: `add_allocated_pod` is called when a pod enters the first of them, and
+`delete_allocated_pod` when it leaves the last. Only the API server makes a pod Bound, and a Bound pod leaves that state
+only when it is gone: a pod is never unbound under the same UID.
 
 What each state holds:
 
@@ -54,27 +54,27 @@ from extender.scheduling.state.preemption_record import Preemption
 
 
 class IllegalTransitionError(AssertionError):
-    """A pair of states that the table does not have: a bug of the engine. The message is the pod's story."""
+    """A transition that is not in the table: a bug of the engine. The message contains the pod's history."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionContext:
-    """What a transition needs to know beside the entry."""
+    """The input of a transition besides the pod's entry."""
 
     why: str
     placed: Pod | None = None
-    #: Entering Preempting: who has to go, and where the pod goes then ("" if that is open).
+    #: Entering Preempting: the victims, and the node where the pod is to run then ("" if open).
     victims: tuple[Victim, ...] = ()
     seat: str = ""
     reason: Reason | None = None
-    #: Leaving Binding: the hold's time was up and the pod was verified not to be bound.
+    #: Leaving Binding: the hold was due, and a live read showed the pod unbound.
     expired: bool = False
 
 
 class SchedulingState:
-    """Moves entries from state to state, and keeps algorithm, cache, ledger and roster in step.
+    """Moves pods between states, and keeps algorithm, cache, ledger and pod index consistent.
 
-    A move that raises AlgorithmFault has changed nothing.
+    A move that raises AlgorithmFault leaves the state unchanged.
     """
 
     def __init__(self, teller: AlgorithmDriver, policy: Policy) -> None:
@@ -84,18 +84,18 @@ class SchedulingState:
         self.ledger = Ledger()
         self.wake = WaitIndex()
         self.roster = PodIndex()
-        #: The present term, None outside of any; 0 where nobody is elected. `terms.py` changes it.
+        #: The current term; None outside any term, 0 without leader election. `terms.py` changes it.
         self.term: int | None = None if policy.elected else 0
         #: The informers have delivered their first lists.
         self.synced = False
-        #: Writes in flight by UID, and when to look for ourselves what became of them, seconds.
+        #: Writes in flight by the pod's UID, with the time at which the pod is read live to learn the outcome, seconds.
         self.unresolved: dict[str, float] = {}
-        #: Preemptions of ours that a preemptor has left just now: `preemption/executor.py` looks after them.
+        #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
         self.disturbed: list[Preemption] = []
 
     @property
     def deciding(self) -> bool:
-        """Whether all that is bound from now on is bound by us."""
+        """Whether this server decides now (synced, within a term): every bind from now on is then our own."""
         return self.synced and self.term is not None
 
     def move(self, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
@@ -164,7 +164,7 @@ class SchedulingState:
         self.wake.drop(entry.uid)
 
     def adopt(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        """None of ours, but its bind goes through us: it takes room like any other."""
+        """Place a pod that is not ours, but whose bind goes through us: it takes room like any other."""
         self.place(entry, now, facts)
         self.roster.add(entry)
 
@@ -183,7 +183,7 @@ class SchedulingState:
         self.recover(entry, now, facts)
 
     def recover(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        """Found bound, not through us: after a restart, or somebody else did it."""
+        """Record a pod that was found bound, but not through us: after a restart, or bound by another client."""
         assert facts.placed is not None
         if entry.state is State.UNKNOWN:
             self.roster.add(entry)
@@ -196,7 +196,7 @@ class SchedulingState:
         self._hold_until_informed(entry, now)
 
     def update_bound(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        """A bound pod changed; a different node cannot be, and is believed all the same."""
+        """Record a changed bound pod. A different node should be impossible; it is accepted all the same."""
         assert facts.placed is not None
         if facts.placed.node_name == entry.node:
             self._hear_bound(entry, facts.placed)
@@ -216,7 +216,7 @@ class SchedulingState:
     # -- out ------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: PodInfo, _now: float, _facts: TransitionContext) -> None:
-        """Out of sight. Whether it is also gone for good (`cache.remove_pod`) is for the caller to say."""
+        """Remove the pod. The caller decides whether its UID is also gone for good (`cache.remove_pod`)."""
         self.release_hold(entry)
         self.wake.drop(entry.uid)
         self.teller.forget(entry.uid)
@@ -233,14 +233,18 @@ class SchedulingState:
         self.roster.set_token(entry, hold.token)
 
     def _leave_preemption(self, entry: PodInfo) -> None:
-        """Whatever becomes of the pod, its victims are no longer its concern."""
+        """Detach the pod from its victims and from its preemption, which is then reviewed."""
         entry.victims = ()
         if entry.preemption is not None:
             self.disturbed.append(entry.preemption)
             entry.preemption = None
 
     def _hold_until_informed(self, entry: PodInfo, now: float) -> None:
-        """Whom the informer has never shown it will not tell the end of: that is verified, again and again."""
+        """Hold a pod that the informer has never reported.
+
+        The informer reports the end only of pods that it has reported before, so the hold's deadline makes us verify
+        repeatedly that the pod exists.
+        """
         if not entry.informed:
             self._acquire(entry, now)
 
@@ -250,23 +254,23 @@ class SchedulingState:
             self.drop_token(entry)
 
     def drop_token(self, entry: PodInfo) -> None:
-        """The hold has ended; what is still reported of it is late."""
+        """Clear the token of a hold that has ended. Reports that still come for it are late."""
         self.roster.set_token(entry, 0)
         self.unresolved.pop(entry.uid, None)
         entry.reading = None
         entry.lost, entry.doubt_until = "", None
 
     def is_writing(self, entry: PodInfo) -> bool:
-        """Whether its binding is being written, or is written and not confirmed yet."""
+        """Whether the pod's binding is being written, or is written but not confirmed yet."""
         hold = self.ledger.get(entry.token)
         return hold is not None and hold.state is not HoldState.HELD
 
     def in_flight(self, entry: PodInfo) -> bool:
-        """Whether its binding is being written, may yet arrive, or is not confirmed yet: the place is insisted on."""
+        """Whether the pod's binding is being written, may still arrive, or is not confirmed yet. It keeps its place."""
         return self.is_writing(entry) or entry.doubt_until is not None
 
     def _leave_binding(self, entry: PodInfo) -> None:
-        """Whatever becomes of the pod, its proposed place is free."""
+        """Free the pod's proposed place."""
         self.release_hold(entry)
         if self.cache.state(entry.uid) is PodState.ASSUMED:
             self.cache.forget(entry.uid)
@@ -275,7 +279,7 @@ class SchedulingState:
 
 _Act = Callable[[SchedulingState, PodInfo, float, TransitionContext], None]
 
-#: Every transition there is. What is not here cannot happen.
+#: All transitions. Any other pair of states raises IllegalTransitionError.
 TABLE: dict[tuple[State, State], _Act] = {
     (State.UNKNOWN, State.WAITING): SchedulingState.appear,
     (State.UNKNOWN, State.BINDING): SchedulingState.adopt,

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks with preempt: whom to evict? And what is done if filter finds no place: who evicts?
+"""The preempt verb: which pods to evict. Also decides who evicts them if filter finds no place.
 
     mode             filter finds no place          preempt is asked
     kube-scheduler   nothing                        victims, of lower priority, on its candidates; it evicts them
@@ -7,9 +7,9 @@
     auto             as direct                      gangs, and plans that need several nodes: as direct;
                                                     others: as kube-scheduler
 
-In mode auto the two never act on one pod at the same time: while a preemption of ours is under way for a pod, preempt
-is answered with nobody; and while victims that kube-scheduler was told still run, filter begins none. What filter is
-offered kube-scheduler takes for free, so there it would evict nobody by itself.
+In mode auto, we and kube-scheduler never preempt for one pod at the same time. While a preemption of ours is under way
+for a pod, the answer to preempt names no victims. While victims that were named to kube-scheduler still run, filter
+begins no preemption. kube-scheduler takes the nodes that it offers to filter for free: it would not evict there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.verbs.validation import RequestValidator
 
-#: For so long the victims that kube-scheduler was told are taken for evicted, seconds.
+#: How long victims that were named to kube-scheduler count as evicted, seconds.
 PATIENCE = 30.0
 
 
 class PreemptHandler:
-    """Answers preempt, and decides who evicts."""
+    """Answers the preempt verb, and decides who evicts."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PreemptHandler:
     def refused(
         self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
-        """What filter is to answer, and what else is to be done. Raises AlgorithmFault."""
+        """Return the result for filter to answer, and further instructions. Raises AlgorithmFault."""
         entry.asked = nodes
         if entry.preemption is not None:
             return self._goes_on(entry, result, nodes, now)
@@ -79,24 +79,25 @@ class PreemptHandler:
         return Wait(why) if why is not None else result, out
 
     def _decide_anew(self, entry: PodInfo, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
-        """What the algorithm says now that the victims so far do not count. Raises AlgorithmFault."""
+        """Ask the algorithm again, now that the previous victims do not count any more. Raises AlgorithmFault."""
         result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
         if isinstance(result, Preempt) and not self.evictions.lingering.among(result.victims, now):
             return result
         if isinstance(result, Bind):
             return Wait(late)
-        # Where evicting others may help, kube-scheduler is to ask for that at once.
+        # If evicting other pods may help, make kube-scheduler ask for that at once.
         return Wait(late, _nodes(result) or dict.fromkeys(nodes, result.reason))
 
     def _keep(self, entry: PodInfo, result: Preempt | Wait, now: float) -> list[Instruction]:
-        """A preemption that kube-scheduler carries out."""
+        """Renew or end a preemption that kube-scheduler carries out."""
         if isinstance(result, Wait):
             return self._reconsider(entry, result, now)
         self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         return []
 
     def _may_evict(self, entry: PodInfo) -> bool:
-        """Whether we may begin something: not for pods that only a caller has spoken of, nor beside kube-scheduler."""
+        """Whether we may begin a preemption: only for a pod that the informer has reported, and not while victims that
+        were named to kube-scheduler still run."""
         if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.pod.may_preempt:
             return False
         if not entry.informed:
@@ -107,7 +108,7 @@ class PreemptHandler:
     def _carry_out(
         self, entry: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
     ) -> tuple[Wait | None, list[Instruction]]:
-        """Begins a preemption of ours, if the plan is one. What that says to the pod, None if nothing of its own."""
+        """Begin a preemption of ours if the plan needs one. Returns the answer for the pod, None if there is none."""
         if isinstance(plan, Wait):
             return plan if plan.reason.code is Code.VICTIM_PROTECTED else None, []
         if isinstance(plan, Bind):
@@ -189,10 +190,10 @@ class PreemptHandler:
         return [PreemptAnswer(reason=result.reason), *more]
 
     def _is_being_done(self, entry: PodInfo, offered: Mapping[str, Candidate], now: float) -> bool:
-        """Whether kube-scheduler seems to have evicted what it was told, and our informer does not show it yet.
+        """Whether kube-scheduler seems to have evicted the named victims, and our informer does not show it yet.
 
-        It offers the node no more, as there is nobody left to evict, and asks because we still find it full. Other
-        victims would be killed for nothing, one with each question.
+        kube-scheduler then no longer offers the node, as no victim is left there, and asks because we still find the
+        node full. To name other victims would evict pods for nothing, one with each request.
         """
         if entry.state is not State.PREEMPTING or now >= entry.told_at + PATIENCE:
             return False
@@ -220,12 +221,12 @@ class PreemptHandler:
         chosen = tuple(
             Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
         )
-        # Where the victims of an earlier plan were, room is no longer held for this pod.
+        # The room of the victims of an earlier plan is no longer held for this pod.
         freed = self.waking.room_freed(now, by=entry) if changed else []
         return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
 
     def _end_if_late(self, entry: PodInfo, now: float) -> tuple[Reason | None, list[Instruction]]:
-        """If its victims should be gone by now, and are not, it preempts no more. Why, None if it goes on."""
+        """End the pod's preemption if a victim has passed its deadline. Returns the reason, None if it goes on."""
         late = self.evictions.lingering.late(entry, now)
         if not late:
             return None, []
@@ -239,7 +240,7 @@ class PreemptHandler:
         return reason(Code.VICTIM_STAYS, victims=keys)
 
     def _reconsider(self, entry: PodInfo, result: Wait, now: float) -> list[Instruction]:
-        """If it preempts and is told to wait: for its victims, then it goes on preempting; else preemption is over."""
+        """Handle a Wait for a preempting pod: renew if it waits for its victims, otherwise end the preemption."""
         if entry.state is not State.PREEMPTING:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
@@ -251,7 +252,7 @@ class PreemptHandler:
 
 
 def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
-    """Whether kube-scheduler, which evicts on one node for one pod, could not carry this out."""
+    """Whether kube-scheduler, which evicts on one node for one pod, could not carry out this plan."""
     if isinstance(plan, Wait):
         return plan.reason.code is Code.VICTIM_PROTECTED
     if isinstance(plan, Bind):
