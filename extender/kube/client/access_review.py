@@ -1,12 +1,12 @@
-"""Who is it, and may they read this? Asked of the API server: TokenReview, then SubjectAccessReview.
+"""Asks the API server who a caller is and whether it may read a path: TokenReview, then SubjectAccessReview.
 
     token --TokenReview--> user --SubjectAccessReview (get, path)--> allowed
               |                          |
        unauthenticated              forbidden            unknown: the API server could not be asked, or did not say
 
-A path is a non-resource URL, as in the rules of a ClusterRole. Answers are kept for some seconds, so that a page that
-reloads itself costs nothing; whoever loses a right loses it here that much later. What is unknown is never kept, and is
-never a yes. Tokens are kept as their hash only.
+A path is a non-resource URL, as in the rules of a ClusterRole. Answers are cached for some seconds, so that a page that
+reloads itself costs nothing; a revoked right expires here that much later. *Unknown* is never cached, and never counts
+as allowed. Only the hash of a token is kept.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import msgspec
 from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, ApiServer
 
-#: Seconds that an answer is kept.
+#: Seconds for which an answer is cached.
 KEPT_SECONDS = 10.0
-#: Answers that are kept; the longest unused one makes room.
+#: Answers that are cached; the least recently used one makes room.
 MOST_KEPT = 1024
-#: Bytes of a user, with all groups, that is kept.
+#: Bytes of a user, with all groups, that is cached.
 _LARGEST_KEPT = 16 * 1024
-#: Reviews under way at the same time: whoever invents tokens must not keep the API server busy.
+#: Reviews in flight at once: a caller that invents tokens must not keep the API server busy.
 MOST_AT_ONCE = 8
 #: Seconds that one review may take.
 _TIMEOUT = 5.0
@@ -51,7 +51,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict, and for everything but a yes the text for the caller."""
+    """The verdict, and unless it is *allowed*, the text for the caller."""
 
     verdict: Verdict
     text: str = ""
@@ -84,11 +84,11 @@ class _AccessReview(msgspec.Struct):
 
 
 class _Undecided(Exception):  # noqa: N818  a finding, not a fault of ours
-    """The API server did not say; the message is for the caller."""
+    """The API server gave no verdict; the message is for the caller."""
 
 
 class Reviewer:
-    """Thread-safe."""
+    """Reviews callers. Thread-safe."""
 
     def __init__(self, api: ApiServer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -97,7 +97,7 @@ class Reviewer:
         self._slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
     def may_get(self, token: str, path: str) -> Decision:
-        """Whether whoever holds `token` may GET `path`."""
+        """Whether the holder of `token` may GET `path`."""
         if not token:
             return Decision(Verdict.UNAUTHENTICATED, "needs the header Authorization: Bearer TOKEN")
         identity = hashlib.sha256(token.encode()).digest()
@@ -147,7 +147,7 @@ class Reviewer:
 
 
 class _Brief(Generic[_Kept]):
-    """Answers by key, each for some seconds, the most recently used ones only. What raises is not kept."""
+    """A cache of answers, each for some seconds, limited to the most recently used ones. Exceptions are not cached."""
 
     def __init__(self, clock: Callable[[], float], may_keep: Callable[[_Kept], bool]) -> None:
         self._clock = clock

@@ -1,14 +1,15 @@
-"""One answer of an HTTP/1.1 server, taken apart as it comes. No I/O, no clock.
+"""Parses one response of an HTTP/1.1 server as it arrives. No I/O, no clock.
 
     head --1xx--> head --final status--> body --its end--> complete
       |                                    |
       +-- too long, no HTTP                +-- too large, framing without end, cut off --> AnswerError
 
-Everything that a server can send is bounded here, except the body of a stream: the head with all interim answers, chunk
-extensions, trailers, and what `collect` keeps. Deadlines are up to the caller.
+Everything that a server can send is bounded here, except the body of a stream: the head with all interim responses,
+chunk extensions, trailers, and the body that `collect` keeps. Deadlines are up to the caller.
 
-* Interim answers (100, 102, 103, ...) say nothing about the request. 101 is an error: no other protocol was asked for.
-* Contradictions about the length are errors: two of them, a negative one, one beside Transfer-Encoding.
+* Interim responses (100, 102, 103, ...) say nothing about the request. 101 is an error: no other protocol was asked
+  for.
+* Contradictions about the length are errors: two lengths, a negative one, one beside Transfer-Encoding.
 * Only `chunked` is decoded. No other coding was asked for, and a small body could decompress to any size.
 * Trailers are dropped: they cannot change a header that was acted upon.
 """
@@ -26,7 +27,7 @@ _SWITCHING, _FINAL = 101, 200
 
 
 class AnswerError(Exception):
-    """What came is no answer, or more than is read of one. `bound`: which bound it broke; None if it just ended."""
+    """The data is not a valid response, or exceeds a bound. `bound`: the bound that it broke; None if it just ended."""
 
     def __init__(self, message: str, bound: Bound | None = None) -> None:
         super().__init__(message)
@@ -34,17 +35,17 @@ class AnswerError(Exception):
 
 
 class Answer:
-    """The parser calls the methods named `on_`; all others raise AnswerError where they say so."""
+    """One response. The parser calls the methods named `on_`; all others raise AnswerError where they say so."""
 
     def __init__(self) -> None:
-        #: Of the final answer; 0 until its head is complete.
+        #: Status of the final response; 0 until its head is complete.
         self.status = 0
-        #: By name in lower case; of equal names the last.
+        #: Headers by name in lower case; of equal names the last.
         self.headers: dict[str, str] = {}
         self.complete = False
-        #: Complete, nothing came after it, and the server keeps the connection.
+        #: The response is complete, nothing came after it, and the server keeps the connection.
         self.reusable = False
-        #: What `collect` was given.
+        #: The body that `collect` has kept.
         self.body = bytearray()
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
@@ -56,22 +57,22 @@ class Answer:
 
     @property
     def begun(self) -> bool:
-        """Anything of it has come."""
+        """Whether any part of the response has arrived."""
         return self._head > 0
 
     def collect(self, piece: bytes, most: int) -> None:
-        """Take a piece of the answer, and keep the body, which has `most` bytes at most. Raises AnswerError."""
+        """Parse a piece of the response, and keep the body, of at most `most` bytes. Raises AnswerError."""
         self.body += self.feed(piece)
         if len(self.body) > most or self._promised > most:
             raise AnswerError(f"the answer has more than {most} bytes", Bound.SIZE)
 
     @property
     def _promised(self) -> int:
-        """Bytes of the body as the head has it, 0 where that does not count."""
+        """Length of the body as the head announces it, 0 where that does not count."""
         return int(self.headers.get("content-length") or 0) if self.status and not self.complete else 0
 
     def feed(self, piece: bytes) -> bytes:
-        """Take a piece of the answer as it came from the socket. Returns the part of the body in it.
+        """Parse a piece of the response as it came from the socket. Returns the part of the body in it.
 
         Raises AnswerError.
         """
@@ -84,7 +85,7 @@ class Answer:
         except _PARSER_ERRORS as error:
             if not self.complete:
                 raise AnswerError(self._refused or f"not an HTTP answer: {error}", Bound.FRAMING) from error
-            self.reusable = False  # something comes after the answer
+            self.reusable = False  # something comes after the response
         if self._refused:
             raise AnswerError(self._refused, Bound.FRAMING)
         if not self.status and self._head > bounds.HEAD:
@@ -96,7 +97,7 @@ class Answer:
         return body
 
     def end(self) -> None:
-        """The server has closed the connection: an answer without a length is complete by that.
+        """The server closed the connection, which completes a response without a length.
 
         Raises AnswerError for any other.
         """
@@ -109,7 +110,7 @@ class Answer:
         self.complete = True
 
     def close(self) -> None:
-        """Nothing more is read of it. Parser and answer hold each other, and with them the body, until then."""
+        """Release the parser. Until then parser and response hold each other, and with them the body."""
         self._parser = None
         self._pieces.clear()
         self.body = bytearray()
@@ -149,7 +150,7 @@ class Answer:
     def on_message_complete(self) -> None:
         if self.complete or self._parser is None:
             return
-        if not self.status:  # interim: the answer is still to come
+        if not self.status:  # interim: the final response is still to come
             self.headers.clear()
             return
         self.complete = True
@@ -157,7 +158,7 @@ class Answer:
 
 
 def _refused_coding(headers: dict[str, str]) -> str:
-    """Why the body cannot be taken, "" if it can."""
+    """Why the body cannot be decoded, "" if it can."""
     transfer = headers.get("transfer-encoding", "chunked").strip().lower()
     content = headers.get("content-encoding", "identity").strip().lower()
     if transfer != "chunked":

@@ -1,18 +1,19 @@
-"""Requests to the API server, with the one distinction that writes live by: did it leave this machine or not?
+"""Requests to the API server. Every failure tells whether the request may have left this machine, as writes depend on
+it.
 
     exchange --connect--> sent --headers--> answered --body--> finished
         |                   |                  |
     Unreachable         Interrupted        Interrupted
 
-* Any HTTP status is an answer, never an exception.
+* Any HTTP status is a response, never an exception.
 * `Unreachable`: nothing was sent; the API server has not changed.
-* `Interrupted`: it was sent, or may have been, and the answer never came in full; a write may have been applied.
-* Writes are never repeated here. A GET is repeated once, if a kept-alive connection broke before any answer.
+* `Interrupted`: the request was sent, or may have been, and no complete response came; a write may have been applied.
+* Writes are never repeated here. A GET is repeated once, if a kept-alive connection broke before any response.
 
-An exchange has one deadline, from credentials in hand to the end of the answer; only whoever reads a stream puts it off
-(`extend`). An answer beyond a bound of bounds.py ends it, too.
+An exchange has one deadline, from the moment when credentials are available to the end of the response. Only the reader
+of a stream extends it (`extend`). A response beyond a bound of bounds.py ends the exchange, too.
 
-Connections are kept and reused; they may be used by any number of threads, one exchange on each.
+Connections are kept and reused; any number of threads may use them, one exchange on each.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from extender.kube.client.transport import Connection, Endpoint, no_authorizatio
 
 __all__ = ["ApiError", "ApiServer", "Cause", "Exchange", "Interrupted", "Request", "Response", "Unreachable"]
 
-#: Seconds a connection may lie idle before it is no longer trusted. Go servers and load balancers wait longer.
+#: Seconds for which an idle connection is reused. Go servers and load balancers wait longer before they close one.
 _MAX_IDLE = 45.0
-#: As many as are ever under way: one that is closed after each use costs more than all else.
+#: The most connections that are ever in use at once: opening one for each request costs more than all else.
 _MAX_IDLE_CONNECTIONS = 32
 _FAILURES = (OSError, AnswerError)
 _NO_TARGET = re.compile(r"[\x00-\x20\x7f]")
@@ -47,15 +48,15 @@ def _always() -> bool:
 
 
 class ApiError(Exception):
-    """No answer from the API server."""
+    """No response from the API server."""
 
 
 class Unreachable(ApiError):  # noqa: N818  a finding, not a fault of ours
-    """Nothing was sent: connection refused, name not found, TLS failed, credentials could not be got."""
+    """Nothing was sent: connection refused, name not found, TLS failed, or no credentials."""
 
 
 class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
-    """It was sent, or may have been, but no (whole) answer came.
+    """The request was sent, or may have been, but no (complete) response came.
 
     `timed_out`: it did not come in time. `bound`: it came, and broke a bound.
     """
@@ -67,10 +68,10 @@ class Interrupted(ApiError):  # noqa: N818  a finding, not a fault of ours
 
 
 class Exchange:
-    """One request and its answer, as a context manager: entering sends it and waits for the status line.
+    """One request and its response, as a context manager: entering sends the request and waits for the status line.
 
-    `timeout` is in seconds from entering to the end of the answer.
-    `interrupt` may be called by any thread at any time, also before entering; the exchange then ends in an ApiError.
+    `timeout` is in seconds from entering to the end of the response. `interrupt` may be called by any thread at any
+    time, also before entering; the exchange then ends in an ApiError.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Exchange:
         self._finish(failed=error is not None)
 
     def _finish(self, *, failed: bool) -> None:
-        with self._lock:  # from here on nobody can interrupt the connection: it may serve others next
+        with self._lock:  # from here on no thread can interrupt the connection: it may serve others next
             connection, self._connection = self._connection, None
         if self._answer is not None:
             self._answer.close()
@@ -127,7 +128,8 @@ class Exchange:
             connection.close()
 
     def _send(self, encoded: bytes) -> bool:
-        """False: a kept-alive connection turned out to be dead before a GET was answered; try the next."""
+        """Send the request. Returns False if a kept-alive connection was dead before a GET was answered; try the next
+        one."""
         connection, reused = self._server.connection(self._deadline - time.monotonic())
         with self._lock:
             self._connection = connection
@@ -149,7 +151,7 @@ class Exchange:
         return True
 
     def extend(self, seconds: float) -> None:
-        """The rest of the answer has so many seconds from now."""
+        """Set the deadline for the rest of the response to `seconds` from now."""
         self._deadline = time.monotonic() + seconds
 
     @property
@@ -161,7 +163,7 @@ class Exchange:
         return self._got().headers
 
     def read(self) -> bytes:
-        """The whole body. Raises Interrupted."""
+        """Read the whole body. Raises Interrupted."""
         answer = self._got()
         try:
             answer.collect(b"", self._request.most)
@@ -172,13 +174,13 @@ class Exchange:
         return bytes(answer.body)
 
     def response(self) -> Response:
-        """The whole answer. Raises Interrupted."""
+        """Read the whole response. Raises Interrupted."""
         return Response(self.status, self.read(), self.headers)
 
     def __iter__(self) -> Iterator[bytes]:
-        """The body in pieces, each of them what has arrived by then, none of them empty. Raises Interrupted.
+        """Iterate over the body: each piece is what has arrived by then, none is empty. Raises Interrupted.
 
-        However large it is: whoever reads it bounds what is kept, and the time by `extend`.
+        The body may have any size: the reader bounds what it keeps, and the time by `extend`.
         """
         answer = self._got()
         if answer.body:
@@ -194,17 +196,17 @@ class Exchange:
                 yield body
 
     def _take(self, answer: Answer) -> None:
-        """The next piece of the answer, to be kept."""
+        """Read the next piece of the response, and keep it."""
         if piece := self._piece(answer):
             answer.collect(piece, self._request.most)
 
     def _received(self, answer: Answer) -> bytes:
-        """The next piece of the body, which is not kept."""
+        """Read the next piece of the body, which is not kept."""
         piece = self._piece(answer)
         return answer.feed(piece) if piece else b""
 
     def _piece(self, answer: Answer) -> bytes:
-        """What has come; b"" at the end of an answer that ends with its connection."""
+        """Read what has arrived; b"" at the end of a response that ends with its connection."""
         connection = self._connection
         if connection is None or self._interrupted:
             raise AnswerError("interrupted")
@@ -216,7 +218,7 @@ class Exchange:
         return piece
 
     def interrupt(self) -> None:
-        """End the exchange now, whatever it waits for."""
+        """End the exchange now, also while it waits."""
         with self._lock:
             self._interrupted = True
             if self._connection is not None:
@@ -233,7 +235,7 @@ class Exchange:
         return self._ended(str(error) or type(error).__name__, bound)
 
     def _late(self, bound: Bound | None) -> Interrupted:
-        """`bound`: the answer has begun. A stream that falls silent is nothing special."""
+        """The error for a missed deadline. `bound` is set if the response had begun, but not for a silent stream."""
         text = f"no {'whole answer' if bound else 'answer'} within {self._timeout:g} s"
         return self._ended(text, bound, timed_out=True)
 
@@ -245,9 +247,9 @@ class Exchange:
 
 
 class ApiServer:
-    """The API server at `endpoint`. `timeout`: seconds that a call may take, unless it says otherwise.
+    """The API server at `endpoint`. `timeout`: seconds that a call may take, unless the call says otherwise.
 
-    `agent` is the User-Agent: who we are in its audit log. `refusals` counts answers that broke a bound.
+    `agent` is the User-Agent: our name in the server's audit log. `refusals` counts responses that broke a bound.
     """
 
     def __init__(
@@ -269,7 +271,7 @@ class ApiServer:
 
     @property
     def client_certificate(self) -> Path | None:
-        """The file of the certificate that we show there, if we show one."""
+        """The file of the client certificate, if one is used."""
         return self.endpoint.tls.client_certificate if self.endpoint.tls else None
 
     def request(
@@ -283,7 +285,7 @@ class ApiServer:
         timeout: float | None = None,
         most: int = bounds.OBJECT,
     ) -> Response:
-        """One call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
+        """Make one call; any HTTP status is a Response. Raises Unreachable or Interrupted."""
         asked = Request(method, path, query, body, content_type, most)
         with self.exchange(asked, timeout=timeout) as exchange:
             return exchange.response()
@@ -291,7 +293,7 @@ class ApiServer:
     def stream(self, path: str, *, query: Mapping[str, str] | None = None, timeout_read: float) -> Exchange:
         """A GET whose body is read piece by piece: `with api.stream(...) as s: s.status; for chunk in s: ...`.
 
-        `timeout_read`: seconds until its end, which whoever reads it has to put off.
+        `timeout_read`: seconds until its end; the reader has to extend it.
         """
         return self.exchange(Request("GET", path, query), timeout=timeout_read)
 
@@ -302,21 +304,21 @@ class ApiServer:
         timeout: float | None = None,
         may_send: Callable[[], bool] = _always,
     ) -> Exchange:
-        """A call that is not made yet: it starts on entering, and any thread may interrupt it.
+        """Prepare a call: it starts on entering, and any thread may interrupt it.
 
-        `timeout` is in seconds for all of it. `may_send` is asked when all is ready, credentials and connection, right
-        before the first byte leaves; if it says no, nothing does.
+        `timeout` is in seconds for all of it. `may_send` is called when credentials and connection are ready, right
+        before the first byte leaves; if it returns False, nothing is sent.
         """
         timeout = self.timeout if timeout is None else timeout
         return Exchange(self, request, timeout=timeout, may_send=may_send)
 
     def target(self, request: Request) -> str:
-        """What stands in the request line."""
+        """The target in the request line."""
         query = f"?{urlencode(request.query)}" if request.query else ""
         return self.endpoint.target(request.path + query)
 
     def close(self) -> None:
-        """Close what lies idle; connections in use are closed when their exchange ends. No call can start any more."""
+        """Close idle connections; those in use are closed when their exchange ends. No call can start any more."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -338,11 +340,12 @@ class ApiServer:
 
     @property
     def at_hand(self) -> bool:
-        """Whether `headers` has nobody to ask."""
+        """Whether `headers` returns without asking a file or program."""
         return self.endpoint.authorization is no_authorization or self.endpoint.at_hand()
 
     def encoded(self, request: Request) -> bytes:
-        """The whole request as it is sent. Raises Unreachable as `headers` does, ValueError if it is none."""
+        """The whole request as it is sent. Raises Unreachable as `headers` does, ValueError if the request is
+        invalid."""
         headers = {"Host": self.endpoint.authority, **self.headers()}
         body = request.body or b""
         if request.body is not None:
@@ -357,7 +360,7 @@ class ApiServer:
         return head.encode("latin-1") + b"\r\n\r\n" + body
 
     def standing(self) -> Connection | None:
-        """A connection that was used before and can be again, if there is one. Raises Unreachable if closed."""
+        """An idle connection that can be reused, if there is one. Raises Unreachable if closed."""
         while (kept := self._pop_idle()) is not None:
             since, connection = kept
             if self._clock() - since < _MAX_IDLE and not connection.stale:
@@ -381,7 +384,7 @@ class ApiServer:
             return self._idle.pop() if self._idle else None
 
     def keep(self, connection: Connection) -> None:
-        """Take back a connection whose answer was read to its end."""
+        """Take back a connection whose response was read to its end."""
         with self._lock:
             if not self._closed and len(self._idle) < _MAX_IDLE_CONNECTIONS:
                 self._idle.append((self._clock(), connection))

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: jittered, doubling, forgotten after a healthy minute."""
+"""Exponential back-off with jitter, reset after a healthy minute."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class BackoffSettings:
     #: The shortest delay, and about the longest.
     shortest: float = 0.8
     longest: float = 30.0
-    #: Without a failure for this long after a delay, the next failure is a first one again.
+    #: If there is no failure for this long after a delay, the next failure counts as a first one again.
     healthy: float = 60.0
 
 
 class Backoff:
-    """Delays in seconds; each is drawn between half and all of a bound that doubles up to `longest`."""
+    """Delays in seconds. Each is drawn between half and all of a bound that doubles up to `longest`."""
 
     def __init__(self, settings: BackoffSettings, clock: Callable[[], float], rng: random.Random) -> None:
         self._settings = settings
@@ -29,7 +29,7 @@ class Backoff:
         self._calm_from = float("-inf")
 
     def next(self, *, first: float | None = None) -> float:
-        """The delay after a failure. `first`: the delay if this is the first one (some failures are routine)."""
+        """Return the delay after a failure. `first`: the delay if this is the first failure (some are routine)."""
         now = self._clock()
         if now - self._calm_from >= self._settings.healthy:
             self._failures = 0

@@ -1,8 +1,9 @@
-"""JSON that is nested too deeply for the decoder, taken apart one level at a time: so that it costs only itself.
+"""Takes JSON apart one level at a time if it is nested too deeply for the decoder, so that only the deep object is
+lost.
 
-The decoder gives up the whole document where one object in it is nested some hundred levels deep (and so would this
-process's stack, if it did not). Here nothing recurses. It is slow and does not check all that it passes over: only what
-the decoder has refused for its depth comes here, and every part goes through the decoder again.
+The decoder refuses the whole document if one object in it is nested some hundred levels deep (and without that limit
+this process's stack would overflow). The functions here do not recurse. They are slow and do not check all that they
+skip: they see only what the decoder refused for its depth, and every part goes through the decoder again.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-# A string that does not end is a token, too: searched for again from each of its quotes, it would cost the square of
-# its length, and a search does not let go of the interpreter. Possessive, so that nothing is kept for each escape.
+# A string that does not end is a token, too: if it were searched for again from each of its quotes, the search would
+# take the square of its length, and it does not release the GIL. Possessive, so that no state is kept for each escape.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
 _MEMBER = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:(.*)', re.DOTALL)
 
 
 def elements(array: bytes) -> list[msgspec.Raw]:
-    """The elements of an array. Raises msgspec.DecodeError if it is something else."""
+    """The elements of an array. Raises msgspec.DecodeError for anything else."""
     return [msgspec.Raw(part) for part in _parts(array, b"[")]
 
 
 def members(obj: bytes) -> dict[str, msgspec.Raw]:
-    """The members of an object by name. Raises msgspec.DecodeError if it is something else."""
+    """The members of an object by name. Raises msgspec.DecodeError for anything else."""
     found = {}
     for part in _parts(obj, b"{"):
         member = _MEMBER.fullmatch(part)
@@ -35,7 +36,7 @@ def members(obj: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _parts(text: bytes, opening: bytes) -> Iterator[bytes]:
-    """What stands between the commas of the outermost brackets."""
+    """The text between the commas of the outermost brackets."""
     if not text.lstrip().startswith(opening):
         raise msgspec.DecodeError(f"expected {opening.decode()}, got {text[:40]!r}")
     depth = begin = 0

@@ -1,7 +1,7 @@
-"""How the API server is found and what opens its door: kubeconfig, in-cluster service account, or a bare URL.
+"""Finds the API server and the credentials for it: kubeconfig, in-cluster service account, or a bare URL.
 
-The `kubernetes` package reads configuration and credentials (exec plug-ins, rotating tokens, OIDC), nothing else of it
-is used. It takes a second to import, so it is imported only if it is needed: a bare URL goes without.
+The `kubernetes` package reads configuration and credentials (exec plug-ins, rotating tokens, OIDC); nothing else of it
+is used. Its import takes a second, so it is imported only if needed: a bare URL goes without.
 
     server alone             that URL, no authentication
     kubeconfig or context    that file (else the usual one), that context; `server` overrides the URL
@@ -27,10 +27,10 @@ from extender.settings import ClusterSettings
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between two times that refused credentials are read anew.
+#: Seconds between two reloads of credentials that were refused.
 _RELOAD_PAUSE = 10.0
-#: Seconds that a token is used before the configuration is asked again. It asks its own source once a minute or
-#: minutes before the end, but each asking costs as much as half a request.
+#: Seconds for which a token is used before the configuration is asked again. The configuration asks its own source once
+#: a minute, or minutes before the token expires, but even asking the configuration costs as much as half a request.
 _TOKEN_REUSE = 1.0
 
 
@@ -39,7 +39,7 @@ class ConnectionSettingsError(ValueError):
 
 
 def connect(settings: ClusterSettings, *, agent: str = "waggle") -> ApiServer:
-    """The API server that `settings` name, for a client of this name; nothing is sent yet.
+    """Return a client for the API server that `settings` name, with this agent name; nothing is sent yet.
 
     Raises ConnectionSettingsError.
     """
@@ -110,7 +110,7 @@ def _setting(settings: ClusterSettings) -> str:
 
 
 def _loader(settings: ClusterSettings) -> Callable[[], Any]:
-    """What reads a fresh `kubernetes` Configuration from where the settings point."""
+    """A function that reads a fresh `kubernetes` Configuration from the source that the settings name."""
     if settings.kubeconfig is None and settings.context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
         return _load_in_cluster
     if settings.kubeconfig is not None and not settings.kubeconfig.expanduser().is_file():
@@ -118,7 +118,7 @@ def _loader(settings: ClusterSettings) -> Callable[[], Any]:
     if settings.kubeconfig is not None:
         path = str(settings.kubeconfig.expanduser())
     else:
-        # Read here: the package reads the variable once, whenever it happens to be imported.
+        # Read it here: the package reads the variable only once, when it is imported.
         path = os.environ.get("KUBECONFIG", "") or "~/.kube/config"
         if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
             raise ConnectionSettingsError(
@@ -141,7 +141,7 @@ def _load_kubeconfig(path: str, context: str | None) -> Any:
     configuration = client.Configuration()
     config.load_kube_config(path, context=context, client_configuration=configuration, persist_config=False)
     if not (configuration.api_key or configuration.cert_file) and _wants_credentials(path, context):
-        # The package logs the failure of a plug-in and goes on without authorization; that helps nobody.
+        # The package logs the failure of a plug-in and goes on without authorization, which helps nobody.
         raise ValueError("the user's exec plug-in or auth-provider gave no credentials")
     return configuration
 
@@ -156,7 +156,7 @@ def _wants_credentials(path: str, context: str | None) -> bool:
 
 
 class _Credentials:
-    """The Authorization header, as the configuration gives it now. Safe for threads."""
+    """The Authorization header, as the configuration gives it now. Thread-safe."""
 
     def __init__(self, load: Callable[[], Any], setting: str) -> None:
         self._load = load
@@ -179,11 +179,12 @@ class _Credentials:
             return self._header
 
     def at_hand(self) -> bool:
-        """Whether `header` has nobody to ask: sources may be files and programs."""
+        """Whether `header` returns without asking a source, which may be a file or a program."""
         return time.monotonic() - self._asked < _TOKEN_REUSE
 
     def refused(self) -> None:
-        """The API server did not accept us: what the configuration keeps may be old (a token file, a plug-in)."""
+        """The API server refused the credentials: the configuration may hold outdated ones (a token file, a plug-in).
+        Reload."""
         with self._lock:
             now = time.monotonic()
             if now - self._loaded < _RELOAD_PAUSE:

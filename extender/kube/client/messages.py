@@ -1,4 +1,4 @@
-"""Requests and answers as plain data, and what a Kubernetes Status in an answer says."""
+"""Requests and responses as plain data, and the Kubernetes Status in a response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Status(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the API server. `most`: bytes of the answer's body that are read as a whole."""
+    """A request to the API server. `most`: bytes of the response's body that are read."""
 
     method: str
     path: str
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the API server. Header names are in lower case."""
+    """A response of the API server. Header names are in lower case."""
 
     status: int
     body: bytes = b""
@@ -68,7 +68,7 @@ class Response:
     def message(self) -> str:
         """The `message` of the Status object in the body, else the beginning of the body, else the HTTP status.
 
-        No longer than people need.
+        It is cut to what people need.
         """
         status = self._status()
         if status is None:
@@ -77,7 +77,7 @@ class Response:
 
     @property
     def genuine(self) -> bool:
-        """Whether the body is a Kubernetes object, so that no proxy on the way has made the answer."""
+        """Whether the body is a Kubernetes object, so that the response is not from a proxy on the way."""
         try:
             return bool(_kind_decoder.decode(self.body).kind)
         except _UNDECODABLE:
@@ -85,12 +85,12 @@ class Response:
 
     @property
     def causes(self) -> list[Cause]:
-        """The causes that the Status object in the body gives; none if there is no such object."""
+        """The causes in the Status object in the body; empty if there is no such object."""
         status = self._status()
         return (status.details.causes if status is not None and status.details is not None else None) or []
 
     def _status(self) -> _Status | None:
-        """A body that is larger than any Status has none."""
+        """The Status in the body. A body larger than any Status has none."""
         if len(self.body) > bounds.SMALL_OBJECT:
             return None
         try:

@@ -1,13 +1,13 @@
-"""Where the API server is and how a socket to it is opened: TLS, proxy, keep-alive, authorization.
+"""Opens sockets to the API server: TLS, proxy, keep-alive, authorization.
 
-Plain sockets, and not urllib3: a request costs a fraction of the CPU, which is what delays the next filter
-(tests/bench/bench_transport.py). It also draws the line that decides between "nothing happened" and "it may have
-happened" exactly: whatever fails before `open` returns was never sent.
+The module uses plain sockets, and not urllib3: a request costs a fraction of the CPU, and that CPU delays the next
+filter (tests/bench/bench_transport.py). It also separates "nothing happened" from "it may have happened" exactly: if
+anything fails before `open` returns, nothing was sent.
 
-Everything has a deadline, and not a time-out of each read: a server that sends a byte a second is as slow as one that
+Everything has a deadline, and not a time-out for each read: a server that sends a byte a second is as slow as one that
 sends nothing. Deadlines are in seconds of `time.monotonic`.
 
-Certificate files are looked at for every new connection, so renewed ones come into use without a restart.
+Certificate files are checked for every new connection, so renewed ones come into use without a restart.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pathlib import Path
 
 from extender.kube.client.answer import Answer, AnswerError
 
-#: Bytes that are read at once.
+#: Bytes of one read.
 PIECE = 64 * 1024
-#: Seconds until a connection must stand. Shorter than any request's time-out: an unreachable server is soon known.
+#: Seconds for connecting. Shorter than any request's time-out: an unreachable server is soon known.
 CONNECT_TIMEOUT = 5.0
 
-#: A peer that is gone is noticed within a minute, even if it never said good-bye (Linux names; others keep defaults).
+#: A dead peer is noticed within a minute, even without a FIN or RST (Linux names; other systems keep their defaults).
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
 
 
 class Tls:
-    """How to speak TLS with the API server. Files are paths; `verify=False` trusts anybody."""
+    """How to speak TLS with the API server. Files are paths; `verify=False` trusts any server."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy that the API server is reached through."""
+    """An HTTP proxy in front of the API server."""
 
     host: str
     port: int
@@ -97,25 +97,25 @@ class Proxy:
 
 
 def no_authorization() -> str | None:
-    """Anonymous."""
+    """Anonymous: no Authorization header."""
     return None
 
 
 def _no() -> bool:
-    """Nobody knows."""
+    """Credentials are not at hand."""
     return False
 
 
 def _ignore() -> None:
-    """Nothing can be done about refused credentials."""
+    """Do nothing about refused credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An API server: where it is, and how requests to it are authorized.
+    """An API server: its address, and the authorization of requests to it.
 
-    `authorization` gives the header's value for each single request, since tokens rotate; it may raise anything, and
-    take its time unless it is `at_hand`. `refused` is told about every 401, so that credentials can be read anew.
+    `authorization` returns the header's value for each single request, since tokens rotate; it may raise anything, and
+    may block unless `at_hand` is true. `refused` is called for every 401, so that credentials can be read anew.
     """
 
     host: str
@@ -134,21 +134,21 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """The Host header."""
+        """The value of the Host header."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def target(self, path: str) -> str:
-        """What stands in the request line for `path`: a proxy of plain HTTP wants the whole URL."""
+        """The target in the request line for `path`: a proxy of plain HTTP wants the whole URL."""
         return self.url + path if self.proxy and not self.tls else self.prefix + path
 
     def open(self, timeout: float) -> Connection:
-        """A connected, handshaken connection. Raises OSError (also for a proxy that refuses) or ValueError."""
+        """Open a connection, handshake included. Raises OSError (also for a proxy that refuses) or ValueError."""
         return Connection(self, time.monotonic() + min(timeout, CONNECT_TIMEOUT))
 
 
 class Connection:
-    """One connection to the API server, open from its making; `shut` may be called from any thread, all else by its
-    user only."""
+    """One connection to the API server, open from construction. `shut` may be called from any thread, everything else
+    only by its user."""
 
     def __init__(self, endpoint: Endpoint, deadline: float) -> None:
         peer = endpoint.proxy or endpoint
@@ -160,7 +160,7 @@ class Connection:
                 self._tunnel(endpoint, endpoint.proxy, deadline)
             if tls := endpoint.tls:
                 self._wire.settimeout(_left(deadline))
-                # One call with a deadline, where the socket's own handshake on connect has a time-out for each read.
+                # One call with a deadline; the socket's own handshake on connect has a time-out for each read.
                 wrapped = tls.context().wrap_socket(
                     self._wire, server_hostname=tls.server_name or endpoint.host, do_handshake_on_connect=False
                 )
@@ -187,21 +187,21 @@ class Connection:
             raise ConnectionError(f"proxy: {answer.status} to CONNECT")
 
     def _received_head(self, deadline: float) -> bytes:
-        """The next byte of a head: what follows it is not ours to read yet."""
+        """Read the next byte of a head. What follows the head is not ours to read yet."""
         piece = self.receive(deadline, 1)
         if not piece:
             raise ConnectionError("proxy: connection closed")
         return piece
 
     def send(self, data: bytes, deadline: float) -> None:
-        """Raises OSError; TimeoutError if the peer has not taken all of it by then."""
+        """Send data. Raises OSError; TimeoutError if the peer has not taken all of it by the deadline."""
         unsent = memoryview(data)
         while unsent:
             self._wire.settimeout(_left(deadline))
             unsent = unsent[self._wire.send(unsent) :]
 
     def receive(self, deadline: float, most: int = PIECE) -> bytes:
-        """What has come, at most so many bytes; b"" if the peer has closed. Raises OSError, TimeoutError among it."""
+        """Read what has arrived, up to a limit; b"" if the peer has closed. Raises OSError, TimeoutError included."""
         self._wire.settimeout(_left(deadline))
         return self._wire.recv(most)
 
@@ -209,26 +209,26 @@ class Connection:
         self._wire.close()
 
     def unblocked(self) -> socket.socket:
-        """Its socket, for somebody who does not wait for the peer; `send` and `receive` make it wait again."""
+        """The socket in non-blocking mode; `send` and `receive` make it block again."""
         if self._wire.gettimeout() != 0.0:
             self._wire.setblocking(False)
         return self._wire
 
     def shut(self) -> None:
-        """Whoever waits for the peer in another thread is told at once that nothing more will come."""
+        """Shut the connection down, so that a thread that waits for the peer returns at once."""
         with suppress(OSError):  # already gone
             # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
             socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
 
     def abort(self) -> None:
-        """Close, and throw away what the kernel has not sent yet: it must not arrive later, when a network heals."""
+        """Close, and discard what the kernel has not sent yet: it must not arrive later, when a network heals."""
         with suppress(OSError):  # already gone
             self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     @property
     def stale(self) -> bool:
-        """Something came although nothing was asked: the peer has closed, or speaks out of turn. Not to be used."""
+        """Whether data arrived without a request: the peer has closed, or is out of step. Not to be reused."""
         if self._wire.fileno() < 0:
             return True
         poll = select.poll()
@@ -237,7 +237,7 @@ class Connection:
 
 
 def _left(deadline: float) -> float:
-    """Seconds until then. Raises TimeoutError if there are none."""
+    """Seconds until the deadline. Raises TimeoutError if there are none left."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError("timed out")
@@ -245,7 +245,7 @@ def _left(deadline: float) -> float:
 
 
 def _connected(host: str, port: int, deadline: float) -> socket.socket:
-    """The first address of the host that answers. Raises OSError."""
+    """Connect to the first address of the host that answers. Raises OSError."""
     failure: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)

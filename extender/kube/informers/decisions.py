@@ -1,8 +1,9 @@
-"""Bounds what decisions on pods take in memory, namespace by namespace: whoever may create pods could write them.
+"""Bounds the memory for decisions on pods, namespace by namespace, since anyone who may create pods can write
+decisions.
 
-Without an admission policy, anybody who creates pods with a node can write 250 KB of a decision on each. Every
-namespace has its own room for that, and what a namespace has too much of is shortened on its own pods. So other
-namespaces are not affected, and no namespace fills the room that there is for pods (room.py) with texts.
+Without an admission policy, anyone who creates pods with a node can write 250 KB of a decision on each. Every namespace
+has a limit of its own, and what exceeds it is shortened on the namespace's own pods. So other namespaces are not
+affected, and no namespace fills the memory for pods (room.py) with texts.
 
     decision of a pod that has a node, and has not ended
         up to SHORT characters -------------------------------------------> kept
@@ -11,11 +12,11 @@ namespaces are not affected, and no namespace fills the room that there is for p
         otherwise: a gang's text is shortened to the pod's own part, which names its devices; any other text is emptied
     decision of a pod that has ended: as if there were no room
 
-A pod that runs never loses what it holds itself. A gang of which every pod is shortened does not keep places for pods
-that are still to come, if Waggle starts anew meanwhile.
+A running pod never loses the record of the devices that it holds itself. If every pod of a gang is shortened and Waggle
+restarts, the gang keeps no places for its pods that are still to come.
 
-What counts is an estimate of what a text becomes when an algorithm reads it: its characters, and _PART bytes for each
-line and comma. The informer of pods is the only one that counts; other threads only look.
+The cost of a text is an estimate of what it becomes when an algorithm reads it: its characters, and _PART bytes for
+each line and comma. Only the informer of pods counts; other threads only look up.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ log = structlog.get_logger(__name__)
 #: Characters of a text that is always kept.
 SHORT = 2048
 _PART = 64
-#: Namespaces that are remembered as told about in the log, and those that are named at once.
+#: Namespaces that are remembered as logged, and namespaces that are named in one message.
 _TOLD, _NAMED = 1000, 3
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRoom:
-    """Bytes, estimated, asked for each time: gangs' texts and other texts of a namespace, and all texts together."""
+    """Limits in estimated bytes, asked for each time: gangs' texts and other texts of a namespace, and all texts
+    together."""
 
     gangs: Callable[[], int]
     others: Callable[[], int]
@@ -61,28 +63,29 @@ _Key = tuple[str, str]
 
 
 class Decisions:
-    """Makes records of pods fit. `names`: the annotations; `gang_texts`: which of them have a part in common."""
+    """Shortens records of pods to fit the limits. `names`: the annotations; `gang_texts`: those that gang members share
+    parts of."""
 
     def __init__(self, names: Collection[str], gang_texts: Mapping[str, GangText], room: DecisionRoom) -> None:
         self._names = frozenset(names)
         self._gang_texts = gang_texts
         self._room = room
-        #: By namespace and text, and what each pod counts for, by UID.
+        #: Texts by namespace and text; and the keys that each pod counts for, by UID.
         self._texts: dict[_Key, _Text] = {}
         self._pods: dict[str, tuple[_Key, ...]] = {}
         self._taken: Counter[tuple[str, bool]] = Counter()
         self._shortened: dict[str, str] = {}
         self._told: dict[str, None] = {}
-        #: Bytes that all texts take that are kept once, estimated.
+        #: Bytes of all texts that are kept, each counted once, estimated.
         self.weight = 0
 
     @property
     def shortened(self) -> int:
-        """Pods that have a shortened decision now."""
+        """Number of pods whose decision is shortened now."""
         return len(self._shortened)
 
     def remark(self) -> str:
-        """For people: which namespaces have pods with shortened decisions, "" if none."""
+        """A message for people: which namespaces have pods with shortened decisions, "" if none."""
         if not self._shortened:
             return ""
         found = Counter(list(self._shortened.values()))
@@ -90,7 +93,7 @@ class Decisions:
         return f"decisions on pods are longer than there is room for in their namespace, and were shortened: {named}"
 
     def keep(self, pod: Pod) -> Pod:
-        """The record as it is kept, which counts from now on until `forget`."""
+        """Return the record to keep. It counts from now on until `forget`."""
         if not self._has_long(pod) or pod.finished:
             self.forget(pod.uid)
             return self.as_kept(pod)
@@ -107,23 +110,23 @@ class Decisions:
         return kept
 
     def as_kept(self, pod: Pod) -> Pod:
-        """The record as `keep` would have it if nothing more could be counted. From any thread."""
+        """Return the record as `keep` would if no further text could be counted. May be called from any thread."""
         if not self._has_long(pod):
             return pod
         return self._kept(pod, lambda key, _: None if pod.finished else self._texts.get(key))[0]
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, or has no long decision."""
+        """Stop counting a pod: it is gone, or has no long decision."""
         self._shortened.pop(uid, None)
         self._drop(self._pods.pop(uid, ()))
 
     def forget_others(self, uids: Collection[str]) -> None:
-        """All pods but these are gone."""
+        """Stop counting all pods but these: the others are gone."""
         for uid in [uid for uid in {**self._pods, **self._shortened} if uid not in uids]:
             self.forget(uid)
 
     def without_shared(self, pod: Pod) -> Pod:
-        """The record without the texts that are in memory once, to be weighed: always the same for equal records."""
+        """Return the record without the texts that are shared in memory, for weighing: the same for equal records."""
         if not any(len(text) > SHORT for _, text in pod.annotations):
             return pod
         annotations = tuple((name, "" if self._is_shared(name, text) else text) for name, text in pod.annotations)
@@ -153,7 +156,7 @@ class Decisions:
     def _parts(
         self, namespace: str, name: str, text: str, find: Callable[[_Key, bool], _Text | None]
     ) -> dict[str, str] | None:
-        """None if there is no room for it."""
+        """The annotations that stand for a text; None if there is no room for it."""
         gang = self._gang_texts.get(name)
         beginning, rest = gang.split(text) if gang is not None else ("", text)
         if not rest or len(beginning) > LONGEST_WISH:
@@ -196,7 +199,7 @@ class Decisions:
                 self.weight -= known.cost
 
     def _say(self, pod: Pod) -> None:
-        """Once for each namespace."""
+        """Log the first shortened pod of each namespace."""
         if pod.namespace not in self._told and len(self._told) < _TOLD:
             self._told[pod.namespace] = None
             log.warning(

@@ -1,6 +1,6 @@
-"""The envelopes of list and watch, decoded as far as the reflector needs them; the objects inside stay raw.
+"""Decodes the envelopes of lists and watches as far as the reflector needs them; the objects inside stay raw.
 
-One object that is nested too deeply for the decoder does not spoil the envelope that it came in (see `deep`).
+An object that is nested too deeply for the decoder does not make its envelope unreadable (see `deep`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class _Object(msgspec.Struct, gc=False):
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What can still be told of an object that cannot be decoded; "" where it cannot. `name` has the namespace."""
+    """What can still be read of an object that cannot be decoded; "" where nothing can. `name` includes the
+    namespace."""
 
     uid: str = ""
     resource_version: str = ""
@@ -90,7 +91,10 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 def decode_page(body: bytes) -> ListPage:
-    """Raises msgspec.DecodeError or UnicodeDecodeError; BoundError if it can be read only with fewer items."""
+    """Decode a page of a list.
+
+    Raises msgspec.DecodeError or UnicodeDecodeError; BoundError if the page can be read only with fewer items.
+    """
     try:
         return _pages.decode(body)
     except RecursionError:
@@ -109,7 +113,7 @@ def _deep_page(body: bytes) -> ListPage:
 
 
 def decode_event(line: bytes) -> WatchEvent:
-    """Raises msgspec.DecodeError or UnicodeDecodeError."""
+    """Decode a line of a watch; its object stays raw. Raises msgspec.DecodeError or UnicodeDecodeError."""
     try:
         return _events.decode(line)
     except RecursionError:
@@ -122,13 +126,13 @@ def decode_event(line: bytes) -> WatchEvent:
 
 
 def decode_pod_event(line: bytes, make: Callable[[PodWire], Pod] = pod_from_wire) -> tuple[str, Pod]:
-    """Type and object of a watch event, decoded in one go. Raises DecodeError, whatever of it cannot be read."""
+    """Type and object of a watch event of a pod, decoded in one pass. Raises DecodeError for every error."""
     event = _typed(_pod_events, line)
     return event.type, make(event.object)
 
 
 def decode_node_event(line: bytes, make: Callable[[NodeWire], Node] = node_from_wire) -> tuple[str, Node]:
-    """Like decode_pod_event."""
+    """The same for a watch event of a node."""
     event = _typed(_node_events, line)
     return event.type, make(event.object)
 
@@ -141,7 +145,7 @@ def _typed(decoder: msgspec.json.Decoder[_TypedEvent[_W]], line: bytes) -> _Type
 
 
 def identify(raw: msgspec.Raw) -> Identity:
-    """Never raises."""
+    """The identity of an object, as far as it can be read. Never raises."""
     meta = _object(raw).metadata
     if meta is None:
         return Identity()
@@ -150,7 +154,7 @@ def identify(raw: msgspec.Raw) -> Identity:
 
 
 def failure(raw: msgspec.Raw) -> Failure:
-    """Never raises."""
+    """Decode the Status of an ERROR event, as far as it can be read. Never raises."""
     status = _object(raw)
     return Failure(status.code or 0, bounds.cut(status.message or ""))
 
@@ -176,7 +180,7 @@ def _deep_meta(obj: bytes) -> _Meta | None:
 def newer(left: str, right: str) -> bool:
     """Whether resourceVersion `left` is certainly newer than `right`.
 
-    They are opaque by old rule; all API servers make them decimal numbers, and since Kubernetes 1.35 that is promised
+    resourceVersions used to be opaque. All API servers use decimal numbers, and since Kubernetes 1.35 that is promised
     (KEP-5504). Anything else compares as "not certainly".
     """
     return older(right, left)

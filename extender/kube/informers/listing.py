@@ -6,9 +6,9 @@
       |                  |
       +-- token expired -+   (twice; the third time without pages)
 
-A page is decoded as a whole and then dropped: what is held at once is one page and the records. A list that does not
-end is given up: by its pages' tokens (the same twice), by empty pages, by its time, or by what its records would take
-in memory (`most`, in bytes as `Resource.weigh` counts them).
+A page is decoded as a whole and then dropped, so memory holds one page and the records. A list that does not end is
+given up: when a page token repeats, when too many pages are empty, when its time is over, or when its records would
+take too much memory (`most`, in bytes as `Resource.weigh` counts them).
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ from extender.kube.informers.store import Tracked
 
 T = TypeVar("T", bound=Tracked)
 
-#: After so many objects other threads are offered the GIL: without it the p99 of /filter during a list is 17, not 4 ms.
+#: Objects after which other threads are offered the GIL: without that, the p99 of /filter during a list is 17, not 4
+#: ms.
 _DECODES_IN_A_ROW = 20
-#: What an object that cannot be read takes in memory, about.
+#: Bytes of memory that an unreadable object takes, about.
 _UNREADABLE = 1000
-#: How many times smaller the next pages are.
+#: The factor by which pages shrink if one is too large.
 _SMALLER = 4
 
 
 def unlimited() -> int:
-    """No bound for what the records of a list take."""
+    """No limit for the memory that the records of a list take."""
     return 1 << 62
 
 
 @dataclass
 class Listed(Generic[T]):
-    """A complete list: its objects by key, what of it could not be read, how new it is, and what it takes in memory."""
+    """A complete list: its objects by key, those that could not be read, its version, and the memory that it takes."""
 
     objects: dict[str, T] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -65,10 +66,11 @@ class Listed(Generic[T]):
 
 
 class ListPager(Generic[T]):
-    """`get` makes the request with the given query and returns the whole answer; its errors pass through.
+    """Reads lists. `get` makes the request with the given query and returns the whole response; its errors pass
+    through.
 
-    `page` is how many objects a page has at most, `seconds` how long a list may take, by `clock`. `offer` is called
-    every 20 objects, to let other threads have the interpreter.
+    `page` is the number of objects of a page, `seconds` the time that a list may take, by `clock`. `offer` is called
+    every 20 objects, to let other threads run.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class ListPager(Generic[T]):
         self._clock = clock
 
     def read(self) -> Listed[T]:
-        """Raises RelistError, RefusedError, ApiError."""
+        """Read one complete list. Raises RelistError, RefusedError, ApiError."""
         for paged in (True, True, False):
             try:
                 return self._read_fitting(paged=paged)
@@ -104,7 +106,7 @@ class ListPager(Generic[T]):
         raise RelistError(f"list {self._resource.path}: expires again and again")
 
     def _read_fitting(self, *, paged: bool) -> Listed[T]:
-        """With pages that fit. What has as many objects as is asked for, and is too large, fits with fewer."""
+        """Read with pages small enough: if a page is too large, list again with fewer objects a page."""
         while True:
             try:
                 listed = self._read(self._page if paged else 0)
@@ -123,7 +125,7 @@ class ListPager(Generic[T]):
         listed: Listed[T] = Listed()
         for page in self._pages(page_size):
             self._read_objects(page, listed)
-            # All pages of a list are of one version. Should they not be, the watch shows what changed since the first.
+            # All pages of a list have one version. Should they not, the watch shows what changed since the first.
             listed.version = listed.version or page.resource_version
         return listed
 
@@ -177,5 +179,5 @@ class ListPager(Generic[T]):
 
 
 def no_room(most: int) -> str:
-    """For people: there is more than is kept."""
+    """The message for people when records take more memory than they may."""
     return f"it needs more memory than {most // bounds.MIB} MiB (cluster.cache_mib; estimated)"

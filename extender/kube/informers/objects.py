@@ -1,7 +1,7 @@
-"""Reads the single objects of lists and watches: one that cannot be read costs only itself, and is spoken of once.
+"""Decodes single objects of lists and watches. An unreadable object affects no other object, and is logged once.
 
-Of a list, all that cannot be read is said in one line; of a watch, each object once for each thing that is wrong with
-it. Objects that nobody repairs come again with every list, and some of them with every event.
+All unreadable objects of a list are logged in one line; those of a watch once per object and error. An object that
+nobody repairs comes again with every list, and sometimes with every event.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from extender.kube.informers.store import Tracked
 
 T = TypeVar("T", bound=Tracked)
 
-#: Objects in the line about a list, and objects whose troubles are remembered.
+#: Objects that the line about a list names, and objects whose errors are remembered.
 _NAMED = 10
 _REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that cannot be read: who it is, as far as that can be told, and why."""
+    """An object that cannot be decoded: its identity, as far as it can be read, and the error."""
 
     who: wire.Identity
     why: str
@@ -38,7 +38,7 @@ class Unreadable:
 
 
 class ObjectDecoder(Generic[T]):
-    """Counts what it cannot read in `stats`, and says it to `log`."""
+    """Decodes objects. Counts unreadable ones in `stats`, and logs them to `log`."""
 
     def __init__(self, resource: Resource[T], stats: ReflectorStats, log: Any) -> None:
         self._resource = resource
@@ -47,7 +47,7 @@ class ObjectDecoder(Generic[T]):
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def read(self, raw: msgspec.Raw) -> T | Unreadable:
-        """One object; it has a uid and a resourceVersion."""
+        """Decode one object, which must have a uid and a resourceVersion; Unreadable if that fails."""
         try:
             obj = self._decode(raw)
         except DecodeError as error:
@@ -69,7 +69,7 @@ class ObjectDecoder(Generic[T]):
         return Unreadable(wire.identify(raw), bounds.cut(why))
 
     def say_of_list(self, found: Sequence[Unreadable]) -> None:
-        """Speaks of all of them in one line; of an object of which that was said, not again when a watch shows it."""
+        """Log all of them in one line. Their errors are not logged again when a watch shows the same objects."""
         if found:
             for each in found:
                 self._is_new(each)

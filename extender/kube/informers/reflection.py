@@ -1,4 +1,4 @@
-"""The plain data around a reflector: what it reflects, its patience, what it counts, and what can go wrong."""
+"""The plain data around a reflector: what it reflects, its time-outs, its counters, and its errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from extender.kube.informers.store import Tracked, never_same, weigh
 
 T = TypeVar("T", bound=Tracked)
 
-#: What kube-apiserver says of a resourceVersion that it has not reached: it was restored, or is another one.
+#: What kube-apiserver answers for a resourceVersion that it has not reached: it was restored, or is another server.
 _FROM_THE_FUTURE = "Too large resource version"
 
 
 def unchanged(obj: T) -> T:
-    """The record is kept as it was read."""
+    """Keep the record as it was read."""
     return obj
 
 
@@ -35,20 +35,21 @@ def _nothing(_: object) -> None:
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """What to reflect. `decode` raises DecodeError for what it cannot read; `key` is unique among living objects.
+    """A resource to reflect. `decode` raises DecodeError for an object that it cannot read; `key` is unique among
+    living objects.
 
-    `slim` cuts an object that has too many parts down to what is read of it, or raises DecodeError; None: such an
-    object is not read.
+    `slim` reduces an object with too many parts to the fields that are read, or raises DecodeError; None: such an
+    object is not read at all.
 
-    `lighter` is what is kept of a record once half of the room is taken, so that the room is not used up by texts.
+    `lighter` returns what to keep of a record once half of the memory is taken, so that texts do not use up the rest.
 
-    `keep` is what is kept of a record, whatever room there is; `forget` and `forget_others` are told by UID which
-    objects are gone, the second of all that are there.
+    `keep` returns what to keep of a record, however much memory is free. `forget` is called with the UID of an object
+    that is gone; `forget_others` with the UIDs of all objects that still exist.
 
-    `weigh` estimates the bytes that a record takes in memory, in all that is known of it.
+    `weigh` estimates the bytes of memory that a record takes, including everything that is derived from it.
 
-    Two that spare work: `decode_event` reads a whole line of a watch at once, type and object, and also raises
-    DecodeError; `same` says whether of two records that follow one another the second is no news.
+    Two fields save work: `decode_event` decodes a whole line of a watch in one pass, type and object, and also raises
+    DecodeError; `same` says whether the second of two successive records brings nothing new.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Resource(Generic[T]):
 
 
 def pods_read_by(reader: PodReader, *, counting: bool = False) -> Resource[Pod]:
-    """All pods, as records that this reader makes. `counting`: their decisions count, see decisions.py."""
+    """All pods, as records that this reader makes. `counting`: their decisions are counted, see decisions.py."""
     decisions = reader.decisions
     return Resource(
         "pods",
@@ -105,14 +106,15 @@ NODES = nodes_read_by(PodReader())
 class Timing:
     """Seconds."""
 
-    #: How long a page of a list may take, and all of them.
+    #: How long a page of a list may take, and a whole list.
     list_page: float = bounds.PAGE_SECONDS
     list_whole: float = bounds.LIST_SECONDS
-    #: How long a watch is asked to last: drawn between these, so that not all watches of a cluster end together.
+    #: How long a watch is requested to last: drawn between these two, so that the watches of a cluster do not all end
+    #: at once.
     shortest_watch: float = 300.0
     longest_watch: float = 600.0
-    #: How long a watch may be without a whole line before it is reopened (from where it was, so that costs little).
-    #: Bookmarks come about once a minute, so a living watch is never that silent.
+    #: How long a watch may go without a complete line before it is reopened (at its last version, so that costs
+    #: little). Bookmarks come about once a minute, so a living watch is never silent for that long.
     watch_silence: float = 150.0
     backoff: BackoffSettings = field(default_factory=BackoffSettings)
 
@@ -125,33 +127,33 @@ class ReflectorStats:
     #: Complete lists after the first.
     relists: int = 0
     watches: int = 0
-    #: Watches that had to be opened again after a fault.
+    #: Watches that were opened again after a fault.
     restarts: int = 0
     events: int = 0
     bookmarks: int = 0
-    #: What the sink was told.
+    #: Changes delivered to the sink.
     changes: int = 0
     #: Objects that could not be decoded, or have no uid or resourceVersion.
     decode_errors: int = 0
     unknown_events: int = 0
     broken_lines: int = 0
-    #: 410, as a status or as an event.
+    #: Responses of 410, as a status or as an event.
     expired: int = 0
-    #: Watches that fell silent.
+    #: Watches that went silent.
     silences: int = 0
-    #: Lists refused since they were older than what was known.
+    #: Lists refused because they were older than what was known.
     stale_lists: int = 0
     sink_failures: int = 0
-    #: Times that the API server could not be reached, dropped us, or answered with an error.
+    #: Times that the API server could not be reached, closed the connection, or answered with an error.
     failures: int = 0
 
 
 class RelistError(Exception):
-    """The watch cannot go on from where it was."""
+    """The watch cannot resume at its version."""
 
 
 class ListBoundError(RelistError):
-    """A list breaks a bound, or repeats itself; or more is to be kept than there is room for."""
+    """A list breaks a bound or repeats itself, or the records need more memory than they may take."""
 
     def __init__(self, message: str, bound: Bound) -> None:
         super().__init__(message)
@@ -159,11 +161,11 @@ class ListBoundError(RelistError):
 
 
 class ExpiredError(RelistError):
-    """410: what we hold is too old. Routine after a compaction."""
+    """410: our version is too old. Routine after a compaction."""
 
 
 class RefusedError(Exception):
-    """The API server answered with an error. `retry_after` is what it asks for, in seconds."""
+    """The API server answered with an error. `retry_after`: seconds that it asks for."""
 
     def __init__(self, what: str, response: Response) -> None:
         super().__init__(f"{what}: {response.status} {response.message}")
@@ -171,7 +173,7 @@ class RefusedError(Exception):
 
 
 def accept(what: str, response: Response) -> None:
-    """Raises one of the errors above unless `response` is a 200. `what` was asked, for people."""
+    """Raise one of the errors above unless `response` is a 200. `what` is the request, for people."""
     if response.status == 410:
         raise ExpiredError(f"{what}: {response.message}")
     if response.status == 504 and _FROM_THE_FUTURE in response.message:

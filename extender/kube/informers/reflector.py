@@ -1,4 +1,4 @@
-"""Keeps somebody in step with one resource of the API server: list once, then watch, for ever, through every fault.
+"""Keeps a local copy of one resource of the API server: list once, then watch, for ever, through every fault.
 
                  +------------------------------ 410 (either form), broken line, sink failed -----------------+
                  v                                                                                            |
@@ -9,12 +9,13 @@
 
 Promises to the sink, which is called with batches of changes on the reflector's thread:
 
-* after any sequence of faults it has been told what the API server holds; nothing is lost, a DELETE least of all;
-* GONE carries the last known record; an object that came back under another UID is GONE, then SEEN;
-* one object that cannot be decoded costs only itself (and what was known of it stays);
-* if it raises, the thread lives on, and what it did not take is told again.
+* after any sequence of faults the sink has received what the API server holds; no change is lost, least of all a
+  DELETE;
+* GONE carries the last known record; an object that was recreated under another UID is GONE, then SEEN;
+* an object that cannot be decoded affects no other object (and its last known record stays);
+* if the sink raises, the thread lives on, and the changes that the sink did not take are delivered again.
 
-`synced` is set when the first complete list has been told. Silence is bounded: half-open connections are noticed.
+`synced` is set when the first complete list has been delivered. Silence is bounded: half-open connections are detected.
 """
 
 from __future__ import annotations
@@ -59,24 +60,24 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T", bound=Tracked)
 
 _BATCH = 50
-#: A watch that ended sooner than this was not a normal one, and is not reopened at once again and again.
+#: A watch that ended sooner than this was not a normal one: the next one is opened after a back-off.
 _SHORT_WATCH = 5.0
-#: Seconds that a watch is asked to last which is opened for its bookmark: kube-apiserver sends one two seconds before
-#: the end (and one a minute), so this is the shortest that has any, after about a second.
+#: Seconds to request for a watch that is opened for its bookmark. kube-apiserver sends a bookmark two seconds before
+#: the end (and once a minute), so this is the shortest watch that has one, after about a second.
 _BOOKMARKED_WATCH = 3
-#: A server that asks for more patience than this is not believed.
+#: Upper bound of Retry-After.
 _LONGEST_RETRY_AFTER = 120.0
 
 
 class _SinkError(RelistError):
-    """The sink did not take a batch."""
+    """The sink failed on a batch."""
 
 
 class Reflector(Generic[T]):
     """The thread that reflects one resource. `sink` gets at most 50 changes a call.
 
-    `went_back` is told why, if the server insists on a past that is older than what it has shown before. `most` is
-    asked how many bytes of memory, as `Resource.weigh` counts them, the records may take.
+    `went_back` is called with a reason if the server insists on a version that is older than one it has shown before.
+    `most` returns how many bytes of memory, as `Resource.weigh` counts them, the records may take.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Reflector(Generic[T]):
         self._heard = clock()
         self._pace = Pace(clock)
         self._stop = threading.Event()
-        #: Set by whoever wants the thread not to wait; and what is wanted, whatever the present watch is good for.
+        #: `_roused` wakes the thread from its wait. The other two say what to do next, whatever the present watch does.
         self._roused = threading.Event()
         self._list_wanted = threading.Event()
         self._bookmark_wanted = threading.Event()
@@ -134,7 +135,7 @@ class Reflector(Generic[T]):
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the thread, also in the midst of a watch. Waits at most `timeout` seconds for it."""
+        """End the thread, also in the middle of a watch. Waits at most `timeout` seconds for it."""
         self._stop.set()
         self._roused.set()
         with self._lock:
@@ -144,35 +145,38 @@ class Reflector(Generic[T]):
             self._thread.join(timeout)
 
     def wait_synced(self, timeout: float) -> bool:
-        """Whether the first complete list has been told within `timeout` seconds."""
+        """Whether the first complete list was delivered within `timeout` seconds."""
         return self.synced.wait(timeout)
 
     @property
     def path(self) -> str:
-        """Of the collection."""
+        """Path of the collection."""
         return self._resource.path
 
     @property
     def version(self) -> str:
-        """The resourceVersion up to which the sink has been told everything; "" before the first list."""
+        """The resourceVersion up to which every change was delivered to the sink; "" before the first list."""
         return self._progress.told
 
     def __len__(self) -> int:
-        """How many objects there are."""
+        """Number of known objects."""
         return len(self._store)
 
     @property
     def weight(self) -> int:
-        """Bytes of memory that they take, estimated."""
+        """Bytes of memory that the records take, estimated."""
         return self._store.weight
 
     def ask_for_bookmark(self) -> None:
-        """Open the watch anew, from where it is, such that the API server says within about a second and a half how
-        far it has got. Costs neither of the two more than the events that were missed."""
+        """Reopen the watch at its present version such that the API server sends a bookmark within about a second and a
+        half.
+
+        This costs both sides no more than the events that were missed.
+        """
         self._want(self._bookmark_wanted)
 
     def relist(self) -> None:
-        """List anew, at once, instead of waiting for what the watch brings."""
+        """List at once, instead of waiting for what the watch brings."""
         self._want(self._list_wanted)
 
     def _want(self, what: threading.Event) -> None:
@@ -183,7 +187,8 @@ class Reflector(Generic[T]):
                 self._exchange.interrupt()
 
     def last_contact_age(self) -> float:
-        """Seconds since the API server was last heard (a page, an event, a bookmark); since the making if never."""
+        """Seconds since the API server last sent something (a page, an event, a bookmark); since construction if it
+        never did."""
         return max(0.0, self._clock() - self._heard)
 
     @property
@@ -201,7 +206,7 @@ class Reflector(Generic[T]):
                 self._roused.clear()
 
     def _round(self) -> float:
-        """List if need be, and watch until that ends. Returns the seconds to wait before the next round."""
+        """List if necessary, and watch until the watch ends. Returns the seconds to wait before the next round."""
         try:
             if self._list_wanted.is_set():
                 self._list_wanted.clear()
@@ -239,7 +244,7 @@ class Reflector(Generic[T]):
 
     def _after_failure(self, error: ApiError | RefusedError) -> float:
         self._stats.failures += 1
-        routine = isinstance(error, Interrupted)  # load balancers end connections, servers are rolled over
+        routine = isinstance(error, Interrupted)  # load balancers close connections, servers are restarted
         delay = self._backoff.next(first=0.0 if routine else None)
         if isinstance(error, RefusedError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, _LONGEST_RETRY_AFTER))
@@ -261,7 +266,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     def _get(self, query: dict[str, str]) -> Response:
-        """One page."""
+        """Fetch one page of the list."""
         request = Request("GET", self.path, self._selected(query), most=bounds.PAGE)
         exchange = self._api.exchange(request, timeout=self._timing.list_page)
         self._pace.waits()
@@ -292,7 +297,7 @@ class Reflector(Generic[T]):
             self._follow(exchange, silence, self._heard + seconds + bounds.WATCH_OVERTIME)
 
     def _follow(self, exchange: Exchange, silence: float, end: float) -> None:
-        """Only a whole line counts as a word from the server."""
+        """Deliver the events of a watch. Only a complete line counts as a sign of life."""
         lines = Lines()
         try:
             for piece in self._paced(exchange):
@@ -307,7 +312,8 @@ class Reflector(Generic[T]):
             raise
 
     def _paced(self, exchange: Exchange) -> Iterator[bytes]:
-        """The pieces of the watch; after each that came as fast as it was taken, others have their time."""
+        """The pieces of a watch. After each piece that arrived as fast as it was read, other threads get time to
+        run."""
         self._pace.goes_on()
         for piece in exchange:
             self._pace.goes_on()
@@ -319,14 +325,14 @@ class Reflector(Generic[T]):
     # -- both ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, changes: Iterable[Change[T]]) -> None:
-        """Tell the sink. What is not taken, whatever the cause, is told again by the list that follows."""
+        """Deliver changes to the sink. If that fails for any reason, the list that follows delivers them again."""
         changes = iter(changes)
         try:
             while batch := list(islice(changes, _BATCH)):
                 self._tell(batch)
                 self._store.settle()
                 self._stats.changes += len(batch)
-                if len(batch) == _BATCH:  # there may be more at once; else the next read lets others in
+                if len(batch) == _BATCH:  # more may be ready already; otherwise the next read lets others in
                     self._offer()
             self._store.settle()
         except BaseException:
@@ -334,7 +340,8 @@ class Reflector(Generic[T]):
             raise
 
     def _offer(self) -> None:
-        """In the midst of a list, or of much that came together. At the start nobody is served, and all wait for us."""
+        """Let other threads run, during a list or when much arrived together. Before the first list is complete no
+        request is served and all threads wait for this one, so it only yields."""
         if not (self.synced.is_set() and self._pace.rest()):
             time.sleep(0)
 
@@ -348,7 +355,8 @@ class Reflector(Generic[T]):
 
     @contextmanager
     def _current(self, exchange: Exchange, *, watching: bool = False, for_bookmark: bool = False) -> Iterator[None]:
-        """Within, `stop` can interrupt the exchange, and, if it is a watch, whoever wants something else of it."""
+        """Register the exchange, so that `stop` can interrupt it, and, if it is a watch, a request for a list or a
+        bookmark."""
         with self._lock:
             if for_bookmark:
                 self._bookmark_wanted.clear()

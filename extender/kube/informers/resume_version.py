@@ -1,16 +1,17 @@
-"""How far a reflector is, in resourceVersions. It never goes back in time, unless the server insists."""
+"""The resourceVersion at which a reflector resumes. It never goes back, unless the server insists."""
 
 from __future__ import annotations
 
 from extender.kube.informers.envelopes import newer
 from extender.kube.informers.reflection import ReflectorStats, RelistError
 
-#: A list older than what was known is refused that often; then it must be true (restored from a backup).
+#: How often a list is refused that is older than what was known. After that it is believed (a restored backup).
 _STALE_LISTS_REFUSED = 2
 
 
 class ResumeVersion:
-    """`version` is where the watch resumes, "" if a list is due; `told` is up to where the sink was told everything."""
+    """`version` is where the watch resumes, "" if a list is due. Up to `told`, every change was delivered to the
+    sink."""
 
     def __init__(self, path: str, stats: ReflectorStats) -> None:
         self._path = path
@@ -21,16 +22,16 @@ class ResumeVersion:
         self._refused = 0
 
     def restart(self) -> None:
-        """A list is due."""
+        """Make a list due."""
         self.version = ""
 
     def advance(self, version: str) -> None:
-        """The watch has shown this much. A late event does not turn the clock back."""
+        """The watch has reached this version. A late event does not move it back."""
         if version and not newer(self.version, version):
             self.version = self._highest = version
 
     def accept_list(self, version: str) -> str:
-        """A complete list is at `version`. Returns why time has gone back, "" normally.
+        """Accept a complete list at `version`. Returns the reason if time went back, "" normally.
 
         Raises RelistError if the list is older than what was seen before, but not the third time in a row.
         """

@@ -1,4 +1,4 @@
-"""The memory that the nodes and pods of a cluster may take, so that no list and no watch fills it all.
+"""Limits the memory that the nodes and pods of a cluster may take, so that no list and no watch can fill it.
 
     all           `cluster.cache_mib`
     nodes         at most a quarter of it
@@ -7,8 +7,9 @@
       decisions   at most a sixteenth of that, see decisions.py; one namespace has 512 KiB and 8 KiB a node for plans of
                   gangs (a plan that uses 16 devices of each node one by one), and eight times that for other texts
 
-Bytes are estimates (`store.weigh`). If there is more, no object is left out: the room of an unknown pod would be given
-away twice. The list or watch fails, the objects known before stay, and the refusal is recorded (bounds.py).
+Bytes are estimates (`store.weigh`). If there are more, no object is left out, since the room of an unknown pod would be
+given away twice. Instead the list or watch fails, the objects known before stay, and the refusal is recorded
+(bounds.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GANGS_OF_A_NODE = 8 * KIB
 
 
 class MemoryBudget:
-    """`mib`: for nodes and pods together. `nodes_known` says how many nodes there are."""
+    """Computes the limits. `mib`: for nodes and pods together; `nodes_known` returns the number of nodes."""
 
     def __init__(self, mib: int, nodes_known: Callable[[], int]) -> None:
         self._bytes = mib * MIB
@@ -36,11 +37,11 @@ class MemoryBudget:
         return self._bytes // 4
 
     def for_pods(self) -> int:
-        """Bytes that all pods may take, without those of their decisions that are counted for themselves."""
+        """Bytes that all pods may take, without the texts of their decisions, which are counted separately."""
         return self._pods() * 15 // 16
 
     def for_decisions(self) -> DecisionRoom:
-        """What decisions on pods may take."""
+        """The limits of decisions on pods."""
         return DecisionRoom(gangs=self._gangs, others=lambda: 8 * self._gangs(), total=lambda: self._pods() // 16)
 
     def _pods(self) -> int:

@@ -1,9 +1,9 @@
-"""A large pod without the fields that nobody reads, so that its author cannot make it unreadable.
+"""Reduces a large pod to the fields that are read, so that its author cannot make it unreadable.
 
 The cost of decoding an object grows with the number of its parts, and beyond a bound (`bounds.oversized`) no object is
-decoded. The room of a running pod that cannot be read would be given away twice, and its author can write hundreds of
+decoded. If a running pod could not be read, its room would be given away twice; and its author can write hundreds of
 thousands of labels, arguments, or commas within one text. So the fields that are read are cut out first, without
-decoding the rest, and only they are checked against the bound. Such a pod has no labels here.
+decoding the rest, and only these fields are checked against the bound. Such a pod has no labels here.
 """
 
 from __future__ import annotations
@@ -65,12 +65,15 @@ _encoder = msgspec.json.Encoder()
 
 
 def slim_pod(raw: bytes | msgspec.Raw) -> msgspec.Raw:
-    """The pod with only the fields that are read. Raises DecodeError if they cannot be found or have too many parts."""
+    """Return the pod with only the fields that are read.
+
+    Raises DecodeError if the fields cannot be found or have too many parts.
+    """
     try:
         pod = _pods.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
-    # Of annotations there are 256 KiB at most, mostly text in which a comma is no part of anything.
+    # Annotations are not checked: at most 256 KiB, mostly text in which a comma separates nothing.
     if why := bounds.too_many_parts(_encode(pod.spec)):
         raise DecodeError(why)
     return msgspec.Raw(_encode(pod))

@@ -1,13 +1,14 @@
-"""What the API server has told so far, as the difference that each new word of it makes. No I/O, no threads.
+"""The objects last received from the API server. Lists and events come in, differences come out. No I/O, no threads.
 
-The store turns lists and events into changes such that whoever applies the changes has what the API server has:
+The store turns lists and events into changes; a receiver that applies the changes holds what the API server holds:
 
-* a duplicate, or an event older than what is known, changes nothing; nor does one that says nothing new (`same`);
-* an object that came back under another UID is told as gone and then seen;
-* what a list does not hold any more is told as gone, with the last record known;
-* a UID that was deleted never comes back by a late event, and nothing does that is older than the last list.
+* a duplicate, or an event older than the known version, changes nothing; nor does an event with nothing new (`same`);
+* an object that was recreated under another UID is reported as gone and then as seen;
+* an object that is missing from a list is reported as gone, with the last known record;
+* a deleted UID never comes back by a late event, and no event is accepted that is older than the last list.
 
-Changes are made while they are told; `undo` takes back those since the last `settle`, for a receiver that failed.
+The store changes while its changes are iterated. `undo` takes back the changes since the last `settle`, for a receiver
+that failed.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ import msgspec
 from extender.kube.informers.envelopes import newer
 
 _TOMBSTONES = 4096
-#: Bytes that a record takes beside its texts, here and in all that is derived from it, and bytes for each pair in it.
+#: Bytes of a record beside its texts, here and in everything that is derived from it, and bytes for each pair in it.
 #: Measured with 50,000 ordinary pods, which come to some 4,500 bytes each.
 _RECORD, _PAIR = 3000, 100
 
 
 class Tracked(Protocol):
-    """What a record must have to be kept in step: both as the API server gave them."""
+    """What a record must have to be stored: both fields as the API server sent them."""
 
     @property
     def uid(self) -> str: ...
@@ -42,14 +43,14 @@ T = TypeVar("T", bound=Tracked)
 
 
 def never_same(_known: object, _obj: object) -> bool:
-    """Every new version is news."""
+    """Every new version is a change."""
     return False
 
 
 class ChangeKind(StrEnum):
-    #: New, or different from before.
+    #: New, or changed.
     SEEN = "seen"
-    #: No longer there.
+    #: It no longer exists.
     GONE = "gone"
 
 
@@ -57,7 +58,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def weigh(record: object) -> int:
-    """About the bytes of memory that a record costs: what it looks like as JSON, with a list for every pair.
+    """Estimate the bytes of memory that a record takes: its JSON, plus a list for every pair.
 
     One character beyond ASCII can make a whole text take four bytes for each of its characters.
     """
@@ -69,7 +70,7 @@ def weigh(record: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """One difference. With GONE, `obj` is the last that was known of it."""
+    """One difference. With GONE, `obj` is the last known record."""
 
     kind: ChangeKind
     obj: T
@@ -78,10 +79,10 @@ class Change(Generic[T]):
 class Store(Generic[T]):
     """Records by key.
 
-    `same` is asked about watch events only, which leave no version out. Of a list nobody knows what was in between, and
-    whether the receiver has heard of that from elsewhere; so every version in it is told that was not known.
+    `same` is called for watch events only, since a watch leaves no version out. A list may skip versions, and the
+    receiver may have learnt of those from elsewhere; so every version in a list that was not known is reported.
 
-    `forget` is told the UID of each that is gone.
+    `forget` is called with the UID of each object that is gone.
     """
 
     def __init__(
@@ -95,12 +96,13 @@ class Store(Generic[T]):
         self._key = key
         self._same = same
         self._weigh = weigh
-        #: Of all records, in bytes.
+        #: Bytes of all records.
         self.weight = 0
         self._records: dict[str, T] = {}
         self._journal: list[tuple[str, T | None]] = []
         self._buried: OrderedDict[str, None] = OrderedDict()
-        #: The version of the last complete list: what is as old is in there, or was gone by then.
+        #: The version of the last complete list: an object of that version or an older one is in the list, or was gone
+        #: by then.
         self._floor = ""
 
     def __len__(self) -> int:
@@ -110,8 +112,10 @@ class Store(Generic[T]):
         return list(self._records.values())
 
     def replace(self, listed: Mapping[str, T], *, version: str, unreadable: Container[str]) -> Iterator[Change[T]]:
-        """A complete list as of `version`, by key. `unreadable`: UIDs in the list whose objects could not be decoded;
-        those are kept as they were known."""
+        """Apply a complete list as of `version`, by key.
+
+        `unreadable`: UIDs in the list whose objects could not be decoded; their last known records are kept.
+        """
         self._floor = version
         for obj in listed.values():
             self._buried.pop(obj.uid, None)
@@ -127,7 +131,7 @@ class Store(Generic[T]):
             yield self._put(key, obj)
 
     def seen(self, obj: T) -> Iterator[Change[T]]:
-        """An ADDED or MODIFIED event."""
+        """Apply an ADDED or MODIFIED event."""
         key = self._key(obj)
         known = self._records.get(key)
         if obj.uid in self._buried or obj.resource_version == self._floor or newer(self._floor, obj.resource_version):
@@ -142,7 +146,7 @@ class Store(Generic[T]):
             yield self._put(key, obj)
 
     def gone(self, obj: T) -> Iterator[Change[T]]:
-        """A DELETED event."""
+        """Apply a DELETED event."""
         key = self._key(obj)
         known = self._records.get(key)
         if known is not None and known.uid == obj.uid:
@@ -151,7 +155,7 @@ class Store(Generic[T]):
             self._remember(obj.uid)
 
     def gone_unread(self, uid: str) -> Iterator[Change[T]]:
-        """A DELETED event whose object could not be decoded."""
+        """Apply a DELETED event whose object could not be decoded."""
         for key, known in list(self._records.items()):
             if known.uid == uid:
                 yield self._bury(key, known)
@@ -159,11 +163,11 @@ class Store(Generic[T]):
         self._remember(uid)
 
     def settle(self) -> None:
-        """The changes told so far have arrived."""
+        """The changes so far were received: they can no longer be undone."""
         self._journal.clear()
 
     def undo(self) -> None:
-        """The changes told since the last `settle` have not arrived: forget them."""
+        """Take back the changes since the last `settle`: they were not received."""
         for key, before in reversed(self._journal):
             if (now := self._records.pop(key, None)) is not None:
                 self.weight -= self._weigh(now)
@@ -185,7 +189,7 @@ class Store(Generic[T]):
         return Change(ChangeKind.SEEN, obj)
 
     def _replace(self, key: str, obj: T) -> T | None:
-        """What was there before. One that is the same but for its version has the same weight."""
+        """Store a record, and return the one before. A record that differs only in its version has the same weight."""
         before = self._records.get(key)
         self._journal.append((key, before))
         self._records[key] = obj

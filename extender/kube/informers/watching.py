@@ -1,7 +1,7 @@
-"""What the lines of a watch mean: for the store of what is known, and for how far the reflector is.
+"""Interprets the lines of a watch: what they change in the store, and how far they advance the resume version.
 
-A line is decoded in one go where that is possible, which it nearly always is. Whatever cannot be read that way is taken
-apart step by step, so that what can be told of it is told.
+Nearly every line is decoded in one pass. A line that cannot be read that way is decoded step by step, so that every
+readable part of it counts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _SEEN = ("ADDED", "MODIFIED")
 
 
 class Lines:
-    """Puts the lines of a watch together. What has come of the next one is kept, up to `most` bytes."""
+    """Joins the pieces of a watch to lines. An incomplete line is kept, up to `most` bytes."""
 
     def __init__(self, most: int = bounds.OBJECT) -> None:
         self._most = most
         self._held = bytearray()
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that are complete now, without those that are blank. Raises RelistError if one is too long."""
+        """Add a piece; return the lines that are complete now, without blank ones. Raises RelistError if a line is too
+        long."""
         *lines, rest = piece.split(b"\n")
         if lines and self._held:
             lines[0] = bytes(self._held + lines[0])
@@ -48,7 +49,8 @@ class Lines:
 
 
 class EventReader(Generic[T]):
-    """One line in, the changes it means out; `progress` goes along. The store has `most` bytes at most."""
+    """Turns one line of a watch into changes, and advances `progress`. The records in the store take `most` bytes at
+    most."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class EventReader(Generic[T]):
         self._stats = stats
 
     def changes(self, line: bytes) -> Iterator[Change[T]]:
-        """Raises RelistError, here or while it is read, if the watch cannot go on."""
+        """The changes that a line means. Raises RelistError, here or during iteration, if the watch cannot go on."""
         self._stats.events += 1
         obj = self._at_once(line)
         if obj is None:
@@ -77,7 +79,7 @@ class EventReader(Generic[T]):
         return self._store.seen(obj)
 
     def _at_once(self, line: bytes) -> T | None:
-        """The object that the line shows; None if it says something else, or cannot be read like that."""
+        """The object that the line shows; None if the line is of another kind, or cannot be decoded in one pass."""
         if self._resource.decode_event is None or bounds.oversized(line):
             return None
         try:
@@ -114,8 +116,10 @@ class EventReader(Generic[T]):
         self._progress.advance(obj.resource_version)
 
     def _fitting(self, obj: T) -> T:
-        """What is kept of it. Raises RelistError if the store is full: no object is left out, an unknown pod's node
-        would be booked twice."""
+        """Return what to keep of the object. Raises RelistError if the store is full.
+
+        No object is left out: the node of an unknown pod would be booked twice.
+        """
         weight, most = self._store.weight, self._most()
         if weight > most:
             raise ListBoundError(f"watch {self._resource.path}: {no_room(most)}", Bound.CACHE)

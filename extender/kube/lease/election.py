@@ -1,4 +1,4 @@
-"""Who leads: decided from what is seen of one Lease, never two at one moment. No I/O, no threads, no clock.
+"""Decides who leads from observations of one Lease; never two at once. No I/O, no threads, no clock.
 
                look: held by another, and that changes        look: held by another, released, or spoilt
               +------+                                       +-----------------------------------------+
@@ -15,16 +15,17 @@
 
     A Lease that does not exist is made at once, by anybody, held by nobody: to make one is never to lead.
 
-Why there are never two leaders. A leader's deadline counts from the moment *before* its last answered write was sent;
-a follower's patience from the moment *after* it first saw what was written. The deadline (7 s) is shorter than the
-patience (10 s), so the leader has ended before anybody may follow it, whatever the delays, pauses and time-outs are,
-as long as one clock does not run faster than the other by more than `lease / renew_deadline` (settings hold that to
-1.25). Clocks are only read here, never compared between machines; the Lease's own timestamps are not looked at but to
-see that they change. And no write of ours replaces anything but what was seen: of two that take, the second is refused.
-Only a creation replaces nothing, and could come late, after the Lease was deleted by hand; so it gives nobody a tenure.
+Why there are never two leaders. A leader's deadline counts from the moment *before* its last successful write was sent;
+a follower's patience counts from the moment *after* it first saw the result. The deadline (7 s) is shorter than the
+patience (10 s), so the leader has stopped before another replica may follow it, whatever the delays, pauses and
+time-outs are, as long as one clock does not run faster than the other by more than `lease / renew_deadline` (settings
+hold that to 1.25). Clocks are only read locally, never compared between machines; the Lease's own timestamps are used
+only to see that they change. A write replaces only the version that was observed: of two replicas that take the Lease,
+the second is refused. Only a creation replaces nothing, and it could arrive late, after the Lease was deleted by hand;
+so a creation starts no leadership.
 
-Every tenure has its own *term*, a number that only grows, also when the Lease was deleted by hand in between. Nothing
-that was read back prolongs a tenure: an answer that was lost is lost.
+Every leadership has its own *term*, a number that only grows, also when the Lease was deleted by hand in between.
+Reading the Lease never extends a leadership: if the response to a renewal is lost, the renewal does not count.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-#: Another's lease is waited for as long as the holder says, but no longer than this, seconds.
+#: Upper bound, in seconds, of the lease duration of another holder that is waited for.
 LONGEST_LEASE = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTiming:
-    """Seconds. `settings.LeaderElectionSettings` holds their order."""
+    """Seconds. `settings.LeaderElectionSettings` checks their order."""
 
     lease: float = 10.0
     renew_deadline: float = 7.0
@@ -47,11 +48,11 @@ class LeaseTiming:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the Lease says. Two that differ in anything were written at different times.
+    """The content of the Lease. Two records that differ in anything were written at different times.
 
     `term` is its leaseTransitions; `duration` in seconds; `beat` is whatever text its holder changes when it renews.
-    `released`: its holder has left it in order. One that is neither released nor has a holder was just made, or spoilt.
-    `note` is what a holder that released it left to whoever comes next; it means nothing here.
+    `released`: its holder gave it up in order. A Lease that is neither released nor held was just created, or is
+    spoilt. `note` is what a releasing holder left for the next leader; it means nothing in this module.
     """
 
     holder: str = ""
@@ -64,7 +65,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A Record where it was found. `version` and `uid` are the API server's; `record` None: there is no Lease."""
+    """A Record as it was read. `version` and `uid` are the API server's; if `record` is None, there is no Lease."""
 
     record: Record | None = None
     version: str = ""
@@ -73,15 +74,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the Lease; answered by `saw` or `failed`."""
+    """Read the Lease. The result is passed to `saw` or `failed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Make the Lease say that we hold it in this `term`, or that it is released, if it still is at `base`.
+    """Write to the Lease that we hold it in this `term`, or that it is released, if it is still at `base`.
 
-    Where `base` has none, it is made, and held by nobody. Answered by `wrote`, `refused` (it is not at `base` any more)
-    or `failed` (anything else, no answer among it).
+    If `base` has no record, the Lease is created, without a holder. The result is passed to `wrote`, `refused` (the
+    Lease is not at `base` any more) or `failed` (any other error, including no response).
     """
 
     base: Seen
@@ -95,7 +96,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until`."""
+    """Do nothing before `until`."""
 
     until: float
 
@@ -105,19 +106,19 @@ Action = Look | Write | Wait
 
 @dataclass(slots=True)
 class Election:
-    """One replica's part. All times are seconds of one clock of this process that never goes back."""
+    """The election as one replica sees it. All times are seconds of one clock of this process that never goes back."""
 
     identity: str
     timing: LeaseTiming
     rng: random.Random
-    #: The present tenure: 0 and no deadline without one.
+    #: The present term; 0, and no deadline, if this replica does not lead.
     term: int = 0
     deadline: float = float("-inf")
-    #: What the one before left to this tenure.
+    #: The note that the previous leader left for this term.
     note: str = ""
     _seen: Seen | None = None
     _since: float = float("-inf")
-    #: What is known may have been overtaken: look before anything else.
+    #: The observation may be out of date: look before anything else.
     _blind: bool = True
     _due: float = float("-inf")
     _failures: int = 0
@@ -127,14 +128,14 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when it was last seen; "" if nobody did."""
+        """The holder of the Lease when it was last seen; "" if there was none."""
         record = self._seen.record if self._seen else None
         return record.holder if record else ""
 
     # -- what to do -----------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Action:
-        """What is to be done at this moment. Ends a tenure whose deadline has come."""
+        """The action for this moment. Ends the leadership if its deadline has passed."""
         if self.term and now >= self.deadline:
             self.lapse()
         if now < self._due:
@@ -148,7 +149,8 @@ class Election:
         return Write(self._seen, self._highest + 1) if now >= self._free_at(self._seen.record) else Look()
 
     def _free_at(self, record: Record | None) -> float:
-        """When there is something to write. A Lease that is held is patiently waited for."""
+        """When the Lease may be written. A Lease that another replica holds must first stay unchanged for its whole
+        duration."""
         if record is None or record.released or record.holder == self.identity:
             return self._since
         return self._since + max(self.timing.lease, min(record.duration, LONGEST_LEASE))
@@ -156,7 +158,8 @@ class Election:
     # -- what came of it ------------------------------------------------------------------------------------------
 
     def saw(self, seen: Seen, now: float) -> None:
-        """The Lease was like this at some moment since the Look; `now` is when the answer was there."""
+        """Record an observation: the Lease had this content at some moment since the Look. `now` is when the response
+        arrived."""
         if self._seen is None or (seen.record, seen.uid) != (self._seen.record, self._seen.uid):
             self._since = now
         self._seen, self._blind = seen, False
@@ -172,16 +175,16 @@ class Election:
             self._due = min(self._soon(now), free_at)
 
     def _is_ours(self, record: Record | None) -> bool:
-        """Whether this tenure can go on. What nobody holds, nobody else takes before our deadline."""
+        """Whether the leadership can go on. No other replica takes a Lease without a holder before our deadline."""
         if record is None or not (record.holder or record.released):
             return True
         return record.holder == self.identity and record.term == self.term
 
     def wrote(self, write: Write, seen: Seen, *, started: float, now: float) -> None:
-        """The write was done, the Lease is as in `seen`. `started` is a moment before it was sent.
+        """The write succeeded, and the Lease is as in `seen`. `started` is a moment before it was sent.
 
-        An answer that comes after the deadline saves no tenure, and no term begins twice: the Lease is ours all the
-        same, and is taken at once in a new term.
+        A response after the deadline saves no leadership, and no term begins twice: the Lease is ours all the same, and
+        is taken at once in a new term.
         """
         self._seen, self._since, self._blind = seen, now, False
         self._highest = max(self._highest, write.term)
@@ -202,13 +205,15 @@ class Election:
         self._due = self._soon(started)
 
     def refused(self, now: float) -> None:
-        """Somebody was quicker, or the Lease is gone: nothing was written. The first time we look again at once."""
+        """Another replica was quicker, or the Lease is gone: nothing was written. After the first refusal, look again
+        at once."""
         self._blind = True
         self._failures += 1
         self._due = now if self._failures == 1 else now + self._pause()
 
     def failed(self, now: float, *, retry_after: float = 0.0) -> None:
-        """No answer, or one that says nothing: a write may have been done. `retry_after`: seconds asked for."""
+        """No response, or an inconclusive one: a write may have been applied. `retry_after`: seconds that the server
+        asks for."""
         self._blind = True
         self._failures += 1
         self._due = now + max(self._pause(), min(retry_after, self.timing.retry))
@@ -217,17 +222,19 @@ class Election:
         return now + self.rng.uniform(0.8, 1.0) * self.timing.retry
 
     def _pause(self) -> float:
-        """Seconds; a quarter of `retry` after the first failure, doubling up to it, less up to a half by chance."""
+        """Seconds to back off: a quarter of `retry` after the first failure, doubling up to it, less up to a half by
+        chance."""
         return self.rng.uniform(0.5, 1.0) * self.timing.retry * min(1.0, 2.0 ** (self._failures - 3))
 
     # -- the end of a tenure --------------------------------------------------------------------------------------
 
     def lapse(self) -> None:
-        """The tenure is over, whatever the Lease says."""
+        """End the leadership, whatever the Lease says."""
         self.term, self.deadline = 0, float("-inf")
 
     def resign(self) -> Action | None:
-        """Ends the tenure. What lets the next one in at once, or a Look that is due first; None: it is not ours."""
+        """End the leadership. Returns the Write that releases the Lease, or a Look that is due first; None if it is not
+        ours."""
         self.lapse()
         if self._blind or self._seen is None:
             return Look()

@@ -1,11 +1,11 @@
-"""Leadership by a Lease (coordination.k8s.io/v1): the thread that carries out what `election.py` decides.
+"""Leader election by a Lease (coordination.k8s.io/v1): the thread that carries out the decisions of `election.py`.
 
     Elector thread: look, take, renew, release --> changed(standing)     on that thread, must be quick
     any thread:     remaining(term) -----------> seconds for which this term surely lasts
 
-`remaining` is the fence. It is read from a clock at the moment of asking, so it is right also when the thread hangs in
-a call, or when the whole process was stopped for a while and no thread has noticed; and what it once said is over
-stays over. Every call is bounded in time. On `stop` the Lease is released, so that another replica need not wait.
+`remaining` is the fence. It reads a clock when it is called, so it is right even if the thread hangs in a call, or if
+the whole process was suspended and no thread has noticed. Once it has returned 0 for a term, it always does. Every call
+to the API server is bounded in time. On `stop` the Lease is released, so that another replica need not wait.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from extender.kube.lease.election import Action, Election, LeaseTiming, Record, 
 
 log = structlog.get_logger(__name__)
 
-#: Seconds for which a term surely lasts; 0 if it is over or was never ours.
+#: Returns the seconds for which a term certainly lasts; 0 if it has expired or was never ours.
 Fence = Callable[[int], float]
 
-#: What client-go's elector writes, with an empty holder, when it leaves; it asks for a second of patience only.
+#: leaseDurationSeconds of a released Lease: what client-go's elector writes, with an empty holder, when it leaves.
 _RELEASED_SECONDS = 1
-#: The Lease's numbers are of 32 bits; a term must have many after it.
+#: The Lease's numbers are of 32 bits; a term must leave room for many after it.
 _HIGHEST = 2**30
 _GROUP = "/apis/coordination.k8s.io/v1"
 #: The annotation that holds a releasing leader's note.
@@ -44,7 +44,7 @@ _NOTE = "waggle.dev/handover"
 
 
 def no_fence(_term: int) -> float:
-    """The fence of a server that shares its work with no other."""
+    """The fence of a server that runs without leader election."""
     return math.inf
 
 
@@ -54,14 +54,16 @@ def awake_or_not() -> float:
 
 
 def unique_identity(prefix: str = "") -> str:
-    """An identity that no other process has, nor this one's former life. Without a prefix: the host's name."""
+    """An identity that no other process has, including earlier runs of this one. Without a prefix it begins with the
+    host's name."""
     return f"{prefix or socket.gethostname()}_{uuid.uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderStatus:
-    """How this replica stands: the term it leads in (0: it does not), who holds the Lease as last seen ("": nobody),
-    and why the Lease cannot be read or written ("": it can). `note` is what the leader before left to this one."""
+    """The leadership as this replica sees it: the term that it leads in (0: it does not lead), the holder of the Lease
+    when last seen ("": none), and why the Lease cannot be read or written ("": it can). `note` is what the previous
+    leader left for this one."""
 
     term: int = 0
     holder: str = ""
@@ -77,7 +79,7 @@ class _RefusedError(Exception):
 
 
 class _FailedError(Exception):
-    """Nothing is known of what was asked for."""
+    """The request had no usable result."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -85,7 +87,7 @@ class _FailedError(Exception):
 
 
 class LeaseObject:
-    """Reads and writes one Lease. What others put on it (labels, owners) is kept. Raises the two above."""
+    """Reads and writes one Lease. Keeps what others put on it (labels, owners). Raises the two errors above."""
 
     def __init__(
         self,
@@ -106,7 +108,7 @@ class LeaseObject:
         self._wall_clock = wall_clock
         self._last_stamp = datetime.fromtimestamp(0, UTC)
         self._found: dict[str, Any] = {}
-        #: What a release tells whoever comes next.
+        #: The note for the next leader, written with a release.
         self.note = ""
 
     def read(self) -> Seen:
@@ -149,7 +151,7 @@ class LeaseObject:
         return Seen(record_of(found.get("spec"), note), version, str(uid))
 
     def _written(self, write: Write) -> dict[str, Any]:
-        # The UID also keeps the API server from making the Lease anew: an update creates Leases that do not exist.
+        # The UID also keeps the API server from recreating the Lease: an update creates Leases that do not exist.
         spec: dict[str, Any] = {"leaseDurationSeconds": self._seconds, "leaseTransitions": write.term}
         if write.creates:
             return _lease(self._metadata, spec)
@@ -166,13 +168,14 @@ class LeaseObject:
         return _lease(metadata | known, _mapping(self._found.get("spec")) | spec)
 
     def _stamp(self) -> str:
-        """Never the same twice: that it changes is what others see of a renewal, even if our wall clock stands."""
+        """A timestamp that never repeats: other replicas recognize a renewal by its change, even if our wall clock
+        stands still."""
         self._last_stamp = max(self._wall_clock(), self._last_stamp + timedelta(microseconds=1))
         return self._last_stamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def record_of(spec: Any, note: Any = "") -> Record:
-    """What a Lease's spec says; whatever is not as it should be counts as not said. Only a released one has a note."""
+    """Read a Lease's spec; an invalid field counts as absent. Only a released Lease has a note."""
     said = _mapping(spec)
     holder, term, seconds = said.get("holderIdentity"), said.get("leaseTransitions"), said.get("leaseDurationSeconds")
     released = holder in ("", None) and _count(seconds) == _RELEASED_SECONDS and bool(said.get("renewTime"))
@@ -187,7 +190,7 @@ def record_of(spec: Any, note: Any = "") -> Record:
 
 
 def _count(value: Any) -> int:
-    """The number that it is. One so high that the API server would take none after it is as good as not said."""
+    """The value as a number. A number so high that the API server would accept none after it counts as absent."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _HIGHEST else 0
 
 
@@ -207,7 +210,7 @@ def _failure(response: Response) -> _FailedError:
 
 
 class LeaderTerm:
-    """The present term and its deadline, for every thread to ask."""
+    """The present term and its deadline. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -222,7 +225,8 @@ class LeaderTerm:
             return max(0.0, self._left())
 
     def hold(self, term: int, deadline: float) -> bool:
-        """A new term, or more time for the present one. False: that is over already, somebody may have been told."""
+        """Begin a term, or extend the present one. Returns False if that term has expired already, as another thread
+        may know."""
         with self._lock:
             if term == self._term and self._left() <= 0:
                 return False
@@ -236,7 +240,7 @@ class LeaderTerm:
     def _left(self) -> float:
         left = self._deadline - self._clock()
         if left <= 0:
-            self._deadline = -math.inf  # for good, even if an answer with more time is on its way
+            self._deadline = -math.inf  # for good, even if a response that extends it is on its way
         return left
 
 
@@ -285,9 +289,9 @@ class Elector:
         self._thread.start()
 
     def stop(self, timeout: float = 5.0, *, note: str = "") -> None:
-        """Ends the tenure, releases the Lease if it is ours, ends the thread. Waits at most `timeout` seconds.
+        """End the leadership, release the Lease if it is ours, end the thread. Waits at most `timeout` seconds.
 
-        Whoever writes within the term must have ended that before. `note` is for the next leader.
+        Writes of the term must have ended before this is called. `note` is for the next leader.
         """
         self._lease.note = note
         self._stop.set()
@@ -299,7 +303,7 @@ class Elector:
             self._thread.join(timeout)
 
     def remaining(self, term: int) -> float:
-        """Seconds for which this term surely lasts; 0 if it is over. Once 0, always 0."""
+        """Seconds for which this term certainly lasts; 0 if it has expired. Once 0, always 0."""
         return self._tenure.remaining(term)
 
     def _run(self) -> None:
@@ -315,7 +319,7 @@ class Elector:
 
     def _leave(self) -> None:
         self._leaving = True
-        for _ in range(3):  # a look, a release, and both again if the look came too early
+        for _ in range(3):  # a look, a release, and both again if the first look came too early
             action = self._election.resign()
             if action is None or isinstance(action, Wait):
                 break
@@ -382,7 +386,7 @@ class Elector:
                 self._exchange = None
 
     def _patience(self) -> float:
-        """So short that a deadline has room for three tries, and that none of them outlasts it."""
+        """Time-out of one call: short enough for three attempts before a deadline, and never beyond it."""
         patience = self._timing.renew_deadline / 3
         left = self._election.deadline - self._clock()
         return max(0.05, min(patience, left)) if self._election.term else patience
