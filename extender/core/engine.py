@@ -1,10 +1,10 @@
-"""The engine protocol: what an engine gives, and all that the loop which runs it relies on.
+"""The engine protocol: all that the loop which runs an engine relies on.
 
     event, now  -->  Engine.handle  -->  instructions: answers to callers, commands for the I/O layers
 
-An engine is sans-I/O: no socket, no sleep, no lock, no clock. It is called by one thread at a time, and the same events
-at the same times give the same instructions, so that a recorded run can be replayed. `server.loop.EngineLoop` owns what
-an engine must not have: lock, timer, fence, recording, dispatch.
+An engine is sans-I/O: no socket, no sleep, no lock, no clock. One thread at a time calls it. The same events at the
+same times give the same instructions, so that a recorded run can be replayed. `server.loop.EngineLoop` owns what an
+engine must not have: lock, timer, fence, recording, dispatch.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ InstructionT = TypeVar("InstructionT")
 
 
 class Engine(Protocol[EventT_contra, InstructionT]):
-    """One engine. Times are seconds of a clock that never goes back."""
+    """One engine. Times are seconds of a monotonic clock."""
 
     @property
     def term(self) -> int | None:
-        """The term in which it decides; None outside of any, 0 where no leader is elected."""
+        """The term in which the engine decides; None outside any term, 0 without leader election."""
         ...
 
     def handle(self, event: EventT_contra, now: float) -> list[InstructionT]:
-        """Return what this event causes. An exception is a bug: the loop stops the engine and asks for a restart."""
+        """Return the instructions that this event causes.
+
+        An exception is a bug of the engine: the loop stops it and asks for a restart of the process.
+        """
         ...
 
     def next_due(self) -> float | None:
-        """When the engine has something to do because of time alone; None if nothing waits for time."""
+        """When the engine next has work to do without an event, seconds; None if no timer is set."""
         ...
 
     def missing(self) -> str:
@@ -36,5 +39,5 @@ class Engine(Protocol[EventT_contra, InstructionT]):
         ...
 
     def validate(self) -> None:
-        """Derive every invariant again. Raises AssertionError that names what is wrong."""
+        """Derive every invariant again. Raises AssertionError that names the violation."""
         ...

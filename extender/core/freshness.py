@@ -1,8 +1,8 @@
-"""Comparing resourceVersions: which of two records of the API server is the older one.
+"""Compares resourceVersions: which of two records of the API server is the older one.
 
-Kubernetes promises since 1.35 (KEP-5504) that resourceVersions of one resource type are decimal numbers that grow,
-and etcd has always given such. Whatever is not a number cannot be compared; then nothing is called older, because
-taking a record twice is harmless and leaving one out is not.
+Since 1.35 (KEP-5504) Kubernetes promises that the resourceVersions of one resource type are decimal numbers that grow;
+etcd has always produced such numbers. Any other text cannot be compared. Then neither version counts as older, because
+handling a record twice is harmless and dropping one is not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def older(version: str, than: str) -> bool:
-    """Whether `version` is certainly from before `than`; False where they cannot be compared."""
+    """Whether `version` is certainly older than `than`; False if they cannot be compared."""
     if not (version.isdigit() and than.isdigit() and version.isascii() and than.isascii()):
         return False
     if len(version) == len(than):
@@ -21,7 +21,7 @@ def older(version: str, than: str) -> bool:
 
 
 def latest(versions: Iterable[str]) -> str | None:
-    """The newest of them, "0" if there are none; None if one of them cannot be compared."""
+    """The newest of these versions; "0" if there are none, None if one of them cannot be compared."""
     numbers = set(versions)
     if not all(version.isascii() and version.isdigit() for version in numbers):
         return None

@@ -1,4 +1,4 @@
-"""Holds with tokens: who may use what, and until when.
+"""Holds with tokens: the right of an owner to use a key, until a deadline.
 
               acquire          commit                committed                confirm
     (free) ------------> HELD ---------> COMMITTING ------------> COMMITTED ------------> CONFIRMED
@@ -8,24 +8,25 @@
                             |                                         |
                             +----- expire (after verification) -------+------------> EXPIRED
 
-    HELD, COMMITTING, COMMITTED -> RELEASED      release: it came to nothing
+    HELD, COMMITTING, COMMITTED -> RELEASED      release: it is not needed any more
     COMMITTED                   -> COMMITTED     renew: it is being verified
     HELD, COMMITTING            -> CONFIRMED     confirm: its effect was seen before the write's own answer
 
 Every decision of this server takes a hold, a committer writes it, an informer's event confirms it. The rules:
 
-* a key has at most one active hold (HELD, COMMITTING, COMMITTED); the others end it and leave the ledger;
-* tokens grow and are never used again: whoever comes late with an old token is told False and changes nothing, so a
-  late release never frees what somebody else holds by now;
-* **time frees nothing**: `due` only tells whose deadline has come. The caller verifies against the API server and
-  then says `expire` (or `renew`, or `confirm`). An overdue hold is still a hold;
-* while a write is in flight there is no deadline at all, and `expire` is refused;
-* a group is acquired all or nothing, and those of it that are HELD share one deadline.
+* A key has at most one active hold (HELD, COMMITTING, COMMITTED). The other states are final: the hold leaves the
+  ledger.
+* Tokens grow and are never reused. A call with an old token returns False and changes nothing, so a late release never
+  frees a key that has a new hold by now.
+* **Time frees nothing.** `due` only returns the holds whose deadline has passed. The caller verifies them against the
+  API server and then calls `expire` (or `renew`, or `confirm`). An overdue hold is still a hold.
+* While a write is in flight there is no deadline at all, and `expire` is refused.
+* A group is acquired all or nothing. Its holds in state HELD share one deadline.
 
-Beside the holds stands a gate per object: after a write the cache is *behind* until it has seen the resourceVersion
-that the write returned, so that nobody decides on what was true before it.
+The ledger also has a gate per object: after a write the cache is *behind* until it has seen the resourceVersion that
+the write returned, so that no decision uses the state from before the write.
 
-All times are seconds of one monotonic clock, given by the caller.
+All times are seconds of one monotonic clock; the caller passes them in.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from extender.core.freshness import older
 
 
 class HoldState(StrEnum):
-    """See the module's diagram. The last three are ends: such a hold is no longer in the ledger."""
+    """See the module's diagram. The last three are final: such a hold is no longer in the ledger."""
 
     HELD = "held"
     COMMITTING = "committing"
@@ -56,9 +57,9 @@ _TIMED = (HoldState.HELD, HoldState.COMMITTED)
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What `owner` holds: `key`, until `deadline` (infinite while committing). `since` is when this state began.
+    """A hold of `owner` on `key` until `deadline` (infinite while committing). `since` is when this state began.
 
-    `group` is common to those that were acquired together, 0 for a hold of its own.
+    Holds that were acquired together have the same `group`; 0 for a single hold.
     """
 
     token: int
@@ -71,7 +72,7 @@ class Hold:
 
 
 class Taken(Exception):  # noqa: N818 - an answer, not an error of the program
-    """Somebody has the key: `hold` says who."""
+    """The key is taken, by `hold`."""
 
     def __init__(self, hold: Hold) -> None:
         super().__init__(f"{hold.key} is {hold.state} by {hold.owner} (token {hold.token})")
@@ -79,16 +80,16 @@ class Taken(Exception):  # noqa: N818 - an answer, not an error of the program
 
 
 class Ledger:
-    """See the module's text. All methods that change a hold return False for a token that is not active."""
+    """See the module docstring. All methods that change a hold return False for a token that is not active."""
 
     def __init__(self) -> None:
         self._last_token = 0
-        #: All and only the active holds.
+        #: The active holds, by token.
         self._holds: dict[int, Hold] = {}
         self._tokens: dict[str, int] = {}
         #: Active tokens of each group, in the order of acquisition; no empty ones.
         self._groups: dict[int, list[int]] = {}
-        #: (deadline, token) of every timed hold, and leftovers of what has changed since.
+        #: (deadline, token) of every timed hold, and stale entries of holds that have changed since.
         self._heap: list[tuple[float, int]] = []
         self._counts: Counter[HoldState] = Counter()
         self._required: dict[str, str] = {}
@@ -97,15 +98,16 @@ class Ledger:
     # -- taking -----------------------------------------------------------------------------------------------
 
     def acquire(self, key: str, owner: str, *, now: float, lease: float) -> Hold:
-        """A hold on `key` for `lease` seconds. Raises Taken if anybody, also the same owner, has it."""
+        """Return a new hold on `key` for `lease` seconds. Raises Taken if the key is held, even by the same owner."""
         deadline = _deadline(now, lease)
         self._check_free([key])
         return self._enter(key, owner, deadline=deadline, group=0, now=now)
 
     def acquire_group(self, wanted: Mapping[str, str], *, now: float, lease: float) -> tuple[Hold, ...]:
-        """Holds on all keys of `wanted` (key -> owner), in its order, with one deadline.
+        """Return new holds on all keys of `wanted` (key -> owner), in its order, with one deadline.
 
-        Raises Taken with the first one that somebody has, and then takes none. Raises ValueError if nothing is wanted.
+        Raises Taken with the hold on the first key that is taken, and then acquires none. Raises ValueError if `wanted`
+        is empty.
         """
         if not wanted:
             raise ValueError("wanted: expected at least one key")
@@ -131,9 +133,9 @@ class Ledger:
     # -- while it is held -------------------------------------------------------------------------------------
 
     def renew(self, token: int, *, now: float, lease: float) -> bool:
-        """HELD for another `lease` seconds from now, and with it all of its group that are HELD.
+        """Extend a HELD hold to `lease` seconds from now, together with all HELD members of its group.
 
-        COMMITTED: the time until it must be confirmed begins anew, for this hold alone.
+        COMMITTED: the time in which it must be confirmed begins again, for this hold alone.
         """
         hold = self._in_state(token, *_TIMED)
         if hold is None:
@@ -149,12 +151,12 @@ class Ledger:
         return self._move(token, HoldState.HELD, HoldState.COMMITTING, deadline=math.inf, now=now)
 
     def committed(self, token: int, *, now: float, lease: float) -> bool:
-        """COMMITTING -> COMMITTED: it is written. If it is not confirmed within `lease` seconds it is due."""
+        """COMMITTING -> COMMITTED: the write happened. If it is not confirmed within `lease` seconds, it is due."""
         deadline = _deadline(now, lease)
         return self._move(token, HoldState.COMMITTING, HoldState.COMMITTED, deadline=deadline, now=now)
 
     def abort(self, token: int, *, now: float, lease: float) -> bool:
-        """COMMITTING -> HELD: the write is known not to have happened. Renews, also the group, by `lease` seconds."""
+        """COMMITTING -> HELD: the write certainly did not happen. Renews the hold and its group by `lease` seconds."""
         deadline = _deadline(now, lease)
         if not self._move(token, HoldState.COMMITTING, HoldState.HELD, deadline=deadline, now=now):
             return False
@@ -178,7 +180,7 @@ class Ledger:
         return hold if hold is not None and hold.state in states else None
 
     def _set(self, hold: Hold) -> None:
-        """The one place where an active hold changes."""
+        """Store an active hold. Every change of an active hold goes through here."""
         before = self._holds.get(hold.token)
         if before is not None:
             self._counts[before.state] -= 1
@@ -191,15 +193,15 @@ class Ledger:
     # -- ends -------------------------------------------------------------------------------------------------
 
     def confirm(self, token: int) -> bool:
-        """Active -> CONFIRMED: an informer has shown it, the truth needs no hold any more."""
+        """Active -> CONFIRMED: an informer has shown the effect, so no hold is needed any more."""
         return self._end(self._holds.get(token), HoldState.CONFIRMED)
 
     def release(self, token: int) -> bool:
-        """Active -> RELEASED. While COMMITTING only the one who knows the write's outcome may say so."""
+        """Active -> RELEASED. While COMMITTING, only a caller that knows the write's outcome may release the hold."""
         return self._end(self._holds.get(token), HoldState.RELEASED)
 
     def expire(self, token: int) -> bool:
-        """HELD or COMMITTED -> EXPIRED, after the caller has verified it. False also while COMMITTING."""
+        """HELD or COMMITTED -> EXPIRED, after the caller has verified it. False while COMMITTING, too."""
         return self._end(self._in_state(token, *_TIMED), HoldState.EXPIRED)
 
     def _end(self, hold: Hold | None, end: HoldState) -> bool:
@@ -218,7 +220,7 @@ class Ledger:
     # -- deadlines --------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[Hold]:
-        """Timed holds whose deadline has come, by deadline and token. They stay due until something is done."""
+        """Timed holds whose deadline has passed, by deadline and token. They stay due until they change."""
         found: list[tuple[float, int]] = []
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)
@@ -229,7 +231,7 @@ class Ledger:
         return [self._holds[token] for _, token in found]
 
     def next_deadline(self) -> float | None:
-        """When `due` next has something to tell; None if no hold is timed."""
+        """The earliest deadline, seconds; None if no hold is timed."""
         while self._heap and not self._current(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -240,7 +242,7 @@ class Ledger:
         return hold is not None and hold.deadline == deadline
 
     def _compact(self) -> None:
-        """Leftovers never outnumber the holds by much, however often these are renewed."""
+        """Drop stale heap entries, so that they never outnumber the holds by much, however often these are renewed."""
         if len(self._heap) > 2 * len(self._holds) + 64:
             self._heap = sorted({entry for entry in self._heap if self._current(entry)})
 
@@ -264,20 +266,20 @@ class Ledger:
         return list(self._holds.values())
 
     def counts(self) -> dict[HoldState, int]:
-        """How many holds are in each active state now, and how many have ever come to each end."""
+        """How many holds are in each active state now, and how many have ever reached each final state."""
         return {state: self._counts[state] for state in HoldState}
 
     # -- the gate of resourceVersions -------------------------------------------------------------------------
 
     def require(self, key: str, resource_version: str) -> None:
-        """The cache must have seen `key` at `resource_version` or later. Of several requirements the latest counts."""
+        """Require that the cache has seen `key` at `resource_version` or later. The latest requirement counts."""
         if key in self._seen and not older(self._seen[key], resource_version):
             return
         if key not in self._required or older(self._required[key], resource_version):
             self._required[key] = resource_version
 
     def seen(self, key: str, resource_version: str) -> bool:
-        """The cache has `key` at `resource_version` now. True if that lifts what was required."""
+        """The cache has `key` at `resource_version` now. True if that satisfies the requirement."""
         if not older(resource_version, self._seen.get(key, "")):
             self._seen[key] = resource_version
         if not self.behind(key) or older(resource_version, self._required[key]):
@@ -286,18 +288,18 @@ class Ledger:
         return True
 
     def behind(self, key: str) -> bool:
-        """Whether the cache has yet to see what was required for `key`."""
+        """Whether the cache has not yet seen the version that is required for `key`."""
         return key in self._required
 
     def drop_gate(self, key: str) -> None:
-        """The object was deleted: nothing is required of it, nothing remembered."""
+        """The object was deleted: drop its requirement and its last seen version."""
         self._required.pop(key, None)
         self._seen.pop(key, None)
 
     # -- proof ------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Re-derives every index. Raises AssertionError with what differs."""
+        """Derive every index again. Raises AssertionError that names the difference."""
         holds = self._holds.values()
         assert self._tokens == {hold.key: hold.token for hold in holds}, f"keys: {self._tokens}, holds: {self._holds}"
         assert len(self._tokens) == len(self._holds), f"a key is held twice: {self._holds}"

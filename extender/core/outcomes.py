@@ -1,4 +1,4 @@
-"""How a write to the API server ended: the only words in which the I/O layers report it to an engine."""
+"""The outcome of a write to the API server, as the I/O layers report it to an engine."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from enum import StrEnum
 
 
 class OutcomeKind(StrEnum):
-    """How a write to the API server ended. Unknown is an outcome: a write that timed out may have happened."""
+    """The kinds of outcome. UNKNOWN is one of them: a write that timed out may have happened."""
 
     #: The write happened, and it was ours.
     DONE = "done"
-    #: Somebody else changed the object first (409). Read back: it may even have been an earlier try of our own.
+    #: Another write changed the object first (409). Read it back: that write may even be an earlier try of our own.
     LOST = "lost"
     #: The object no longer exists (404).
     GONE = "gone"
-    #: The object exists, but it is not the one that was meant (UID or resourceVersion differ): look again.
+    #: The object exists, but not with the expected UID or resourceVersion: read it again.
     STALE = "stale"
-    #: Not now (429, or 503 with Retry-After): `retry_after` seconds.
+    #: Not now (429, or 503 with Retry-After): retry after `retry_after` seconds.
     THROTTLED = "throttled"
-    #: Never as it is (400, 403, 422, ...).
+    #: Refused for good: this request can never succeed (400, 403, 422, ...).
     REJECTED = "rejected"
-    #: Time-out, connection lost, 5xx: it may have happened. Read back before anything else.
+    #: Time-out, connection lost, 5xx: the write may have happened. Read the object back before anything else.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     kind: OutcomeKind
-    #: For people and logs; never decides.
+    #: For display and logs only; no decision depends on it.
     detail: str = ""
     #: Seconds; only with THROTTLED.
     retry_after: float = 0.0

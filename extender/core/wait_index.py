@@ -1,19 +1,19 @@
-"""Who waits on which keys, so that nothing polls and no wake-up is lost.
+"""An index of waiters by the keys that they wait on, so that nothing polls and no wake-up is lost.
 
     look(keys) --> ticket --> (nothing for me there) --> park(waiter, ticket) --> True: asleep until touch(key)
          ^                                                       |
          +-------------- False: a key was touched meanwhile -----+
 
-The danger is the gap between looking and parking: what happens in it would wake nobody. A ticket therefore says *when*
-it was looked, in generations, and `park` refuses it if any of its keys was touched since.
+The danger is the gap between looking and parking: a touch in that gap would wake no waiter. A ticket therefore records
+the generation of the look, and `park` refuses the ticket if any of its keys was touched since.
 
-What is promised: a parked waiter is returned by the very next `touch` of any of its keys, once, and until then no key
-of its ticket has been touched since the look. Waiters are woken in the order in which they parked.
+Promise: the very next `touch` of any of its keys returns a parked waiter, once; until then no key of its ticket has
+been touched since the look. Waiters are woken in the order in which they parked.
 
-Memory is bounded although touches of keys that nobody waits on have to be remembered (a ticket may be out on them):
-there is one counter for all keys; the last touch is kept for the `remembered` keys touched last; of all others it is
-known that they were not touched after the generation `_forgotten`. A ticket from before it might have missed a touch
-that was forgotten, so it is refused: a waiter may be asked to look once more for nothing, but sleeps through nothing.
+Touches of keys without waiters have to be remembered, since a ticket may exist for them. Memory is bounded all the
+same: all keys share one generation counter, and only the `remembered` keys that were touched last keep their last
+touch. All other keys were not touched after generation `_forgotten`. A ticket older than `_forgotten` may have missed a
+touch that was dropped, so it is refused. A waiter may thus look once too often, but it never misses a touch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What was looked at, and when: the generation at that time."""
+    """The keys that were looked at, and the generation at that time."""
 
     keys: tuple[str, ...]
     generation: int
@@ -38,31 +38,31 @@ class _Parking:
 
 
 class WaitIndex:
-    """See the module's text. Waiters and keys are texts that mean something to the caller only."""
+    """See the module docstring. Waiters and keys are strings that only the caller interprets."""
 
     def __init__(self, *, remembered: int = 10_000) -> None:
         if remembered < 1:
             raise ValueError(f"remembered: expected at least 1 key, got {remembered}")
         self._remembered = remembered
         self._generation = 0
-        #: No touch that is missing in _touched is younger than this.
+        #: Keys that are not in _touched were not touched after this generation.
         self._forgotten = 0
-        #: The generation of a key's last touch; the key touched last stands last.
+        #: The generation of each key's last touch; the key touched last is the last one.
         self._touched: dict[str, int] = {}
         self._parked: dict[str, _Parking] = {}
-        #: Every key of every parking, with those who wait on it; no empty sets.
+        #: The parked waiters by key; no empty sets.
         self._waiters: dict[str, set[str]] = {}
         self._parkings = 0
 
     def look(self, keys: Iterable[str]) -> Ticket:
-        """A ticket for parking on `keys`: take it *before* looking at what the keys stand for."""
+        """Return a ticket for parking on `keys`. Take it *before* looking at the state that the keys stand for."""
         return Ticket(tuple(dict.fromkeys(keys)), self._generation)
 
     def park(self, waiter: str, ticket: Ticket) -> bool:
-        """Lets the waiter sleep until one of the ticket's keys is touched; an older parking of it is replaced.
+        """Park the waiter until one of the ticket's keys is touched. An older parking of the waiter is replaced.
 
-        False if one of them was touched since the look: then the waiter is not parked (any more) and must look again.
-        Raises ValueError for a ticket without keys, which nothing could ever wake.
+        False if one of the keys was touched since the look: then the waiter is not parked (any more) and must look
+        again. Raises ValueError for a ticket without keys, since no touch could ever wake its waiter.
         """
         if not ticket.keys:
             raise ValueError(f"ticket: expected at least one key for {waiter!r} to wait on")
@@ -76,7 +76,7 @@ class WaitIndex:
         return True
 
     def touch(self, *keys: str) -> list[str]:
-        """Something about `keys` changed: whoever waits on one of them is unparked and returned, in parking order."""
+        """The state behind `keys` changed: unpark all waiters on these keys, and return them in parking order."""
         self._generation += 1
         woken: set[str] = set()
         for key in keys:
@@ -95,7 +95,7 @@ class WaitIndex:
             self._forgotten = self._touched.pop(oldest)
 
     def drop(self, waiter: str) -> bool:
-        """The waiter waits no more, and nothing will wake it. False if it was not parked."""
+        """Unpark the waiter without waking it. False if it was not parked."""
         parking = self._parked.pop(waiter, None)
         if parking is None:
             return False
@@ -107,16 +107,16 @@ class WaitIndex:
         return True
 
     def waiting(self) -> list[str]:
-        """Everyone who is parked, in parking order."""
+        """All parked waiters, in parking order."""
         return list(self._parked)
 
     def keys_of(self, waiter: str) -> tuple[str, ...]:
-        """What the waiter is parked on, () if it is not."""
+        """The keys that the waiter is parked on; () if it is not parked."""
         parking = self._parked.get(waiter)
         return parking.keys if parking else ()
 
     def validate(self) -> None:
-        """Re-derives the index and the promise. Raises AssertionError with what differs."""
+        """Derive the index and the promise again. Raises AssertionError that names the difference."""
         waiters: dict[str, set[str]] = {}
         for waiter, parking in self._parked.items():
             for key in parking.keys:
