@@ -1,7 +1,7 @@
-"""What an algorithm has to know, and how a fresh one learns it: nodes, bound pods from the oldest on, then the rest.
+"""The state that an algorithm needs, and how it is loaded: nodes, then bound pods from the oldest on, then the rest.
 
 The order is the same at a start, at a change of the configuration and in `waggle hived diff`: with another
-configuration an algorithm may have to choose who keeps what, and who came first does.
+configuration an algorithm may have to choose which pod keeps its place, and the oldest pod does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extender.scheduling.driver import AlgorithmDriver
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Nodes by name, pods by UID. `unallocated` are those of ours that wait; what preempts is among them."""
+    """Nodes by name, pods by UID. `unallocated` are our waiting pods, preempting ones included."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     allocated: dict[str, Pod] = field(default_factory=dict)
@@ -22,14 +22,14 @@ class ClusterState:
 
 
 def by_age(pod: Pod) -> tuple[str, str, str]:
-    """Sorts the oldest first; of one second, by name."""
+    """Sort key: the oldest pod first; pods of the same second by namespace and name."""
     return pod.created, pod.namespace, pod.name
 
 
 def learn(teller: AlgorithmDriver, truth: ClusterState) -> int:
-    """Tells the algorithm what it does not know yet: first what is over, then what began. How much that was.
+    """Deliver the differences to the algorithm: first what is gone, then what is new. Returns their number.
 
-    What it raises at is owed to it, as ever.
+    A change at which the algorithm raises is owed to it, as always.
     """
     gone = [name for name in teller.nodes if name not in truth.nodes]
     for name in gone:

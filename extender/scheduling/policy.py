@@ -1,4 +1,4 @@
-"""What an operator may decide about the engine, as plain data (`extender.settings` is the file it comes from)."""
+"""The operator's choices for the engine, as plain data (`extender.settings` is the file that they come from)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class PreemptionMode(StrEnum):
 
     #: kube-scheduler, in answer to its preempt call.
     KUBE_SCHEDULER = "kube-scheduler"
-    #: This server, through the Eviction API; preempt is always answered with nobody.
+    #: This server, through the Eviction API; the answer to preempt never names victims.
     DIRECT = "direct"
-    #: This server where kube-scheduler cannot: for gangs, on several nodes, and where it sees no shortage.
+    #: This server where kube-scheduler cannot: for gangs, on several nodes, and where kube-scheduler sees no shortage.
     AUTO = "auto"
 
 
@@ -23,38 +23,38 @@ class PreemptionMode(StrEnum):
 class Policy:
     """Which pods are ours, how long holds last, and what the server may do by itself. Times in seconds."""
 
-    #: A pod is ours if it meets every criterion that is set; none set: all are.
+    #: A pod is ours if it meets every criterion that is set; if none is set, all pods are.
     scheduler_names: frozenset[str] = frozenset()
     resource: str = ""
     annotation: str = ""
-    #: A filter answer holds its place this long; a preemption likewise.
+    #: The lease of a filter answer's place, and of a preemption.
     lease: float = 60.0
-    #: Until a verification that failed or was not answered is tried again.
+    #: The time until a verification that failed or was not answered is tried again.
     verify: float = 5.0
-    #: How long a write that was sent and not answered may yet arrive: kube-apiserver's --request-timeout.
+    #: How long a write that was sent and not answered may still arrive: kube-apiserver's --request-timeout.
     arrival: float = 60.0
-    #: How long a write may wait to be sent.
+    #: How long a write may be queued before it is sent.
     write_validity: float = 20.0
-    #: Until we look for ourselves what became of a write or a read that was never reported. Must be longer than a write
-    #: may wait and then take, or it could arrive after it was given up.
+    #: The time until we read the pod ourselves if a write or a read was never reported. Must be longer than a write may
+    #: be queued and then take; otherwise the write could arrive after we gave it up.
     write_timeout: float = 60.0
-    #: Write the binding after that many filter calls that no bind followed; 0 is never.
+    #: Write the binding after this many filter calls without a bind; 0 is never.
     force_bind_after: int = 0
-    #: Write the binding at once where the decided node is not among those offered.
+    #: Write the binding at once if the chosen node is not among the offered ones.
     force_bind_unoffered: bool = False
-    #: Who evicts.
+    #: Who evicts the victims.
     preemption: PreemptionMode = PreemptionMode.KUBE_SCHEDULER
     #: How long a preemption of ours may take to begin, and its victims to go beyond their own grace periods.
     patience: float = 120.0
-    #: How long a pod that could not be evicted is not tried again, nor a preemption that was given up.
+    #: The back-off of a pod that could not be evicted, and of a preemption that was given up.
     protection: float = 60.0
-    #: Replicas elect a leader: outside a term nothing is decided and nothing written.
+    #: Replicas elect a leader: outside a term nothing is decided and nothing is written.
     elected: bool = False
-    #: How many waiting pods are nudged at once, and how often the same one.
+    #: How many waiting pods are nudged in one batch; `nudge_again` is the interval between two nudges of one pod.
     nudge_batch: int = 50
-    #: Annotations that keep room for other pods; `trusted_claims.py` says of which pods they count.
+    #: Annotations that keep room for other pods; `trusted_claims.py` says on which pods they are trusted.
     claims: frozenset[str] = frozenset()
-    #: How long an algorithm may keep room for a pod that waits, and that nobody preempts for.
+    #: How long an algorithm may keep room for a waiting pod without a preemption for it.
     seat: float = 300.0
     nudge_again: float = 10.0
 
@@ -66,10 +66,10 @@ class Policy:
         return not self.resource or _names_resource(pod, self.resource)
 
     def wants_place(self, pod: Pod) -> bool:
-        """Whether this unbound pod waits for a place of ours. An oversized one never has any."""
+        """Whether this unbound pod waits for a place from us. An oversized pod never gets one."""
         return self.ours(pod) and not pod.terminating and not pod.gated and not pod.oversized
 
 
 def _names_resource(pod: Pod, resource: str) -> bool:
-    """As kube-scheduler decides about managedResources: the name alone counts, also with quantity 0."""
+    """Whether the pod names the resource. As with kube-scheduler's managedResources, quantity 0 counts too."""
     return any(name == resource for name, _ in pod.requests) or any(name == resource for name, _ in pod.limits)

@@ -1,17 +1,17 @@
-"""Another algorithm takes over while everything goes on: the same one, with other settings.
+"""Replaces the algorithm at run time by the same algorithm with other settings.
 
-    ReconfigureRequested --> PrepareAlgorithm, with all that is true now: the new algorithm is made and told it,
+    ReconfigureRequested --> PrepareAlgorithm, with the current state: the new algorithm is created and loaded,
           ^      |           beside the one that decides, for as long as that takes
-          +------+           once more, as long as much has happened meanwhile
-    AlgorithmPrepared -----> the rest is told, and it decides from now on; Reconfigured says what that changed
+          +------+           repeated as long as much has changed meanwhile
+    AlgorithmPrepared -----> the rest is loaded, and it decides from now on; Reconfigured lists what that changed
 
-Either it takes over completely, or nothing has changed: an algorithm that fails at what the present one understands is
-refused. What was decided before is dealt with by how far it is:
+Either the new algorithm takes over completely, or nothing changes: it is refused if it raises at state that the current
+one accepts. Earlier decisions are treated by how far they are:
 
-    a binding that is written or may have been    goes on; the new algorithm is told that it is there
-    a place that was only proposed                is given up, and kube-scheduler is made to ask again
-    a preemption, by whomever                     its room is claimed again; our own are planned anew
-    whoever waits                                 is nudged: there may be room now
+    a binding that is written or may have been    goes on; the new algorithm gets it as allocated
+    a place that was only proposed                is withdrawn, and kube-scheduler is made to ask again
+    a preemption, ours or kube-scheduler's        its room is claimed again; our own are planned anew
+    a waiting pod                                 is nudged: there may be room now
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 
 
 class Reconfiguring:
-    """Hands the stage over. Keeps nothing between two events."""
+    """Replaces the algorithm. Keeps no state between two events."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Reconfiguring:
             )
 
     def _truth(self) -> ClusterState:
-        """What a new algorithm has to know. What the present one could not be told is true all the same."""
+        """Return the state for a new algorithm, including the changes that are owed to the current one."""
         teller = self.t.teller
         truth = ClusterState(dict(teller.nodes), dict(teller.allocated), dict(teller.unallocated))
         nodes, pods = teller.owed()
@@ -113,7 +113,7 @@ class Reconfiguring:
         return truth
 
     def _proposed(self) -> Iterator[PodInfo]:
-        """Whose place nobody has begun to write. Found by their holds: there are few, of however many pods."""
+        """The pods in Binding without a write in flight. Found by their holds: these are few, unlike pods."""
         for hold in self.t.ledger.active():
             entry = self.t.roster.holding(hold.token)
             if entry is not None and entry.state is State.BINDING and not self.t.in_flight(entry):
@@ -121,9 +121,10 @@ class Reconfiguring:
 
 
 class Preparations:
-    """For the I/O layer: makes algorithms as instructed and lets them learn. Slow; not for under the lock.
+    """For the I/O layer: creates algorithms as instructed and loads state into them. Slow: not to be called under the
+    lock.
 
-    `create` makes an algorithm of this name with these settings. A replay does the same as the server did.
+    `create` creates an algorithm of this name with these settings. A replay does the same as the server did.
     """
 
     def __init__(self, create: Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]) -> None:
@@ -131,18 +132,18 @@ class Preparations:
         self._made: dict[int, AlgorithmDriver] = {}
 
     def carry_out(self, instruction: PrepareAlgorithm) -> int:
-        """How much the algorithm had to learn."""
+        """Create the algorithm if needed, and load the state. Returns the number of changes delivered."""
         number = instruction.number
         if number not in self._made:
             self._made[number] = AlgorithmDriver(self._create(instruction.algorithm, instruction.settings))
         return learn(self._made[number], instruction.truth)
 
     def take(self, number: int) -> AlgorithmDriver | None:
-        """The algorithm that was made for this number."""
+        """Remove and return the driver of the algorithm created for this number; None if there is none."""
         return self._made.pop(number, None)
 
     def completed(self, event: Event) -> Event:
-        """A recorded AlgorithmPrepared with its algorithm; any other event as it is."""
+        """Return a recorded AlgorithmPrepared with its algorithm; any other event unchanged."""
         if isinstance(event, AlgorithmPrepared) and event.teller is None:
             return replace(event, teller=self.take(event.number))
         return event
@@ -156,7 +157,7 @@ def _set(known: dict[str, Any], key: str, value: object) -> None:
 
 
 def _changes(old: SchedulerAlgorithm, new: AlgorithmDriver) -> tuple[str, ...]:
-    """What the old algorithm says of the new one; it is on its way out, and may fail."""
+    """What the old algorithm reports about the change to the new one. The call may fail without harm."""
     try:
         return tuple(old.changes_to(new.algorithm))
     except Exception as error:

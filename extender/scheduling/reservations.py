@@ -1,19 +1,20 @@
-"""Room that an algorithm keeps for pods that wait: given back if kube-scheduler does not ask for them in time.
+"""Room that an algorithm keeps for waiting pods. It expires if kube-scheduler does not ask about them in time.
 
-    reserved --- kube-scheduler comes, the pod is placed or gone ---> (forgotten)
+    reserved --- kube-scheduler asks, the pod is placed or gone ----> (forgotten)
         |
         +------- `policy.seat` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
 
-A gang's plan keeps seats for members that kube-scheduler has not asked about yet. It asks within seconds, unless its
-own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An algorithm has no
-clock, so time is kept here: the algorithm names the pods that it keeps room for, and is told which of them have lapsed.
-Such a pod loses its seat only: it is placed like any other when kube-scheduler asks about it.
+A gang's plan keeps seats for members that kube-scheduler has not asked about yet. kube-scheduler asks within seconds,
+unless its own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An
+algorithm has no timer, so the deadlines are here: the algorithm names the pods that it keeps room for, and receives the
+set of those whose room has lapsed. Such a pod loses only its seat: it is placed like any other when kube-scheduler asks
+about it.
 
-A pod's author can end a seat and bring it back, by changing the gang's minimum for example. So the time for which a
-seat was kept is remembered for equally long, and counts when the seat comes back: nobody can keep a seat for more than
-half of the time.
+A pod's author can end a seat and bring it back, for example by changing the gang's minimum. So the time for which a
+seat was kept is remembered for equally long, and counts when the seat comes back: no author can keep a seat for more
+than half of the time.
 
-All times begin anew with a term: before it, nobody decided, so kube-scheduler could not ask.
+All times begin again with a term: before it, this replica did not decide, so kube-scheduler could not ask.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 class Reservations:
-    """Looks after every event; costs nothing as long as the algorithm keeps the same."""
+    """Checks the reserved pods after every event; costs nothing while the set does not change."""
 
     def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
         self.waking = waking
         self.counts = counts
-        #: When each became known, seconds, the oldest first.
+        #: When each reservation became known, by UID, seconds, the oldest first.
         self._since: dict[str, float] = {}
-        #: For how long room was kept for pods for which it is not now, and when that ended, seconds.
+        #: Past reservations by UID: how long room was kept, and when that ended, seconds.
         self._spent: dict[str, tuple[float, float]] = {}
         self._lapsed: frozenset[str] = frozenset()
         self._seen: frozenset[str] = frozenset()
 
     @property
     def lapsed(self) -> frozenset[str]:
-        """Whose room was given back, and who still waits."""
+        """UIDs of the pods that still wait and whose room has lapsed."""
         return self._lapsed
 
     def after(self, event: AnyEvent, now: float) -> list[Instruction]:
-        """What follows from this event, which has been handled."""
+        """Return further instructions after this event, which has been handled already."""
         if isinstance(event, Synced | TermBegan):
             self._since = dict.fromkeys(self._since, now)
             self._spent.clear()
@@ -59,11 +60,11 @@ class Reservations:
         return self._expire(now) if isinstance(event, Ticked) else []
 
     def tell_again(self) -> None:
-        """Another algorithm has taken over."""
+        """Pass the lapsed pods to a new algorithm that has taken over."""
         self.t.teller.lapses(self._lapsed)
 
     def next_due(self) -> float | None:
-        """When the next one lapses, seconds; None if nothing is reserved."""
+        """When the next reservation lapses, seconds; None if nothing is reserved."""
         first = next(iter(self._since.values()), None)
         return None if first is None else first + self.t.policy.seat
 
@@ -80,7 +81,7 @@ class Reservations:
         self._seen = reserved
 
     def _kept(self, uid: str, now: float) -> float:
-        """Seconds for which room was kept for it, unless it has been without for as long since."""
+        """Seconds for which room was kept for the pod before; 0 if it has been without for as long since."""
         kept, ended = self._spent.pop(uid, (0.0, now))
         return kept if now < ended + kept else 0.0
 

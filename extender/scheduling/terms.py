@@ -1,10 +1,10 @@
-"""Who decides changes: what a term's beginning and end mean for what was decided.
+"""Begins and ends leader terms.
 
-    TermEnded: proposals that nobody wrote are let go, preemptions given up; writes in flight are followed to the end
-    TermBegan: nothing of earlier terms is held; whoever waits is nudged, as wake-ups may have died with a leader
+    TermEnded: unwritten proposals are withdrawn, preemptions are given up; writes in flight are followed to their end
+    TermBegan: nothing of earlier terms is held; waiting pods are nudged, as nudges may have been lost with a leader
 
-Outside a term the informers go on telling what is true, and reports and live reads are handled as ever: the books are
-kept, so that the next term can begin at once.
+Outside a term, informer events, reports and live reads are handled as always. The state stays current, so that the next
+term can begin at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _NOT_LEADING = "another replica leads, or is about to"
 
 @dataclass(frozen=True, slots=True)
 class HandoverVersions:
-    """The highest resourceVersions that stand on nodes and pods; "0" where there are none.
+    """The highest resourceVersions of the known nodes and pods; "0" where there are none.
 
-    Versions of objects, not of lists: who follows them has them as soon as the last one of them has come.
+    These are versions of objects, not of lists: a replica that watches has reached them as soon as it has received the
+    last of these objects.
     """
 
     nodes: str
@@ -37,7 +38,7 @@ class HandoverVersions:
 
 
 class TermHandler:
-    """The present term is `SchedulingState.term`; here it changes."""
+    """Changes the current term, `SchedulingState.term`."""
 
     def __init__(
         self, transitions: SchedulingState, informed: InformerHandler, binding: BindHandler, waking: Requeuer
@@ -47,7 +48,7 @@ class TermHandler:
         self._binding = binding
         self._waking = waking
         self._last = 0
-        #: Writes of preemptions that were sent and not reported: they may change pods yet.
+        #: How many writes of preemptions were sent and not reported yet: they may still change pods.
         self.unreported = 0
 
     def began(self, event: TermBegan, now: float) -> list[Instruction]:
@@ -74,15 +75,15 @@ class TermHandler:
         return []
 
     def _is_only_held(self, entry: PodInfo) -> bool:
-        """Nothing is being written for it now. A write that was not answered is not insisted on beyond its term:
-        whoever decides next knows nothing of it, and may have given the room away."""
+        """Whether nothing is being written for the pod now. An unanswered write does not keep a place beyond its term:
+        the next leader does not know of that write, and may have given the room away."""
         hold = self.t.ledger.get(entry.token)
         return hold is None or hold.state is HoldState.HELD
 
     def known(self) -> HandoverVersions | None:
-        """What whoever decides next has to know of what was decided here; None while a write may still change that.
+        """Return the versions that the next leader must have seen; None while a write may still change them.
 
-        Of pods all that was shown here, of nodes too. Ask when the term is over.
+        They cover all pods and nodes that were reported here. Call it when the term is over.
         """
         if self.unreported:
             return None
@@ -95,11 +96,11 @@ class TermHandler:
         return None if nodes is None or pods is None else HandoverVersions(nodes, pods)
 
     def missing(self) -> str:
-        """Why nothing may be decided now, "" if it may."""
+        """Why this replica may not decide now; "" if it may."""
         return _NOT_LEADING if self.t.term is None else ""
 
     def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
-        """The instructions as of this term; outside of any nothing is written."""
+        """Return the instructions stamped with the current term. Outside any term, commands that write are dropped."""
         if self.t.term == 0 or not instructions:
             return instructions
         stamped = [item for each in instructions if (item := self._stamped(each)) is not None]
@@ -107,7 +108,7 @@ class TermHandler:
         return stamped
 
     def reported(self) -> None:
-        """A write of a preemption was."""
+        """A write of a preemption was reported."""
         self.unreported -= self.t.term != 0
 
     def _stamped(self, item: Instruction) -> Instruction | None:

@@ -1,14 +1,15 @@
-"""Which annotations that keep room for other pods (claims) are believed.
+"""Decides which claims, annotations that keep room for other pods, are trusted.
 
-    the pod was                                         believed is
+    the pod was                                         trusted is
     bound by us                                         the claim that our binding wrote
     found bound, before we decide (a restart, standby)  the claim on the pod
-    found bound, while we decide                        nothing: nobody else binds with a claim
+    found bound, while we decide                        nothing: no other client binds with a claim
     changed afterwards                                  the claim from before
 
-A gang's plan is written on its members, and keeps seats for those that still wait. It has to be believed after a
-restart, but anybody who may change a pod can write one. While this server decides, it needs no such text: it has bound
-the gang itself. The claims that it takes over when it begins to decide last for a limited time (`reservations.py`).
+A gang's plan is written on its members, and keeps seats for those that still wait. After a restart it has to be
+trusted, although any client that may change a pod can write one. While this server decides, it needs no such text: it
+has bound the gang itself. The claims that it takes over when it begins to decide last for a limited time
+(`reservations.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 def believed(t: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
-    """The record of a pod that is shown bound, with the claims that are to be believed of it."""
+    """Return the record of a pod that was reported bound, with only its trusted claims."""
     claims = t.policy.claims
     if not claims:
         return pod
@@ -37,7 +38,8 @@ def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:
 
 
 def written(pod: Pod, annotations: Pairs, claims: frozenset[str]) -> Pairs:
-    """What the binding of this pod writes: a claim that stands on it already is its author's, and is emptied."""
+    """Return the annotations that the pod's binding writes. A claim that is already on the pod is its author's: it is
+    emptied."""
     decided = {name for name, _ in annotations}
     emptied = ((name, "") for name in sorted(claims - decided) if lookup(pod.annotations, name) is not None)
     return (*annotations, *emptied)
