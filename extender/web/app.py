@@ -1,4 +1,4 @@
-"""Puts the face together: one FastAPI app around one runtime."""
+"""Assembles the HTTP layer: one FastAPI app around one runtime."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ def create_app(
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
 ) -> FastAPI:
-    """The HTTP face of `runtime`; with a comparer people may also hold the cache against the API server.
+    """Return the HTTP layer of `runtime`. With a comparer, the app also has the page that compares the cache with the
+    API server.
 
-    `certificates` are those that it is served with: metrics and /readyz tell about them. `reviewer` is whom to ask who
-    may look; without one nobody may, if the settings want it asked.
+    `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
+    may see pages; if the settings require a review and there is no reviewer, nobody may.
     """
     told = certificates or Certificates(None)
     refusals = Refusals()
@@ -80,13 +81,13 @@ def create_app(
 
 
 class _App(FastAPI):
-    """FastAPI; `verbs` are kube-scheduler's, by path, for the short cut that protocol.py makes for them.
+    """FastAPI with three attributes. `verbs` are kube-scheduler's, by path, for the fast path in protocol.py.
 
-    `metrics` takes those of its server. `budgets` bound what all its connections hold in memory.
+    `metrics` also collects the metrics of the app's server. `budgets` bound the memory of all its connections.
     """
 
     def __init__(self, verbs: Mapping[str, VerbHandler], metrics: Metrics, budgets: Budgets) -> None:
-        # No /docs: its page would load scripts from a public CDN into the browser of somebody inside the cluster.
+        # No /docs: its page would load scripts from a public CDN into the browser of a user inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
@@ -103,7 +104,7 @@ def _add_index(app: FastAPI, algorithm: str) -> None:
 
 
 def _pages(app: FastAPI) -> dict[str, str]:
-    """Every page that can be read, as OpenAPI knows it."""
+    """Every page that can be read, as OpenAPI lists it."""
     paths = app.openapi()["paths"].items()
     found = {path: methods["get"]["summary"] for path, methods in paths if "get" in methods and path != "/"}
     return found | {"/openapi.json": "All of this for machines"}
@@ -112,8 +113,8 @@ def _pages(app: FastAPI) -> dict[str, str]:
 class _TidyPath:
     """Serves /filter/ and //filter as /filter.
 
-    kube-scheduler joins urlPrefix and verb with a slash, whatever the verb begins with; and it would follow a redirect,
-    but every call would then cost two.
+    kube-scheduler joins urlPrefix and verb with a slash, even if the verb begins with one. It would follow a redirect,
+    but then every call would cost two.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,7 +1,7 @@
-"""What is told to a caller whose request cannot be served: one shape, `{"error": text, "field": name or null}`.
+"""The answer to a request that cannot be served: one shape, `{"error": text, "field": name or null}`.
 
-kube-scheduler throws away the body of every answer that is not 200, so its filter and bind verbs don't use this shape
-(their answers have an Error field of their own); everything else does, whoever raised the error.
+kube-scheduler discards the body of every answer that is not 200, so its filter and bind verbs do not use this shape
+(their answers have an Error field of their own). Everything else does, wherever the error comes from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from extender.logs.printable import printable
 
 JSON = "application/json"
-#: Characters of a text that says what is wrong with a request, and of the field that it names.
+#: Characters of an error text, and of the field that it names.
 _LONGEST_TEXT: Final = 2048
 _LONGEST_FIELD: Final = 512
 
@@ -33,10 +33,10 @@ class ErrorBody(BaseModel):
 
 
 class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
-    """The caller's request cannot be served. `field` is the path of what is at fault, as the caller would write it.
+    """The caller's request cannot be served. `field` is the path of the faulty field, as the caller would write it.
 
-    Both may quote the request: they are cut, and nothing in them controls a terminal, as kube-scheduler writes them
-    into its log and into Events.
+    Both may quote the request. They are cut, and control characters are escaped, as kube-scheduler writes them into its
+    log and into Events.
     """
 
     def __init__(self, text: str, field: str | None = None, *, status: int = 400) -> None:
@@ -47,17 +47,18 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
 
 
 def error_response(status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """An answer in the one error shape."""
+    """Return an answer in the one error shape."""
     return Response(error_body(text, field), status, headers=headers, media_type=JSON)
 
 
 def error_body(text: str, field: str | None) -> bytes:
-    """The one error shape."""
+    """Return the body in the one error shape."""
     return msgspec.json.encode({"error": text, "field": field})
 
 
 def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
-    """Give every error of `app` the one shape; `verbs` are the paths named to whoever posts somewhere else."""
+    """Give every error of `app` the one shape. `verbs` are the paths that the answer to a POST to an unknown path
+    lists."""
     posted = sorted(verbs)
 
     async def on_http_exception(request: Request, error: Exception) -> Response:

@@ -1,1 +1,2 @@
-"""What all callers share, and how much of it one of them may take: memory, threads, turns of the loop."""
+"""Resources that all callers share, and how much of each one caller may take: memory, threads, turns of the event
+loop."""

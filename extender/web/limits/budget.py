@@ -1,12 +1,12 @@
-"""How much memory all connections together may hold: for bodies that are not complete, and for answers not yet taken.
+"""Bounds the memory that all connections together may hold: for incomplete bodies, and for answers not yet taken.
 
-A limit for each request does not bound their sum. So everything that waits in memory for a peer has a holder, and says
-how much it holds. Where the sum is over the limit, the client (an address) that holds the most gives something up: of
-its large holders (64 KiB and more) the oldest, or else the oldest of all. So small requests pass, however many large
-ones are left unfinished, and a large one passes, however many somebody else leaves unfinished, or the same client
-before it: a valid body is complete milliseconds after its first byte.
+A limit for each request does not bound their sum. So everything that waits in memory for a peer has a holder, which
+reports its size. If the sum exceeds the limit, the client (an address) that holds the most must give something up: the
+oldest of its large holders (64 KiB and more), or else the oldest of all. So small requests pass, however many large
+ones are left unfinished; and a large one passes, however many other clients, or the same client before, leave
+unfinished: a valid body is complete milliseconds after its first byte.
 
-One server has one pair of budgets, found by `budgets_of(app)`. Used by the thread of its event loop only.
+One server has one pair of budgets, found by `budgets_of(app)`. Only the thread of its event loop uses them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE: Final = 64 * 1024
 
 
 class Holder(Protocol):
-    """What holds memory for a peer. `held` is set by the budget, and is 0 at first."""
+    """Something that holds memory for a peer. The budget sets `held`, which is 0 at first."""
 
     held: int
 
@@ -35,7 +35,7 @@ class Holder(Protocol):
 
 
 class _Share:
-    """What one client holds. Both kinds by age, the oldest first."""
+    """The holders of one client. Both kinds by age, the oldest first."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -57,19 +57,19 @@ class _Share:
 
 
 class Budget:
-    """At most `limit` bytes for all holders together."""
+    """A limit of `limit` bytes for all holders together."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        #: The most that was held since somebody set it back.
+        #: The most that was held since this was last reset.
         self.peak = 0
-        #: How many had to give up.
+        #: Number of holders that had to give up.
         self.given_up = 0
         self._shares: dict[str, _Share] = {}
 
     def hold(self, holder: Holder, size: int) -> None:
-        """`holder` has `size` bytes now, 0 if it has ended. Others, or itself, may be made to give up."""
+        """Set the size of `holder` to `size` bytes, 0 if it has ended. It or other holders may be made to give up."""
         if not size and not holder.held:
             return
         self.used += size - holder.held
@@ -96,19 +96,19 @@ def _used(share: _Share) -> int:
 
 
 class Budgets(NamedTuple):
-    """`bodies`: of requests that are not complete. `answers`: what peers have not taken yet."""
+    """The two budgets. `bodies`: of incomplete requests. `answers`: what peers have not taken yet."""
 
     bodies: Budget
     answers: Budget
 
     @classmethod
     def for_bodies_of(cls, max_body: int) -> Budgets:
-        """Room for three bodies of the largest size, 96 MiB at least, and for as much of answers."""
+        """Room for three bodies of the largest size, 96 MiB at least, and as much for answers."""
         limit = max(96 * _MIB, 3 * max_body)
         return cls(Budget(limit), Budget(limit))
 
     def metrics(self) -> list[Metric]:
-        """For a scrape. From any thread."""
+        """Metrics for a scrape. May be called from any thread."""
         waiting = [({"what": name}, float(budget.used)) for name, budget in self._asdict().items()]
         given_up = [({"what": name}, float(budget.given_up)) for name, budget in self._asdict().items()]
         return [
@@ -118,6 +118,6 @@ class Budgets(NamedTuple):
 
 
 def budgets_of(app: Any) -> Budgets:
-    """Those of an ASGI app that has some, else new ones."""
+    """The budgets of an ASGI app if it has some, else new ones."""
     found = getattr(app, "budgets", None)
     return found if isinstance(found, Budgets) else Budgets.for_bodies_of(0)

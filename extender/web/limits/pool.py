@@ -1,11 +1,11 @@
-"""Threads in which pages are computed, so that none of them waits behind another kind, and equal requests share a run.
+"""Thread pools that compute pages. No kind of page waits behind another kind, and equal requests share a run.
 
     run(key) --an equal one waits to begin?--yes--> its result
                  |no
                waits for a thread of this pool --> computes --> the result, for all who joined before it began
 
-Promises: at most `threads` threads at once; at most `most_waiting` different runs wait, and what comes then is refused
-at once; a run begins after each request that it answers, so no answer is older than its question.
+Promises: at most `threads` threads run at once; at most `most_waiting` different runs wait, and further ones are
+refused at once; a run begins after each request that it answers, so no answer is older than its question.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_WAITING: Final = 64
 
 
 class Pool:
-    """For use in one event loop. A refusal says that there are too many `name`."""
+    """A pool for use in one event loop. A refusal says that there are too many `name`."""
 
     def __init__(self, name: str, threads: int, most_waiting: int = MOST_WAITING) -> None:
         self._name = name
@@ -42,9 +42,9 @@ class Pool:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, key: Hashable, work: Callable[[], _Result]) -> _Result:
-        """What `work` returns or raises, or that of an equal request that has not begun.
+        """Run `work` in the pool, or join an equal request that has not begun; return or raise its result.
 
-        Raises HTTPException (503) if too many different ones wait.
+        Raises HTTPException (503) if too many different runs wait.
         """
         task: asyncio.Task[_Result] | None = self._waiting.get(key)
         if task is None:
@@ -64,12 +64,12 @@ class Pool:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, even if everybody who asked has gone
+            task.exception()  # retrieved, even if all who asked have disconnected
 
     def page(self, compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, Awaitable[_Result]]:
-        """A decorator for a route: it runs in this pool, once for requests with equal parameters.
+        """Decorate a route: it runs in this pool, once for requests with equal parameters.
 
-        Of a parameter that is the request itself, only Accept-Encoding may be looked at.
+        If a parameter is the request itself, the route may read only Accept-Encoding of it.
         """
 
         @functools.wraps(compute)

@@ -1,15 +1,15 @@
-"""Turns of connections in the event loop, so that a client that sends much does not make others wait.
+"""Gives connections turns in the event loop, so that a client that sends much does not make others wait.
 
     data_received --little, and the loop has time (admits)--> done at once
           |much, or too many came together: reading is paused, the rest waits with its connection
     Turns.add(connection) --> connection.turn() --more--> behind the others, and so on
 
 A connection does one small piece of work a turn: it feeds some kilobytes to its parser, or answers one request. In one
-iteration of the loop turns take a millisecond, however many connections wait, and so does what is done at once (for
-calls of verbs twice as long). Calls have their turns before everything else, which gets one turn at least. In both
-queues client addresses take turns.
+iteration of the loop all turns together take a millisecond, however many connections wait. The work that is done at
+once is limited in the same way (for calls of verbs to twice as long). Calls have their turns before everything else,
+which gets one turn at least. In both queues client addresses take turns.
 
-It also looks at every connection once a second, so that deadlines need no timer for each request.
+It also checks every connection once a second, so that deadlines need no timer for each request.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
-#: Seconds of one iteration of the event loop for all turns together; as many for what is handled where it is received.
+#: Seconds that all turns together take in one iteration of the event loop, and as many for data that is handled at
+#: once.
 SLICE: Final = 0.001
-#: Bytes that are no longer little: reading stops after them until the connection had its turn. A transport would go on
-#: reading from one connection for as long as there is something.
+#: Bytes from which on reading stops until the connection had its turn. A transport would go on reading from one
+#: connection for as long as data is available.
 BULK: Final = 32 * 1024
-#: Seconds between two looks at the deadlines of all connections.
+#: Seconds between two checks of the deadlines of all connections.
 LOOK_SECONDS: Final = 1.0
 
 
@@ -38,11 +39,11 @@ class Paced(Protocol):
 
     @property
     def address(self) -> str:
-        """Of the peer."""
+        """Address of the peer."""
 
     @property
     def has_call(self) -> bool:
-        """Whether a verb is what its next turn is for, as far as that can be seen without work."""
+        """Whether its next turn is for a verb, as far as that can be seen without work."""
 
     def turn(self) -> bool:
         """Do one small piece of work; returns whether there is more to do."""
@@ -52,10 +53,10 @@ class Paced(Protocol):
 
 
 class _Queue:
-    """Connections that wait: addresses take turns, and so do the connections of each."""
+    """Waiting connections. Addresses take turns, and so do the connections of each."""
 
     def __init__(self) -> None:
-        # Keys only: it finds out quickly whether somebody waits already, and keeps their order.
+        # Used as an ordered set: finds out quickly whether a connection waits already, and keeps the order.
         self._by_address: OrderedDict[str, OrderedDict[Paced, None]] = OrderedDict()
 
     def __bool__(self) -> bool:
@@ -86,14 +87,14 @@ class Turns:
         self._calls, self._others = _Queue(), _Queue()
         self._scheduled = False
         self._slice_over = False
-        #: The last iteration in which something came, by the loop's clock, and when the first of it came.
+        #: Loop time of the last iteration in which data arrived, and when the first of that data arrived.
         self._iteration = self._admitting_since = 0.0
         self._watched: set[Paced] = set()
         self._look: asyncio.TimerHandle | None = None
 
     @staticmethod
     def of_running_loop() -> Turns:
-        """The turns of the event loop that runs."""
+        """The turns of the running event loop."""
         loop = asyncio.get_running_loop()
         found = _turns.get(loop)
         if found is None:
@@ -108,16 +109,16 @@ class Turns:
         return bool(self._calls) or bool(self._others)
 
     def admits(self, *, call: bool) -> bool:
-        """Whether what came may be handled at once: for a slice of an iteration of the loop, for a call two of them."""
+        """Whether new data may be handled at once: within one slice of a loop iteration, for a call within two."""
         now, iteration = perf_counter(), asyncio.get_running_loop().time()
-        # uvloop's clock stands still within an iteration, in milliseconds; without uvloop, everything is admitted.
-        # A callback that says that the iteration is over would cost every call a further one.
+        # uvloop's clock stands still within an iteration, in milliseconds; without uvloop, everything is admitted. A
+        # callback that marks the end of the iteration would cost every call a further one.
         if iteration != self._iteration:
             self._iteration, self._admitting_since = iteration, now
         return now - self._admitting_since <= (2 * SLICE if call else SLICE)
 
     def add(self, connection: Paced) -> None:
-        """Give it a turn as soon as others had theirs. It may wait already."""
+        """Queue a connection for a turn. It may be queued already."""
         self._line_up(connection)
         if not self._scheduled:
             self._scheduled = True
@@ -129,7 +130,7 @@ class Turns:
         mine.add(connection)
 
     def end_slice(self) -> None:
-        """The work that was begun goes on elsewhere in the loop (a task): no further turn in this iteration."""
+        """Give no further turn in this iteration: the work that was begun continues elsewhere in the loop (a task)."""
         self._slice_over = True
 
     def _take_turns(self) -> None:
@@ -153,7 +154,7 @@ class Turns:
     # -- deadlines --------------------------------------------------------------------------------------------------
 
     def watch(self, connection: Paced) -> None:
-        """Look at its deadlines once a second, until `unwatch`."""
+        """Check the connection's deadlines once a second, until `unwatch`."""
         self._watched.add(connection)
         if self._look is None:
             self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_at_all)

@@ -1,1 +1,1 @@
-"""The pages beside the verbs: inspect, health, metrics, and who may look."""
+"""The pages beside the verbs: inspect, health, metrics, and authorization for them."""

@@ -1,8 +1,8 @@
-"""Who may look: the pages for people ask the API server for the caller's rights, if `inspect_authorization` says so.
+"""Authorizes callers of the pages for people: asks the API server for their rights, if `inspect_authorization` says so.
 
-No token, or one that nobody knows: 401. A token of somebody who may not: 403. The API server does not say: 503. So an
-answer is given only after a yes. Verbs, probes and metrics are not asked about: TLS asks their callers for a client
-certificate.
+No token, or an unknown one: 401. A token without the right: 403. No verdict from the API server: 503. So a page is
+shown only to a caller that is allowed to see it. Verbs, probes and metrics are not reviewed; TLS asks their callers for
+a client certificate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HOW = "docs/security.md says how to get access"
 
 
 def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
-    """A dependency of routes. It has threads of its own, as it may wait for the API server."""
+    """A dependency for routes. It has threads of its own, as it may wait for the API server."""
     pool = Pool("rights", MOST_AT_ONCE)
 
     async def check(request: Request) -> None:

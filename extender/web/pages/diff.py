@@ -1,4 +1,4 @@
-"""The cache held against the API server, on demand: what differs, and was healed by looking."""
+"""Compares the cache with the API server on demand: reports the differences, which the comparison has repaired."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DiffBody(BaseModel):
 
 def diff_routes(comparer: CacheComparer) -> APIRouter:
     router = APIRouter(tags=["people"], responses={"5XX": {"model": ErrorBody}})
-    #: It waits for the API server, which may hang; one comparison at a time is all that there is to be had.
+    #: It waits for the API server, which may hang; only one comparison can run at a time.
     pool = Pool("comparisons", threads=1)
 
     @router.get(

@@ -1,8 +1,8 @@
-"""Is it alive, is it ready: what kubelet and load balancers ask.
+"""Liveness and readiness, for the kubelet and load balancers.
 
-Alive means that the process is worth keeping; ready, that its answers are: every informer has delivered, every bound
-pod is known again, and this replica leads. Informed is what a replica that stands by can be: all is known, it could
-lead at once. A Deployment's roll-out and a PodDisruptionBudget count the informed ones; calls go to the ready one.
+Alive means that the process is worth keeping. Ready means that its answers are right: every informer has delivered,
+every bound pod is known again, and this replica leads. Informed is a standby that knows everything and could lead at
+once. The roll-out of a Deployment and a PodDisruptionBudget count the informed replicas; calls go to the ready one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Health(BaseModel):
 
 
 def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRouter:
-    """`remark` says what an operator should look at although all is well: it becomes part of the detail of /readyz."""
+    """The routes. `remark` returns what an operator should look at although the server is ready; /readyz includes it in
+    its detail."""
     router = APIRouter(tags=["health"], responses={503: {"model": ErrorBody}})
 
     @router.get("/livez", summary="Is the process worth keeping")
@@ -49,7 +50,7 @@ def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRoute
 
 
 class ProbesOnly:
-    """Of an app, only what may be shown to anybody who reaches the port: probes and metrics, for reading."""
+    """Serves only the part of an app that any caller on the port may see: probes and metrics, read-only."""
 
     PATHS = frozenset({"/livez", "/readyz", "/readyz/informed", "/metrics"})
 

@@ -1,7 +1,7 @@
-"""What people look at: pods with why they wait, nodes with their room, the cache, the algorithm's own state.
+"""Pages for people: pods with the reasons why they wait, nodes with their room, the cache, the algorithm's own state.
 
-Everything is a reading of one moment and changes nothing. These routes run in a pool of threads and write their JSON
-there: ten thousand pods must not hold up kube-scheduler, whose verbs are served by the event loop.
+Every page shows one moment and changes nothing. These routes run in a thread pool and encode their JSON there: ten
+thousand pods must not delay kube-scheduler, whose verbs are served by the event loop.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
 
 
 def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
-    """The algorithm's own pages. To be included last: every path that is not somebody else's is theirs."""
+    """Routes for the algorithm's own pages. Include them last: they match every path that no other route serves."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/{path:path}", summary="Pages of the algorithm's own")
@@ -203,7 +203,7 @@ def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
 
 
 def _json(body: BaseModel) -> Response:
-    """With a final newline: people read these pages in a terminal."""
+    """JSON with a final newline, for people who read these pages in a terminal."""
     return Response(body.model_dump_json(by_alias=True) + "\n", media_type=JSON)
 
 

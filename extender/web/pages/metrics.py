@@ -1,7 +1,7 @@
-"""What Prometheus scrapes at /metrics: how long the verbs take, and whatever the runtime counts.
+"""Metrics for Prometheus at /metrics: how long the verbs take, and the counters of the runtime.
 
-The runtime's numbers are read when somebody scrapes, not copied as they change. Every app has a registry of its own, so
-that several servers live in one process (tests, `waggle demo`).
+The runtime's numbers are read at each scrape, not copied as they change. Every app has a registry of its own, so that
+several servers can run in one process (tests, `waggle demo`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Source = Callable[[], list[Metric]]
 
 
 class _Collector(Collector):
-    """Shows what the runtime and other sources say at the moment of the scrape."""
+    """Collects the metrics of the runtime and other sources at the moment of the scrape."""
 
     def __init__(self, runtime: Runtime, sources: list[Source]) -> None:
         self._runtime = runtime
@@ -45,7 +45,7 @@ class _Collector(Collector):
             *self._runtime.model.stats(),
         ):
             if metric.name in shown:
-                continue  # an algorithm's, named as one of ours; twice the same would spoil the whole scrape
+                continue  # an algorithm's metric with the name of one of ours; a duplicate would spoil the whole scrape
             shown.add(metric.name)
             name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
             suffix = "_total" if metric.kind == "counter" else ""
@@ -55,12 +55,12 @@ class _Collector(Collector):
             yield family
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: registering must not ask a runtime that has not started."""
+        """Describe nothing: registering must not ask a runtime that has not started."""
         return ()
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """Of the format that is asked for; the usual one if the version that is asked for is none."""
+    """The encoder of the requested format; the usual one if the requested version is invalid."""
     try:
         return choose_encoder(accept)
     except (TypeError, ValueError):
@@ -77,10 +77,10 @@ def _suppressed_lines() -> Metric:
 
 
 class Metrics:
-    """The registry of one app. `sources` are asked at each scrape, in the thread pool."""
+    """The registry of one app. `sources` are read at each scrape, in the thread pool."""
 
     def __init__(self, runtime: Runtime, *sources: Source) -> None:
-        #: What serves the app adds its own.
+        #: The app's server adds its own.
         self.sources = list(sources)
         self.registry = CollectorRegistry()
         self.registry.register(_Collector(runtime, self.sources))
@@ -94,7 +94,7 @@ class Metrics:
         )
 
     def observe(self, verb: str, code: int, seconds: float) -> None:
-        """One answered verb; `code` is the HTTP status."""
+        """Count one answered verb; `code` is the HTTP status."""
         self._durations.labels(verb, str(code)).observe(seconds)
 
     def routes(self) -> APIRouter:

@@ -1,4 +1,4 @@
-"""What OpenAPI says about the verbs: models that document their bodies and are never used to read or write one.
+"""OpenAPI models of the verbs: they document the bodies and are never used to read or write one.
 
 Names and meaning are those of k8s.io/kube-scheduler/extender/v1.
 """

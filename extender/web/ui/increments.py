@@ -1,7 +1,7 @@
-"""Many pieces of JSON, of which a caller is sent those that changed since it asked last.
+"""Splits JSON into many pieces; a caller is sent those that changed since its last request.
 
-A version is RUN.NUMBER: a process that was started anew counts from the beginning, so its RUN is another one, and who
-comes with a version of the process before gets everything.
+A version is RUN.NUMBER. A restarted process counts from the beginning and has another RUN, so a caller with a version
+of the process before gets everything.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 import msgspec
 
-#: Reading takes at most this part of the time.
+#: Share of the time that reading may take.
 SHARE = 1 / 20
 
 
 class Increments:
-    """Thread-safe. `read` is called at most every `interval` seconds, less often if it takes long, however many ask."""
+    """Caches the pieces. Thread-safe. `read` is called at most every `interval` seconds, less often if it takes long,
+    however many callers ask."""
 
     def __init__(
         self, read: Callable[[], list[bytes]], *, interval: float = 1.0, clock: Callable[[], float] = time.monotonic
@@ -29,13 +30,13 @@ class Increments:
         self._next = float("-inf")
         self._number = 0
         self._pieces: list[bytes] = []
-        #: For each piece, the number of the reading in which it became what it is.
+        #: For each piece, the number of the reading that last changed it.
         self._written: list[int] = []
 
     def since(self, version: str) -> bytes:
-        """JSON: `version`, `size` (how many pieces there are), and `pieces` by number, those newer than `version`.
+        """JSON with `version`, `size` (the number of pieces), and `pieces` by number, those newer than `version`.
 
-        A version that is not one of ours, "" for one, brings all pieces.
+        An unknown version, such as "", brings all pieces.
         """
         with self._lock:
             self._refresh()

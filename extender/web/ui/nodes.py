@@ -1,4 +1,4 @@
-"""What is drawn for an algorithm that has no cells of its own: every node with what is taken of it, by zone."""
+"""The picture for an algorithm without cells of its own: every node with what is taken of it, by zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class NodePieces:
-    """A piece is encoded again only if one of its nodes has changed."""
+    """Encodes nodes in pieces. A piece is encoded again only if one of its nodes has changed."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, int], ...], bytes] = {}
@@ -37,7 +37,7 @@ def _encode(nodes: Sequence[tuple[str, NodeInfo]]) -> bytes:
 
 
 def _node(name: str, info: NodeInfo) -> dict[str, Any]:
-    """`room` is by resource: taken, and what there is."""
+    """One node. `room` is by resource: what is taken, and what there is."""
     node, taken = info.node, dict(info.requested)
     there = {} if node is None else dict(node.allocatable)
     return {

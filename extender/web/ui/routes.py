@@ -1,8 +1,7 @@
-"""Serves the page and what it draws.
+"""Serves the page and the data that it draws.
 
-The page needs nothing from anywhere else and allows nothing else to itself: its Content-Security-Policy names this
-server alone, no inline script and no inline style. Files are read and compressed once; a browser that has them asks
-with their ETag.
+The page loads nothing from elsewhere, and its Content-Security-Policy allows nothing else: it names this server alone,
+no inline script and no inline style. Files are read and compressed once; a browser that has them asks with their ETag.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _GUARDED = {
     "Vary": "Accept-Encoding, Authorization",
     "Cache-Control": "no-cache",
 }
-#: Less is not worth compressing.
+#: Bytes below which compression is not worth while.
 _SMALL = 1024
 
 
@@ -71,7 +70,7 @@ class MapBody(BaseModel):
 
 
 def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
-    """`algorithm` is its name, as configured. The map is drawn in `pool`."""
+    """The routes. `algorithm` is its configured name. The map is computed in `pool`."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
     increments = Increments(_Reader(runtime, algorithm).pieces)
@@ -102,7 +101,7 @@ def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
 
 
 class _Reader:
-    """Everything that is drawn, in pieces: what this is, who waits, and the cells or the nodes."""
+    """Reads everything that is drawn, in pieces: a head, the waiting pods, and the cells or the nodes."""
 
     def __init__(self, runtime: Runtime, algorithm: str) -> None:
         self._runtime, self._algorithm = runtime, algorithm
@@ -124,7 +123,7 @@ class _Reader:
 
 
 def _elements(array: list[bytes]) -> list[bytes]:
-    """Of a JSON array that is given element by element: `[` or `,` is in front of each, and at last comes `]`."""
+    """The elements of a JSON array one by one: each has `[` or `,` in front, and `]` comes last."""
     return [piece[1:] for piece in array[:-1]]
 
 

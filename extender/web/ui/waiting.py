@@ -1,4 +1,4 @@
-"""Who waits: pods that wait for the same reason as one gang are one line, however many they are."""
+"""The pods that wait: pods of one gang that wait for the same reason are one line, however many they are."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import msgspec
 from algorithm.reasons import Code, Reason, reason
 from extender.server.views import PodView
 
-#: So many groups are shown at most, those that wait longest.
+#: Groups that are shown at most, those that wait longest.
 SHOWN = 1000
 #: Groups of a piece.
 PIECE = 50
-#: Seconds of which is said that somebody has waited for no less. A text that changed all the time would be sent anew
-#: all the time.
+#: Steps in seconds, to which a waiting time is rounded down. A text that changed all the time would be sent again all
+#: the time.
 AGES = (0, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
 PENDING = ("Waiting", "Preempting")
 
 
 def waiting_pieces(pods: Iterable[PodView]) -> list[bytes]:
-    """The first says how many groups there are in all; then come the shown ones, by name."""
+    """The pieces. The first holds the number of all groups; then come the shown groups, by name."""
     groups: dict[tuple[str, str], list[PodView]] = {}
     for pod in pods:
         if pod.state in PENDING:
@@ -35,13 +35,14 @@ def waiting_pieces(pods: Iterable[PodView]) -> list[bytes]:
 
 
 def _name(pod: PodView) -> str:
-    """The group as its reason names it (only an algorithm knows what it takes for a group), or its gang, or itself."""
+    """The name of the group as the reason gives it (only an algorithm knows its groups), else the pod's gang, else the
+    pod."""
     told = {} if pod.reason is None else dict(pod.reason.params)
     return told.get("group") or told.get("gang") or pod.gang or pod.name
 
 
 def _group(namespace: str, name: str, members: Sequence[PodView]) -> dict[str, Any]:
-    """The reason is that of most of its pods; `example` is one of those, to ask /v1/explain about."""
+    """One group, with the reason of most of its pods; `example` is one of those, for /v1/explain."""
     reasons = Counter(pod.reason or reason(Code.NOT_ASKED) for pod in members)
     why = max(reasons, key=lambda each: (reasons[each], each.code is not Code.NOT_ASKED, each.text))
     return {

@@ -1,1 +1,1 @@
-"""The four verbs over HTTP: bodies decoded, the engine asked, answers encoded."""
+"""The four verbs over HTTP: decode the body, ask the engine, encode the answer."""

@@ -1,7 +1,7 @@
-"""Reads a request's body, never more of it than allowed.
+"""Reads a request's body, and never more of it than allowed.
 
-A body that is declared too large is not read at all, one that turns out too large only up to the limit. The rest is
-thrown away by the HTTP server as it arrives, so that the caller gets its answer and may use the connection again.
+A body that is declared too large is not read at all; one that turns out too large is read only up to the limit. The
+HTTP server discards the rest as it arrives, so that the caller gets its answer and may reuse the connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MIB = 1 << 20
 
 
 class _Body:
-    """What was received, counted in the budget of all bodies."""
+    """The received part of a body, counted in the budget of all bodies."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -29,10 +29,10 @@ class _Body:
 
 
 async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
-    Raises BadRequest if it has more than `limit` bytes (413), or if bodies that are not complete have no more room in
-    the budget `bodies` (503). Raises ClientDisconnect if it breaks off.
+    Raises BadRequest if it has more than `limit` bytes (413), or if the budget `bodies` has no more room for incomplete
+    bodies (503). Raises ClientDisconnect if the client disconnects before the end.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
@@ -54,7 +54,7 @@ async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
 
 
 def crowded() -> BadRequest:
-    """The refusal of a body that has no room beside all others that are being received."""
+    """The refusal of a body that the budget of all incomplete bodies has no room for."""
     return BadRequest("body: too many requests are being received at the same time; try again", "body", status=503)
 
 

@@ -1,7 +1,8 @@
-"""Refuses large bodies that are long to decode, before they are decoded: nothing else is answered meanwhile.
+"""Refuses large bodies that would be slow to decode, before they are decoded: decoding blocks all other requests.
 
-How long a decoder takes depends on what a body holds: a string of 31 MiB takes 15 ms, as many brackets take 300. What
-takes long must be a good part of the body, so samples show it, in less than a millisecond. Nobody knows where they are.
+How long a decoder takes depends on the content: a string of 31 MiB takes 15 ms, as many brackets take 300. Content that
+slows the decoder down must be a good part of the body, so samples show it, in less than a millisecond. The samples are
+at random places, so a caller cannot avoid them.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import Final
 
 from extender.web.errors import BadRequest
 
-#: Parts of a body that are looked at, and their bytes: some whole values, because single bytes at regular distances
-#: mislead where all values have the same length.
+#: Number of samples of a body, and their bytes. A sample covers several values, because single bytes at regular
+#: distances mislead if all values have the same length.
 _SAMPLES: Final = 256
 _SAMPLE: Final = 1024
-#: Of Go's nodes and pods these are a sixth, of a text that is made to be long to decode nearly all.
+#: Of Go's nodes and pods these are a sixth, of a text that is made to be slow nearly all.
 _COSTLY: Final = b"[]{}:,\\ \t\r\n"
 _MOST_COSTLY: Final = 1 / 3
-#: Share of backslashes: texts in JSON within JSON have some.
+#: Share of backslashes; JSON within JSON has some.
 _MOST_ESCAPES: Final = 1 / 10
 
 
 def refuse_costly(body: bytes, *, bytes_a_comma: int) -> None:
-    """Raises BadRequest for a body with less than `bytes_a_comma` bytes between two commas, or full of what is long to
-    decode. `body` has 1 MiB or more."""
+    """Raise BadRequest for a body with less than `bytes_a_comma` bytes between two commas, or full of characters that
+    are slow to decode. `body` has 1 MiB or more."""
     step = len(body) // _SAMPLES
     starts = (start + randrange(step - _SAMPLE + 1) for start in range(0, len(body) - step + 1, step))  # noqa: S311
     sample = b"".join([body[start : start + _SAMPLE] for start in starts])

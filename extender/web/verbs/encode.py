@@ -1,7 +1,8 @@
-"""What kube-scheduler is answered: the engine's answers as bytes, in Go's field names.
+"""Encodes the engine's answers to kube-scheduler as bytes, with Go's field names.
 
-Never a null where Go would follow it: a null among the victims of a preempt answer makes kube-scheduler 1.36 panic and
-exit. Five thousand refused nodes cost about as much as the text of one: reasons are shared, their texts made once.
+There is never a null where Go would dereference it: a null among the victims of a preempt answer makes kube-scheduler
+1.36 panic and exit. Encoding 5,000 refused nodes costs about as much as encoding one: they share reasons, and each text
+is made once.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
 from extender.web.verbs.extender_args import FilterArgs, PreemptRequest
 
-#: Stands for all nodes if a pod is refused although none was offered: kube-scheduler shows a reason only with a node,
-#: and takes one that does not exist.
+#: Stands for all nodes if a pod is refused although no node was offered: kube-scheduler shows a reason only with a
+#: node, and accepts one that does not exist.
 NOBODY = "waggle"
 
 _NO_REASON = reason(Code.NO_NODE_FITS)
@@ -63,7 +64,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
-    """The answer of a filter request, with full nodes if it came with full nodes."""
+    """Encode the answer of a filter request, with full nodes if the request had full nodes."""
     if answer.error:
         return encode_filter_error(_said(answer.reason or _NO_REASON))
     if answer.untouched:
@@ -79,12 +80,14 @@ def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
 
 
 def encode_filter_error(text: str) -> bytes:
-    """The answer of a filter request that cannot be served: kube-scheduler shows the text and retries with back-off."""
+    """Encode the answer of a filter request that cannot be served: kube-scheduler shows the text and retries with
+    back-off."""
     return _encode(_FilterResult(None, [], error=text))
 
 
 def _passed(names: list[str], items: list[msgspec.Raw] | None) -> _FilterResult:
-    """Only one of the two is read by kube-scheduler, depending on nodeCacheCapable."""
+    """Fill the field of the nodes that pass. kube-scheduler reads only one of the two, depending on
+    nodeCacheCapable."""
     if items is None:
         return _FilterResult(None, names)
     return _FilterResult(_Nodes(items), None)
@@ -97,13 +100,15 @@ def _only(node: str, offer: FilterArgs) -> _FilterResult:
 
 
 def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes:
-    """All nodes are refused for the same reason: its text is put between the encoded names, all at once.
+    """Encode an answer that refuses all nodes for one reason: its text is inserted between the encoded names in one
+    pass.
 
-    That is twice as fast as an object with 5,000 texts. A name offered twice stands there twice, which Go reads as one.
+    That is twice as fast as an object with 5,000 texts. A name that was offered twice appears twice, which Go reads as
+    one.
     """
     listed, text = _encode(names), _encode(why.text)
     between = b'","'
-    # Without a comma in a name, that can only be the end of a name and the beginning of the next.
+    # Without a comma in a name, these bytes occur only between the end of one name and the beginning of the next.
     is_plain = listed.count(b",") < len(names) and between not in text
     told = msgspec.Raw(b"{%s:%s}" % (listed[1:-1], text)) if is_plain else dict.fromkeys(names, why.text)
     if why.preemptible:
@@ -117,7 +122,7 @@ def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes
 def _refusals(
     reasons: Mapping[str, Reason], names: Iterable[str], shared: Reason
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Every name with its text: those where preemption could help, and those where it could not."""
+    """Map every refused name to its text: the nodes where preemption could help, and those where it could not."""
     # Few reasons stand for many nodes: their texts are made once.
     why_of = reasons.get
     texts = {why: why.text for why in {shared, *reasons.values()}}
@@ -132,12 +137,12 @@ def _refusals(
 
 
 def encode_prioritize(scores: Mapping[str, int], names: Iterable[str]) -> bytes:
-    """A score for every offered node, once: kube-scheduler would add up a node that stands in the list twice."""
+    """Encode a score for every offered node, each only once: kube-scheduler would add up the scores of a duplicate."""
     return _encode([_HostPriority(name, scores.get(name, 0)) for name in dict.fromkeys(names)])
 
 
 def encode_preempt(answer: PreemptAnswer, request: PreemptRequest) -> bytes:
-    """Victims by UID, in both modes: kube-scheduler reads nothing else."""
+    """Encode victims by UID, in both modes: kube-scheduler reads nothing else."""
     chosen = request.candidates if answer.untouched else answer.candidates
     return _encode(_PreemptionResult({each.node: _victims(each) for each in chosen}))
 
@@ -147,7 +152,7 @@ def _victims(candidate: Candidate) -> _MetaVictims:
 
 
 def encode_bind(answer: BindAnswer) -> bytes:
-    """An empty Error means bound: kube-scheduler believes it for good."""
+    """Encode a bind answer. An empty Error means bound, and kube-scheduler never checks that again."""
     return encode_bind_error("" if answer.error is None else _said(answer.error))
 
 
@@ -156,5 +161,5 @@ def encode_bind_error(text: str) -> bytes:
 
 
 def _said(why: Reason) -> str:
-    """A text that is never empty: an empty Error would tell kube-scheduler that the pod is bound."""
+    """The text of an error, never empty: an empty Error would mean to kube-scheduler that the pod is bound."""
     return why.text or why.code

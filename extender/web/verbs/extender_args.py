@@ -1,12 +1,12 @@
-"""What kube-scheduler sends: the bodies of its four verbs, decoded from bytes straight into what the engine reads.
+"""Decodes the bodies of kube-scheduler's four verbs from bytes straight into the engine's types.
 
-Each body is read twice at most. First exactly as kube-scheduler sends it (Go's field names, one pass in C). Only if
-that does not give a usable request, leniently: the outer names in any case (`nodeNames` from a person with curl), null
-elements left out. What still cannot be read raises BadRequest with the field's path. Unknown fields are ignored and
-null means absent, as in Go.
+Each body is decoded at most twice. The first attempt expects exactly what kube-scheduler sends (Go's field names, one
+pass in C). Only if that gives no usable request, the body is decoded leniently: the outer names in any case
+(`nodeNames` from a person with curl), null elements left out. If that fails too, BadRequest names the field's path.
+Unknown fields are ignored and null means absent, as in Go.
 
-How long decoding takes does not depend on what a caller puts into a body: nodes, victims and the pod have limits, and a
-large body is read in kube-scheduler's form only, after a look at how many parts it can have.
+The content of a body cannot make decoding slow: nodes, victims and the pod have limits, and a large body is decoded in
+kube-scheduler's form only, after a check of how many parts it can have.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from extender.scheduling.events import Candidate
 from extender.web.errors import BadRequest
 from extender.web.verbs.costly import refuse_costly
 
-#: A node's name or a UID. Longer ones would not only be long to read, they are also in the answer.
+#: A node's name or a UID. Longer ones would not only be slow to read; the answer repeats them, too.
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 _Text = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
-#: Nodes of a request by their names. Kubernetes supports 5,000; some clusters have more than 15,000.
+#: Nodes of a request by name. Kubernetes supports 5,000; some clusters have more than 15,000.
 MOST_NODES: Final = 20_000
-#: Full Node objects of a request: those of 10,000 nodes are some 90 MB.
+#: Full Node objects of a request: 10,000 of them are some 90 MB.
 MOST_ITEMS: Final = 10_000
-#: Victims of a request, of all its nodes: there may be 110 pods on a node, and kube-scheduler looks at a tenth of them.
+#: Victims of a request, on all its nodes: there may be 110 pods on a node, and kube-scheduler looks at a tenth of the
+#: nodes.
 MOST_VICTIMS: Final = 100_000
-#: Bytes of a body from which on it is large.
+#: Bytes from which on a body is large.
 _LARGE: Final = 1 << 20
 #: Bytes between two commas of a large body, on average. Go's nodes and pods have more than 20, victims by UID 40.
 _BYTES_A_COMMA: Final = 10
@@ -45,9 +46,9 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class FilterArgs(NamedTuple):
-    """The pod of a filter or prioritize request, and the nodes that may take it.
+    """The pod of a filter or prioritize request, and the nodes that are offered to it.
 
-    `items` are the full Node objects in the order of `names` if the caller sent these (nodeCacheCapable: false) and
+    `items` are the full Node objects in the order of `names` if the caller sent them (nodeCacheCapable: false) and
     expects them back, else None. A name may occur twice.
     """
 
@@ -88,8 +89,8 @@ class _ExtenderArgs(msgspec.Struct, gc=False, rename="pascal"):
     node_names: list[_Name] | None = None
 
 
-#: An array of at most so many values. One value more ends decoding, where a list would be read to its end first: a body
-#: can hold a million of them.
+#: An array with a maximum number of values. One more value stops the decoder; a list would be read to its end first,
+#: and a body can hold a million values.
 _Items: Any = msgspec.defstruct(
     "_Items",
     [(f"i{number}", msgspec.Raw, _ABSENT) for number in range(MOST_ITEMS)],
@@ -159,7 +160,7 @@ _T = TypeVar("_T")
 _KEEPS_ALL = PodReader()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: Bytes of a pod that are read. etcd takes 1.5 MiB of an object, in a form that is shorter than JSON.
+#: Bytes of a pod that are read. etcd accepts objects of 1.5 MiB, in a form that is shorter than JSON.
 _MOST_POD_BYTES = 2 << 20
 
 _extender_args = msgspec.json.Decoder(_ExtenderArgs)
@@ -175,7 +176,7 @@ _names = msgspec.json.Decoder(list[_Name] | None)
 
 
 def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
-    """The body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
+    """Decode the body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
     if len(body) > _LARGE:
         return _large_offer(body, reader)
     args = _exactly(_extender_args, body)
@@ -195,7 +196,7 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
 
 
 def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
-    """The body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
+    """Decode the body of preempt, with the pod as `reader` reads it. Raises BadRequest."""
     args = _large_preemption_args(body) if len(body) > _LARGE else _small_preemption_args(body)
     pod = _pod(args.pod, reader)
     for field, victims in (
@@ -226,7 +227,7 @@ def _small_preemption_args(body: bytes) -> _PreemptionArgs:
 
 
 def decode_bind(body: bytes) -> BindRequest:
-    """The body of bind; all four fields must be there. Raises BadRequest."""
+    """Decode the body of bind; all four fields must be there. Raises BadRequest."""
     args = _exactly(_binding_args, body)
     if args is None or not (args.pod_name and args.pod_namespace and args.pod_uid and args.node):
         names = ("PodName", "PodNamespace", "PodUID", "Node")
@@ -243,7 +244,7 @@ def decode_bind(body: bytes) -> BindRequest:
 
 
 def _pods_of(body: bytes) -> list[msgspec.Raw]:
-    """The pod under any spelling of its name, as the lenient way would take it."""
+    """The pod under any spelling of its name, as the lenient decoder would take it."""
     try:
         return [part for name, part in _object.decode(body).items() if name.lower() == "pod"]
     except _UNREADABLE:
@@ -251,7 +252,8 @@ def _pods_of(body: bytes) -> list[msgspec.Raw]:
 
 
 def _exactly(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T | None:
-    """The body as kube-scheduler sends it, None if it is not like that (the lenient way then finds out why)."""
+    """Decode the body as kube-scheduler sends it; None if it has another form (the lenient decoder then finds out
+    why)."""
     try:
         return decoder.decode(body)
     except _UNREADABLE:
@@ -299,7 +301,7 @@ def _limit(number: int, most: int, field: str, what: str) -> None:
 
 
 def _large_offer(body: bytes, reader: PodReader) -> FilterArgs:
-    """As `decode_offer`, of kube-scheduler's own form only."""
+    """Like `decode_offer`, for kube-scheduler's own form only."""
     refuse_costly(body, bytes_a_comma=_BYTES_A_COMMA)
     args = _large(body)
     pod = _pod(_large_pod(args.pod, body), reader)
@@ -327,8 +329,9 @@ def _large_preemption_args(body: bytes) -> _PreemptionArgs:
 
 
 def _large_pod(pod: msgspec.Raw, body: bytes) -> PodWire | None:
-    """Raises BadRequest for a pod of more bytes than there are of any: half a million fields are work to read."""
-    # It may be there under another spelling, which is not read here.
+    """Decode the pod of a large body. Raises BadRequest if it has more bytes than any real pod: half a million fields
+    are slow to read."""
+    # The pod may be there under another spelling, which is not read here.
     longest = max(map(len, _pods_of(body)), default=0) if pod is _ABSENT else len(pod)
     if longest > _MOST_POD_BYTES:
         raise BadRequest(f"Pod: {longest} bytes; expected at most {_MOST_POD_BYTES}", "Pod")
@@ -378,7 +381,8 @@ _WHERE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", r
 
 
 def _fields(body: bytes, names: tuple[str, ...]) -> dict[str, msgspec.Raw]:
-    """The outer object by the names that are known, found in any case; the exact name wins over another case."""
+    """The fields of the outer object by their known names, matched in any case; the exact name wins over another
+    case."""
     if not body.strip():
         raise BadRequest(f"body: empty; expected a JSON object with {', '.join(names)}", "body")
     given = _decode(_object, body, "body")
@@ -388,7 +392,7 @@ def _fields(body: bytes, names: tuple[str, ...]) -> dict[str, msgspec.Raw]:
 
 
 def _field(fields: dict[str, msgspec.Raw], name: str, kind: Any) -> Any:
-    """One field, None if it is absent or null."""
+    """Decode one field; None if it is absent or null."""
     if name not in fields:
         return None
     return _decode(msgspec.json.Decoder(kind | None), fields[name], name)

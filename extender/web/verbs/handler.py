@@ -2,14 +2,14 @@
 
     bytes --http/protocol.py--> body --extender_args.py--> request --runtime--> answer --encode.py--> bytes
 
-This is the hot path: kube-scheduler stands still while filter is answered. Hence no pydantic, no thread pool, no task,
-and nothing that waits, except for bind, which kube-scheduler calls beside its loop.
+This is the hot path: kube-scheduler's scheduling loop stands still while filter is answered. Hence no pydantic, no
+thread pool, no task, and nothing that blocks, except for bind, which kube-scheduler calls beside its loop.
 
-Who is not ready ends the connection with its answer: kube-scheduler keeps connections for as long as they are used, and
-would go on asking a replica that leads no more, whatever the Service says.
+A replica that is not ready closes the connection with its answer. Otherwise kube-scheduler, which keeps a connection as
+long as it is used, would go on asking a replica that no longer leads, whatever the Service says.
 
-How a verb fails follows from what kube-scheduler reads. filter and bind always answer 200 with their Error field, as
-the body of anything else is thrown away unread. prioritize and preempt have no such field and answer 4xx or 5xx.
+How a verb fails depends on what kube-scheduler reads. filter and bind always answer 200 with their Error field, as
+kube-scheduler discards the body of anything else. prioritize and preempt have no such field and answer 4xx or 5xx.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from extender.web.verbs.encode import (
 )
 from extender.web.verbs.extender_args import decode_bind, decode_offer, decode_preempt
 
-#: Where the verbs are found; users of HiveD have theirs under the second.
+#: Path prefixes of the verbs; users of HiveD have configured the second one.
 PREFIXES = ("", "/v1/extender")
 
 _log = structlog.get_logger(__name__)
 
 
 class Unavailable(Exception):  # noqa: N818
-    """The verb cannot be served now, and its answer has no field to say so in: 503, with the text for logs."""
+    """The verb cannot be served now, and its answer has no field to say so: 503, with the text for logs."""
 
 
 class Reply(NamedTuple):
-    """An answer, in JSON. `close`: the connection ends with it."""
+    """An answer, in JSON. `close`: the connection is closed after it."""
 
     status: int
     body: bytes
@@ -63,9 +63,10 @@ class Reply(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """One verb: how it is served, now or later, and how it says an error inside of a 200 (None: it cannot).
+    """One verb: `serve` returns the answer or a future of it; `encode_error` makes a 200 of an error (None: not
+    possible).
 
-    Nothing else is done while a body is decoded, so a verb takes no larger one than it needs: `part` of
+    Decoding a body blocks the event loop, so a verb accepts no larger body than it needs: `part` of
     server.max_body_mib, or 1 MiB if that is more.
     """
 
@@ -75,21 +76,28 @@ class Verb(NamedTuple):
     part: float = 1.0
 
     def largest(self, max_body: int) -> int:
-        """Bytes of a body of this verb, where one of any verb may have `max_body`."""
+        """Bytes that a body of this verb may have if `max_body` is the limit for any verb."""
         return min(max_body, max(int(max_body * self.part), 1 << 20))
 
 
 def _filter(runtime: Runtime, body: bytes) -> bytes:
+    """Answer filter: decode pod and nodes, ask the engine which nodes take the pod, encode the nodes and the
+    refusals."""
     offer = decode_offer(body, runtime.reader)
     return encode_filter(runtime.filter(offer.pod, offer.nodes), offer)
 
 
 def _prioritize(runtime: Runtime, body: bytes) -> bytes:
+    """Answer prioritize: decode pod and nodes, encode the score of each node."""
     offer = decode_offer(body, runtime.reader)
     return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.names)
 
 
 def _preempt(runtime: Runtime, body: bytes) -> bytes:
+    """Answer preempt: decode pod and candidates, encode the victims to evict on each node.
+
+    Raises Unavailable if the engine cannot decide, since the answer has no field for an error.
+    """
     request = decode_preempt(body, runtime.reader)
     answer = runtime.preempt(request.pod, request.candidates)
     if answer.error:
@@ -98,20 +106,21 @@ def _preempt(runtime: Runtime, body: bytes) -> bytes:
 
 
 def _bind(runtime: Runtime, body: bytes) -> Future[BindAnswer]:
+    """Start bind. The future completes when the outcome of the binding is known."""
     return runtime.bind(*decode_bind(body))
 
 
 VERBS = (
     Verb("filter", _filter, encode_filter_error),
     Verb("prioritize", _prioritize, None),
-    # Victims by UID, as many as are accepted, are 5 MB; full ones are those of the few nodes that were tried.
+    # Victims by UID, as many as are accepted, are 5 MB; full victims come only for the few nodes that were tried.
     Verb("preempt", _preempt, None, part=1 / 4),
     Verb("bind", _bind, encode_bind_error, part=0),
 )
 
 
 class VerbHandler:
-    """One verb as `runtime` serves it. It raises nothing, and always answers; a body may have `max_body` bytes."""
+    """Serves one verb with `runtime`. It never raises, and always answers; a body may have `max_body` bytes."""
 
     def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int, bodies: Budget) -> None:
         self.max_body = max_body
@@ -121,11 +130,15 @@ class VerbHandler:
         self._observe = metrics.observe
 
     def takes(self, length: bytes) -> bool:
-        """Whether a body of this Content-Length, as it was sent, is one to be waited for."""
+        """Whether to wait for a body with this Content-Length, given as it was sent."""
         return length.isdigit() and int(length) <= self.max_body
 
     def answer(self, body: bytes, done: Callable[[Reply], None], later: Callable[..., object]) -> None:
-        """Calls `done` with the answer: at once, or by `later(done, answer)` from the thread that has it."""
+        """Serve the verb, and call `done` with the answer.
+
+        It is called before this returns, or, if the answer comes later, by `later(done, answer)` from the thread that
+        has it.
+        """
         started = perf_counter()
         try:
             served = self._verb.serve(self._runtime, body)
@@ -149,7 +162,8 @@ class VerbHandler:
             later(done, reply)
 
     def refuse(self, error: BadRequest) -> Reply:
-        """The answer to a request whose body is not waited for any longer. The connection ends if it was too slow."""
+        """The answer to a request whose body is given up. If the body came too slowly, the connection is closed,
+        too."""
         reply = self._reply(*self._refusal(error), perf_counter())
         return reply._replace(close=reply.close or error.status == 408)
 
@@ -179,7 +193,7 @@ class VerbHandler:
         return Reply(status, body, close=not self._runtime.serves)
 
     def _refusal(self, error: Exception) -> tuple[int, bytes]:
-        """Status and body."""
+        """Status and body of the answer to an error."""
         name = self._verb.name
         match error:
             case BadRequest():
@@ -204,9 +218,9 @@ def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
 
 
 class Verbs:
-    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` are what is posted to, by path.
+    """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` maps each path to its handler.
 
-    `bodies` is the budget of all that are not complete.
+    `bodies` is the budget of all incomplete bodies.
     """
 
     def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
@@ -214,7 +228,8 @@ class Verbs:
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
 
     def routes(self) -> APIRouter:
-        """The same for FastAPI, which documents them, and serves what does not take the short cut (protocol.py)."""
+        """The verbs as FastAPI routes. FastAPI documents them, and serves the requests that do not take the fast path
+        (protocol.py)."""
         router = APIRouter(tags=["kube-scheduler"])
         for path, endpoint in self.endpoints.items():
             prefix, _, name = path.rpartition("/")
