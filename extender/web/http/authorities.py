@@ -1,4 +1,4 @@
-"""What certificate files say: who signed a client's certificate, and under which names a server may be called."""
+"""Reads certificate files: who signed a client's certificate, and the DNS names of a server's certificate."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def authorities(pem: bytes) -> frozenset[bytes]:
-    """Each certificate in a PEM file, in DER. Raises ValueError."""
+    """Return each certificate in a PEM file, in DER. Raises ValueError."""
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - takes 80 ms; with TLS only
 
     return frozenset(each.public_bytes(Encoding.DER) for each in _load(pem))
 
 
 def not_signed_by(pem: bytes, certificates: Iterable[bytes]) -> set[bytes]:
-    """Those of `certificates` (DER) that no certificate in the PEM file has signed itself. Raises ValueError."""
+    """Return the `certificates` (DER) that no certificate in the PEM file has signed directly. Raises ValueError."""
     from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415
 
     signers = _load(pem)
@@ -26,7 +26,7 @@ def not_signed_by(pem: bytes, certificates: Iterable[bytes]) -> set[bytes]:
 
 
 def dns_names(pem: bytes) -> frozenset[str]:
-    """The DNS names of the first certificate in a PEM file, in lower case. Raises ValueError."""
+    """Return the DNS names of the first certificate in a PEM file, in lower case. Raises ValueError."""
     from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName  # noqa: PLC0415
 
     try:

@@ -1,4 +1,5 @@
-"""A verb under way over HTTP/1.1, in the place of uvicorn's cycle, and when the connection is read from."""
+"""A verb call over HTTP/1.1, which takes the place of uvicorn's request cycle; and the flow control of its
+connection."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from extender.web.verbs.handler import Reply, VerbHandler
 
 
 class Call:
-    """A verb under way. uvicorn takes it for its own cycle: what it asks and sets of one is here.
+    """A verb call. uvicorn takes it for a cycle of its own: this class has everything that uvicorn reads and sets of
+    one.
 
-    It ends as one does: it is complete once it is answered, or when nobody is there for the answer any more.
+    It ends like a cycle: it is complete once it is answered, or once the client has disconnected.
     """
 
     def __init__(
@@ -27,12 +29,12 @@ class Call:
         self.keep_alive = keep_alive
         self.body: bytes | bytearray = b""
         self.more_body = True
-        #: What is answered whatever the body is.
+        #: The answer to give whatever the body is.
         self.refusal: Reply | None = None
         self.disconnected = False
         self.response_complete = False
         self.message_event = _NOBODY_WAITS
-        #: Of the budget for bodies.
+        #: Bytes counted in the budget for bodies.
         self.held = 0
         self._refuse = refuse
 
@@ -52,18 +54,18 @@ class Call:
         self._refuse(self, crowded())
 
 
-#: uvicorn wakes what waits for the next part of a body.
+#: uvicorn sets this event to wake readers of a body; a call has none.
 _NOBODY_WAITS = asyncio.Event()
 Cycle = RequestResponseCycle | Call
 
 
 class Flow(FlowControl):
-    """uvicorn's, with a further reason not to read: what was received is not parsed yet."""
+    """uvicorn's flow control, with a further reason not to read: received data is not parsed yet."""
 
     def __init__(self, transport: asyncio.Transport, on_room: Callable[[], None]) -> None:
         super().__init__(transport)
         self._on_room = on_room
-        #: uvicorn does not want more of a body.
+        #: Whether uvicorn wants to read no more of a body.
         self.stopped = False
         self._backlog = False
 

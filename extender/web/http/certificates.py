@@ -1,4 +1,4 @@
-"""The certificates that the server lives by: which are served now, whether newer ones can be used, when they end.
+"""The certificates of the server: which ones are presented now, whether newer ones can be used, when they expire.
 
                      context                 look: the files changed and are usable
     (nothing yet) ------------> serving <--------------------------------------------+
@@ -7,10 +7,10 @@
        and are unusable          v    |  or have become usable                       |
                               serving the old ones, and complaining      (serving the new ones)
 
-Every new connection is wrapped by what is current at that moment; those that stand end after the calls that are under
-way, or the next one (`on_renewal`), so a renewal drops nothing, and nobody keeps what he has lost. Unusable is what
-cannot be read, is only half written, does not fit its key, is over, or has not begun: then the old ones stay. That, and
-ends that come near, is told in the log, in the metrics and in /readyz.
+Every new connection uses the certificates that are current at that moment. Open connections end after their calls in
+flight, or after the next call (`on_renewal`), so a renewal drops no call, and no client keeps access that it has lost.
+Files are unusable if they cannot be read, are only half written, do not fit their key, have expired, or are not valid
+yet: then the old ones stay. This, and an expiry that is near, is reported in the log, in the metrics and in /readyz.
 
 Files are compared by content, every `reload_seconds`: that works for every kind of volume, and for swapped links.
 """
@@ -34,14 +34,14 @@ from extender.web.http.authorities import authorities, dns_names, not_signed_by
 
 log = structlog.get_logger(__name__)
 
-#: An end that is nearer than this is told.
+#: An expiry that is nearer than this is reported.
 _NEAR = timedelta(days=7)
-#: Where nothing is to be reloaded, for the end of the client certificate towards the API server.
+#: Seconds between two checks if nothing is to be reloaded: for the expiry of the client certificate for the API server.
 _USUAL_LOOK_SECONDS = 60.0
 
-#: Between two log lines about the same refusal of the same address.
+#: Seconds between two log lines about the same refusal of the same address.
 _REFUSAL_PAUSE_SECONDS = 60.0
-#: Of so many it is known that they were told; the log as a whole has limits of its own.
+#: Refusals that are remembered as logged; the log as a whole has limits of its own.
 _MOST_REFUSALS_TOLD = 256
 
 _Contents = dict[str, bytes]
@@ -52,7 +52,8 @@ class Unusable(Exception):  # noqa: N818  a finding, not a fault of ours
 
 
 class Certificates:
-    """Thread-safe. Nothing is read before `context` or `look`; `api_client` is our own towards the API server."""
+    """The server's certificates. Thread-safe. Nothing is read before `context` or `look`; `api_client` is our own
+    certificate for the API server."""
 
     def __init__(
         self,
@@ -81,10 +82,10 @@ class Certificates:
     # -- TLS ------------------------------------------------------------------------------------------------------
 
     def context(self) -> ssl.SSLContext | None:
-        """What the server listens with; None is plain HTTP. Raises SettingsError, naming the field at fault.
+        """The TLS context to listen with; None is plain HTTP. Raises SettingsError, naming the field at fault.
 
-        A certificate that is over is served all the same when there is no better one: kube-scheduler will refuse it,
-        but the process is there to take a new one into use, and says what is wrong.
+        An expired certificate is presented all the same if there is no better one: kube-scheduler will refuse it, but
+        the process is there to load a new one, and reports what is wrong.
         """
         if self._tls is None:
             return None
@@ -99,7 +100,7 @@ class Certificates:
 
     @property
     def current(self) -> ssl.SSLContext:
-        """What the next connection is wrapped by, after `context`. In the event loop: takes no lock."""
+        """The TLS context for the next connection, after `context`. Called in the event loop: takes no lock."""
         assert self._context is not None
         return self._context
 
@@ -108,17 +109,18 @@ class Certificates:
         return self._tls
 
     def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]:
-        """Of clients' certificates (DER) those that the authorities of now have not signed. Not for the event loop."""
+        """The clients' certificates (DER) that the present authorities have not signed. Not for the event loop."""
         with self._lock:
             trusted, any_removed = self._served.get("client_ca_file", b""), self._authority_removed
         return not_signed_by(trusted, certificates) if any_removed else set()
 
     def names(self) -> frozenset[str]:
-        """The DNS names in the certificate that is served, in lower case. In the event loop: takes no lock."""
+        """The DNS names in the certificate that is presented, in lower case. Called in the event loop: takes no
+        lock."""
         return self._names
 
     def check(self) -> None:
-        """Raises SettingsError if the files cannot be used now, or no longer."""
+        """Raise SettingsError if the files cannot be used now, or can no longer."""
         if self._tls is not None:
             self.context()
             try:
@@ -127,14 +129,14 @@ class Certificates:
                 raise SettingsError(str(error)) from error
 
     def on_renewal(self, tell: Callable[[], None]) -> None:
-        """`tell` is called, in the thread that looks, whenever other files are served from then on."""
+        """Call `tell`, in the thread that looks, whenever other files are in use from then on."""
         self._renewed.append(tell)
 
     # -- looking again --------------------------------------------------------------------------------------------
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Looks at the files again and again, in a thread of its own, until the end of the `with`."""
+        """Check the files again and again, in a thread of its own, until the end of the `with`."""
         if self._tls is None and self._api_client is None:
             yield
             return
@@ -158,7 +160,7 @@ class Certificates:
                 return
 
     def look(self) -> None:
-        """Take changed files into use if they are usable; say what is wrong, and what ends soon."""
+        """Load changed files if they are usable; report errors, and what expires soon."""
         with self._lock:
             renewed = False
             if self._tls is not None and self._context is not None:
@@ -169,7 +171,7 @@ class Certificates:
             tell()
 
     def _look_at_server(self, tls: TlsSettings) -> bool:
-        """Whether others are served from now on."""
+        """Whether other files are in use from now on."""
         try:
             contents = _read(tls)
             if contents == self._served:
@@ -178,7 +180,7 @@ class Certificates:
             made = _make(tls)
             _check_dates(_ends_and_beginnings(contents), self._now())
             if _read(tls) != contents:
-                return False  # they are being written; next time
+                return False  # they are being written; check again next time
         except (SettingsError, Unusable) as error:
             self._fail(str(error))
             return False
@@ -193,7 +195,8 @@ class Certificates:
         return True
 
     def _fail(self, why: str) -> None:
-        """Said when it is still so at the second look: files that are copied one by one do not fit for a moment."""
+        """Report an error if it persists at the second check: files that are copied one by one do not fit for a
+        moment."""
         if why != self._suspicion:
             self._suspicion = why
         elif why != self._failure:
@@ -210,7 +213,8 @@ class Certificates:
             log.debug("the certificate towards the API server cannot be read", error=str(error))
 
     def refused(self, reason: str, why: str, address: str) -> None:
-        """A handshake failed. `reason` is OpenSSL's, or `timeout`. In the event loop: takes no lock."""
+        """Count a handshake that failed. `reason` is OpenSSL's, or `timeout`. Called in the event loop: takes no
+        lock."""
         self._refusals[reason] += 1
         now, told = time.monotonic(), self._refusals_told.get((address, why), float("-inf"))
         if now - told >= _REFUSAL_PAUSE_SECONDS:
@@ -222,7 +226,7 @@ class Certificates:
     # -- what is told ---------------------------------------------------------------------------------------------
 
     def remark(self) -> str:
-        """What an operator has to do something about; empty if nothing."""
+        """A problem that an operator has to solve; empty if there is none."""
         with self._lock:
             now, ends, failure = self._now(), dict(self._ends), self._failure
         remarks = [_end_remark(name, end - now, end) for name, end in sorted(ends.items()) if end - now < _NEAR]
@@ -284,7 +288,7 @@ _FIELDS = ("cert_file", "key_file", "client_ca_file")
 
 
 def _read(tls: TlsSettings) -> _Contents:
-    """What the files hold, by field. Raises SettingsError."""
+    """Read the files, by field. Raises SettingsError."""
     contents = {}
     for field in _FIELDS:
         path: Path | None = getattr(tls, field)
@@ -300,7 +304,7 @@ def _read(tls: TlsSettings) -> _Contents:
 
 
 def _make(tls: TlsSettings) -> ssl.SSLContext:
-    """A context of the files as they are now. Raises SettingsError."""
+    """Make a context of the present files. Raises SettingsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -322,7 +326,7 @@ def _make(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def _fault_of_pair(tls: TlsSettings, error: Exception) -> str:
-    """Which file of the pair it is: OpenSSL says "PEM lib" of either."""
+    """Which file of the pair is at fault: OpenSSL says "PEM lib" for either."""
     from cryptography import x509  # noqa: PLC0415 - takes 80 ms, and is needed when something is wrong only
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
@@ -342,13 +346,13 @@ def _fault_of_pair(tls: TlsSettings, error: Exception) -> str:
 
 
 def _no_password() -> str:
-    """Without this, OpenSSL would ask for the password of an encrypted key at the terminal."""
+    """Refuse a password: otherwise, OpenSSL would ask for the password of an encrypted key at the terminal."""
     raise ValueError("the key is encrypted; it has to be readable without a password")
 
 
 # -- dates --------------------------------------------------------------------------------------------------------
 
-#: For each name the beginnings and ends of all certificates in the file.
+#: By name, the beginning and end of every certificate in the file.
 _Dates = dict[str, list[tuple[datetime, datetime]]]
 
 
@@ -371,7 +375,8 @@ def _ends_and_beginnings(contents: _Contents) -> _Dates:
 
 
 def _ends_of(contents: _Contents) -> dict[str, datetime]:
-    """A chain ends with its first link, a bundle of authorities with its last. Raises SettingsError."""
+    """When the files expire: a chain with the first of its certificates, a bundle of authorities with the last. Raises
+    SettingsError."""
     try:
         dates = _ends_and_beginnings(contents)
     except Unusable as error:
@@ -381,7 +386,7 @@ def _ends_of(contents: _Contents) -> dict[str, datetime]:
 
 
 def _check_dates(dates: _Dates, now: datetime) -> None:
-    """Raises Unusable, unless the chain and one of the authorities hold now."""
+    """Raise Unusable, unless the chain and one of the authorities are valid now."""
     for begin, end in dates["server"]:
         if now > end:
             raise Unusable(f"server.tls.cert_file: ended on {end:%Y-%m-%d %H:%M} UTC")

@@ -1,26 +1,27 @@
-"""The connections of one listener, and the choice of those that end to make room for others.
+"""Tracks the connections of one listener, and chooses those to evict to make room for others.
 
     accepted --> beginning: first message, TLS handshake --> open, no request completed --> completed one --> closed
                           |10 s                            |                              |
                           +--------------------------------+------------------------------+--> evicted, to make room
 
-Promises: there are never more connections than `most`, of which no more than `most_unfinished` have not finished their
-TLS handshake (without TLS: have sent nothing). A newcomer gets in as long as anything can be evicted. The evicted one
-belongs to the peer address that has the most connections of the least use. So a client that floods a port loses its own
-connections before anybody else loses one.
+Promises: there are never more connections than `most`, and never more than `most_unfinished` that have not finished
+their TLS handshake (without TLS: that have sent nothing). A new connection is accepted as long as any can be evicted.
+The evicted one belongs to the peer address that has the most connections of the least use. So a client that floods a
+port loses its own connections before any other client loses one.
 
 An attacker may have the very address of kube-scheduler: hostNetwork, or a NAT between. So connections of one address
-differ, too. The order in which they go, those of the same kind by age:
+are ranked, too. They are evicted in this order, those of the same kind by age:
 
 1. sent nothing, or half a first message; sent a whole one; in the handshake; open, never completed a request;
-2. has requests waiting behind the one that is answered, which Go's client never has;
+2. has requests waiting behind the one that is being answered, which Go's client never has;
 3. completed its last request longest ago;
 4. the same three for a peer whose certificate lets it call verbs: it goes after all that have none.
 
-A connection that answers is not evicted, unless it is of the second kind, or one address has more than half of all
-places and answers on every one of them: answers that it does not take would keep the port closed.
+A connection with an answer in progress is not evicted, unless it is of the second kind, or one address has more than
+half of all places and all of them have an answer in progress: answers that the peer does not take would keep the port
+closed.
 
-Everything runs in the event loop's thread. Addresses of IPv6 count by their /64, which is what one host has.
+Everything runs in the event loop's thread. IPv6 addresses count by their /64, which is what one host has.
 """
 
 from __future__ import annotations
@@ -45,46 +46,47 @@ MOST_UNFINISHED: Final = 256
 MOST_OF_HEALTH: Final = 200
 #: File descriptors that no listener gets: API server, configuration and certificate files, recordings, log.
 RESERVED_DESCRIPTORS: Final = 200
-#: More than this many file descriptors are not asked for: some systems offer a billion.
+#: The most file descriptors that are asked for: some systems offer a billion.
 _MOST_DESCRIPTORS: Final = 65_536
 #: A search for a victim looks at all connections, so it finds this share of `most` at once, if one address is at fault.
 _BATCH: Final = 1 / 32
-#: Above this share of `most`, useless connections are the reason for the lack of room, and whose they are is looked at.
+#: If useless connections are more than this share of `most`, they are why room is lacking, and the address that has the
+#: most of them is at fault.
 _USELESS: Final = 1 / 16
 
 
-#: What an evicted connection had been used for: it had not begun, or completed no request, or some.
+#: What an evicted connection had been used for: it had not begun, or had completed no request, or some.
 USES: Final = ("beginning", "no_request", "idle")
 
 
-#: Seconds that a newcomer has before it counts as one of no use, unless there are many.
+#: Seconds before a new connection counts as useless, unless there are many.
 _GRACE_SECONDS: Final = 1.0
 
 
 class Served(Protocol):
-    """What a connection of HTTP says about itself: protocol.py and http2.py."""
+    """What an HTTP connection reports about itself: protocol.py and http2.py."""
 
     @property
     def last_completed(self) -> float:
-        """When it last completed an answer, in the event loop's time; before it has, minus infinity."""
+        """Loop time of its last complete answer; minus infinity before the first."""
 
     @property
     def busy(self) -> bool:
-        """A whole request was received and its answer is not complete."""
+        """Whether a complete request was received and its answer is not complete."""
 
     @property
     def has_backlog(self) -> bool:
-        """Further requests have come on it and wait until one is answered, though it is HTTP/1.1."""
+        """Whether further requests wait behind the one that is being answered, though it is HTTP/1.1."""
 
     @property
     def trusted(self) -> bool:
-        """The peer's certificate lets it call verbs."""
+        """Whether the peer's certificate lets it call verbs."""
 
     def renew(self) -> None:
-        """The peer is to connect anew, for its next request."""
+        """Make the peer reconnect for its next request."""
 
     def abort(self) -> None:
-        """End at once, whatever is under way."""
+        """End at once, whatever is in progress."""
 
 
 @dataclass(eq=False, slots=True)
@@ -92,16 +94,17 @@ class Entry:
     """One connection, from when it was accepted."""
 
     address: str
-    #: When it was accepted, in the event loop's time.
+    #: Loop time at which it was accepted.
     since: float
-    #: Ends it as long as nobody serves it; where there is nothing yet that could be ended, `given_up` has to do.
+    #: Ends the connection before a protocol serves it. If there is nothing yet that could be ended, `given_up` is set
+    #: instead.
     give_up: Callable[[], object] | None = None
     given_up: bool = False
-    #: Its first message has come as a whole; its handshake is under way.
+    #: Its first message is complete; its handshake is under way.
     heard: bool = False
     started: bool = False
     served: Served | None = None
-    #: The peer's certificate in DER, where it was asked for one.
+    #: The peer's certificate in DER, if one was requested.
     certificate: bytes = b""
 
     def abort(self) -> None:
@@ -120,13 +123,14 @@ class Connections:
         self.name = name
         self.most = most
         self.most_unfinished = min(most_unfinished, most)
-        #: By what they had been used for, one of USES.
+        #: Evictions by what the connection had been used for, one of USES.
         self.evicted: Counter[str] = Counter()
         #: Both in the order of arrival.
         self._unfinished: dict[Entry, None] = {}
         self._open: dict[Entry, None] = {}
         self._unfinished_by_address: Counter[str] = Counter()
-        #: Of the unfinished, by address: whose first message has not come, and whose handshake has not begun.
+        #: Unfinished connections by address: those whose first message is not complete, and those whose handshake has
+        #: not begun.
         self._silent: dict[str, dict[Entry, None]] = {}
         self._queued: dict[str, dict[Entry, None]] = {}
 
@@ -139,21 +143,21 @@ class Connections:
         return len(self._unfinished)
 
     def open(self) -> list[Entry]:
-        """Those that are served."""
+        """Connections that are served."""
         return list(self._open)
 
     # -- coming and going ---------------------------------------------------------------------------------------------
 
     def is_full(self) -> bool:
-        """Whether a new connection gets in only if another one is evicted."""
+        """Whether a new connection is accepted only if another one is evicted."""
         return len(self) >= self.most
 
     def evictable(self, now: float) -> list[Entry]:
-        """Some connections of the least use, which may be evicted; empty if every one answers a request."""
+        """Connections of the least use, which may be evicted; empty if every one has an answer in progress."""
         idle = [entry for entry in (*self._unfinished, *self._open) if not _is_busy(entry)]
         at_fault = [entry for entry in idle if _is_unused(entry) and not _is_trusted(entry)]
         if len(at_fault) <= self.most * _USELESS:
-            # So few may be newcomers, which need a moment.
+            # These are few: they may be new connections, which need a moment.
             at_fault = self._of_who_has_most(now, [entry for entry in idle if _is_due(entry, now)])
         at_fault = [entry for entry in at_fault if not _is_trusted(entry)] or at_fault
         if not at_fault:
@@ -165,7 +169,8 @@ class Connections:
         return of_no_use[:batch] or candidates[: batch if number > self.most // 2 else 1]
 
     def _of_who_has_most(self, now: float, at_fault: list[Entry]) -> list[Entry]:
-        """Those of the address that has more than half of all places, if there is one; if need be, one that answers."""
+        """Connections of the address that has more than half of all places, if there is one; answering ones as a last
+        resort."""
         everyone = (*self._unfinished, *self._open)
         [(address, number)] = Counter(entry.address for entry in everyone).most_common(1)
         if number <= self.most // 2:
@@ -175,13 +180,13 @@ class Connections:
         return [entry for entry in theirs if _protection(entry) == least]
 
     def evict(self, entries: Iterable[Entry]) -> None:
-        """End these, for others."""
+        """End these connections to make room."""
         for entry in list(entries):
             self.evicted[_use(entry)] += 1
             self.abort_all([entry])
 
     def add(self, entry: Entry) -> None:
-        """A connection that was accepted."""
+        """Add a connection that was accepted."""
         if len(self._unfinished) >= self.most_unfinished:
             self.evict([self._oldest_unfinished()])
         self._unfinished[entry] = None
@@ -189,23 +194,23 @@ class Connections:
         _put(entry, self._silent)
 
     def hear(self, entry: Entry) -> None:
-        """Its first message has come as a whole."""
+        """Record that the first message is complete."""
         entry.heard = True
         _drop(entry, self._silent)
         _put(entry, self._queued)
 
     def start(self, entry: Entry) -> None:
-        """Its handshake begins."""
+        """Record that the handshake begins."""
         entry.started = True
         _drop(entry, self._queued)
 
     def finish(self, entry: Entry) -> None:
-        """It has begun: it is served from now on."""
+        """Record that the connection has begun: it is served from now on."""
         self._drop_unfinished(entry)
         self._open[entry] = None
 
     def remove(self, entry: Entry) -> None:
-        """It has ended. May be called again."""
+        """Remove a connection that has ended. May be called again."""
         self._drop_unfinished(entry)
         self._open.pop(entry, None)
 
@@ -224,7 +229,7 @@ class Connections:
             entry.abort()
 
     def abort_unfinished(self) -> None:
-        """The listener closes."""
+        """End all unfinished connections: the listener closes."""
         self.abort_all(self._unfinished)
 
     def _drop_unfinished(self, entry: Entry) -> None:
@@ -239,7 +244,8 @@ class Connections:
     # -- who has to go ------------------------------------------------------------------------------------------------
 
     def _oldest_unfinished(self) -> Entry:
-        """The oldest that waits: for its first message, or for its handshake to begin, whichever more of them do.
+        """The oldest connection that waits for its first message, or that waits for its handshake to begin, whichever
+        are more.
 
         A valid client waits for neither, unless others do in great number, and then it is not the oldest.
         """
@@ -286,7 +292,7 @@ def _completed(entry: Entry) -> float:
 
 
 def _usefulness(entry: Entry) -> tuple[object, ...]:
-    """Sorts what is of the least use to the front."""
+    """Sort key: the least useful connection comes first."""
     served = entry.served
     has_backlog = served is not None and served.has_backlog
     kind = (_is_trusted(entry), served is not None, not _is_unused(entry), not has_backlog)
@@ -300,7 +306,7 @@ def _use(entry: Entry) -> str:
 
 
 def address_of(name: tuple[object, ...]) -> str:
-    """By what a peer's socket name is counted: its IP address, of IPv6 the first 64 bits."""
+    """The address by which a peer counts: its IP address, of IPv6 the first 64 bits."""
     text = str(name[0]).partition("%")[0]
     if ":" not in text:
         return text
@@ -311,7 +317,7 @@ def address_of(name: tuple[object, ...]) -> str:
 
 
 def connection_metrics(ports: Iterable[Connections]) -> list[Metric]:
-    """Of the connections of these ports. From any thread."""
+    """Metrics of the connections of these ports. May be called from any thread."""
     now, evicted = [], []
     for port in ports:
         unfinished = port.unfinished
@@ -338,7 +344,7 @@ def connection_metrics(ports: Iterable[Connections]) -> list[Metric]:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files to the hard one (at most 65,536); returns what it is then."""
+    """Raise the soft limit of open files to the hard one (at most 65,536); return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -352,7 +358,7 @@ def raise_descriptor_limit() -> int:
 
 
 def shares(descriptors: int, wanted: int) -> tuple[int, int]:
-    """Connections that port and health port may have, where a process may have so many file descriptors.
+    """How many connections port and health port may have if a process may have so many file descriptors.
 
     `wanted` is server.max_connections. The health port has a share of its own.
     """

@@ -1,13 +1,13 @@
-"""Access to verbs and pages: refuses browsers where they do not belong, and clients whose names are not listed.
+"""Access control of verbs and pages: refuses browsers that do not belong here, and clients whose names are not listed.
 
     a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
     a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
     a probe, /metrics: never refused here
     then: a few pages and probes begin in each turn of the event loop, or are answered
 
-Any web page can make a browser send a POST with a text, without asking. The browser always adds an Origin, and
-kube-scheduler never does. A page whose own name now leads here (DNS rebinding) may read the answer to a GET: then Host
-is that name. The short cuts of protocol.py and http2.py leave requests with an Origin to this module.
+Any web page can make a browser send a POST with text, without asking. The browser always adds an Origin, and
+kube-scheduler never does. A page whose own name now resolves to this server (DNS rebinding) may read the answer to a
+GET; Host is then that name. The fast paths of protocol.py and http2.py leave requests with an Origin to this module.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from extender.web.pages.health import ProbesOnly
 
 _log = structlog.get_logger(__name__)
 
-#: Between two log lines about the same refusal.
+#: Seconds between two log lines about the same refusal.
 _LOG_SECONDS: Final = 600.0
 #: Refused clients that are remembered as logged; the log as a whole has limits of its own.
 _MOST_TOLD: Final = 256
-#: Pages and probes that begin in one turn of the event loop, or whose answers do.
+#: Pages and probes that begin in one turn of the event loop, and answers that do.
 _A_TURN: Final = 3
 _REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
 _PORT: Final = re.compile(r":\d*$")
@@ -46,14 +46,15 @@ class _Refusal(NamedTuple):
     status: int
     text: str
     field: str | None
-    #: As the metric has it.
+    #: The reason as the metric names it.
     reason: str
     #: The client, origin or host at fault, for the log.
     who: str
 
 
 class Hosts:
-    """Names under which browsers may ask this server for pages. `certificate` returns the names in the served one."""
+    """The names under which browsers may request pages. `certificate` returns the names in the presented
+    certificate."""
 
     def __init__(self, settings: ServerSettings, certificate: Callable[[], Iterable[str]] = tuple) -> None:
         own = (settings.host, socket.gethostname(), *settings.allowed_hosts)
@@ -61,9 +62,9 @@ class Hosts:
         self._certificate = certificate
 
     def has(self, header: str) -> bool:
-        """Whether this is, apart from a port, one of the names.
+        """Whether `host`, apart from a port, is one of the names.
 
-        An IP address is: no other site can have it as its name. A single word and *.svc are names that only a
+        An IP address always is: no other site can have it as its name. A single word and *.svc are names that only a
         cluster's or a network's own DNS can give.
         """
         name = _PORT.sub("", header.strip()).lower().removesuffix(".")
@@ -79,7 +80,7 @@ class Hosts:
 
 
 class Doors:
-    """A middleware; `verbs` are the paths of kube-scheduler's."""
+    """Middleware for access control. `verbs` are the paths of kube-scheduler's verbs."""
 
     def __init__(self, app: ASGIApp, *, verbs: Iterable[str], hosts: Hosts, refusals: Refusals) -> None:
         self._app = app
@@ -101,7 +102,7 @@ class Doors:
         await error_response(refusal.status, refusal.text, refusal.field)(scope, receive, send)
 
     def _paced(self, send: Send, who: Hashable) -> Send:
-        """Answers take turns, too: one computation may have answered hundreds of equal requests (pool.py)."""
+        """Make answers take turns, too: one computation may have answered hundreds of equal requests (pool.py)."""
 
         async def paced(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -120,7 +121,7 @@ class Doors:
         return self._host(scope) or _other_site(scope) or _client(peer, path, "page_clients")
 
     def _host(self, scope: Scope) -> _Refusal | None:
-        """A missing Host is accepted: HTTP/1.0 has none, and browsers always send one."""
+        """Refuse an unknown Host. A missing Host is accepted: HTTP/1.0 has none, and browsers always send one."""
         for host in _values(scope, b"host"):
             if not self._hosts.has(host):
                 text = f"Host: {host[:100]!r} is no name of this server; server.allowed_hosts adds names"
@@ -129,10 +130,10 @@ class Doors:
 
 
 class Turnstile:
-    """Lets `a_turn` requests pass in a turn of the event loop; the others wait. Turns go round among values of `who`.
+    """Admits `a_turn` requests in a turn of the event loop; the others wait. Turns go round among the values of `who`.
 
     A page or a probe costs the loop some tenths of a millisecond, and so does its answer; each of a thousand
-    connections may ask for one. Calls of verbs that come meanwhile have their share of each turn. `who` is an address
+    connections may ask for one. Calls of verbs that arrive meanwhile have their share of each turn. `who` is an address
     and a probe's path: a kubelet's probe does not wait for a thousand pages of another client.
     """
 
@@ -195,7 +196,8 @@ def _origin(scope: Scope) -> _Refusal | None:
 
 
 def _other_site(scope: Scope) -> _Refusal | None:
-    """A page of another site loads one of ours as an image, say: it cannot read it, but it can make us compute it."""
+    """Refuse a request from another site's page, as for an image. That page cannot read the answer, but it could make
+    the server compute it."""
     if "cross-site" in _values(scope, b"sec-fetch-site") and "navigate" not in _values(scope, b"sec-fetch-mode"):
         return _Refusal(403, "this page is not for pages of other sites", "Sec-Fetch-Site", "site", "")
     return None

@@ -1,8 +1,9 @@
-"""Cuts what an HTTP/2 peer sends at the boundaries of frames, so that it is handled in small batches.
+"""Splits what an HTTP/2 peer sends at the boundaries of frames, so that it is handled in small batches.
 
-h2 handles all that it is given before it returns, and buffers a frame up to the length that its header announces. Here
-a batch has whole frames that take about a millisecond, a frame beyond the limit is refused at its header, and frames
-that ask for nothing (PING, SETTINGS, empty DATA) are counted against the requests and bytes that were exchanged.
+h2 handles all the data that it is given before it returns, and buffers a frame up to the length that its header
+announces. A batch here has whole frames that take about a millisecond; a frame beyond the limit is refused at its
+header; and frames that ask for nothing (PING, SETTINGS, empty DATA) are counted against the requests and bytes that
+were exchanged.
 
     nine bytes: length (3), type (1), flags (1), stream (4); then `length` bytes          (RFC 9113, section 4.1)
 """
@@ -20,22 +21,22 @@ _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _CONTINUATION = 0, 1, 3, 4, 9
 _END_STREAM: Final = 1
 _END_HEADERS: Final = 4
 
-#: Bytes of a frame: the least that a server must take, and h2's default.
+#: Bytes of a frame: the least that a server must accept, and h2's default.
 LARGEST: Final = 16_384
 #: Bytes of one header block, in all its frames.
 LARGEST_BLOCK: Final = 1 << 16
-#: What the frames of a batch may cost, in units of a PING (some 10 microseconds).
+#: Cost of the frames of a batch, in units of a PING (some 10 microseconds).
 BATCH: Final = 64
-#: The same where they are received: HEADERS and DATA of one call.
+#: The same for data that is handled where it is received: HEADERS and DATA of one call.
 AT_ONCE: Final = 10
 _COSTS: Final = {_HEADERS: 8, _SETTINGS: 8, _CONTINUATION: 2, _RST_STREAM: 2}
 
 #: Frames that a peer may send without a request, at first and in each second.
 _FREE: Final = 1_000
 _FREE_A_SECOND: Final = 20
-#: Frames that come with a request. Go's client sends a WINDOW_UPDATE or two for each 4 KiB that it has taken.
+#: Frames allowed for each request. Go's client sends a WINDOW_UPDATE or two for each 4 KiB that it has taken.
 _FREE_A_REQUEST: Final = 16
-#: Bytes of a body or an answer that pay for a frame.
+#: Bytes of a body or an answer that allow one more frame.
 _BYTES_A_FRAME: Final = 256
 
 
@@ -65,17 +66,17 @@ class FrameSplitter:
 
     @property
     def in_head(self) -> bool:
-        """The connection's preface, or a header block, has begun or must come, and is not complete."""
+        """Whether the connection's preface or a header block is incomplete."""
         return self._preface > 0 or self._block > 0
 
     @property
     def in_frame(self) -> bool:
-        """A part of a frame is here."""
+        """Whether part of a frame has arrived."""
         return bool(self._data)
 
     @property
     def has_batch(self) -> bool:
-        """Whether `next_batch` would give something, or raise."""
+        """Whether `next_batch` would return a batch, or raise."""
         size = len(self._data)
         if self._preface:
             return size > 0
@@ -91,7 +92,7 @@ class FrameSplitter:
         return len(data) >= _HEADER and data[3] == _HEADERS and not data[4] & _END_STREAM
 
     def answered(self, size: int) -> None:
-        """`size` bytes were sent to the peer, which needs frames to take them."""
+        """Count `size` bytes that were sent to the peer, which needs frames to take them."""
         self._earned += 1 + size // _BYTES_A_FRAME
 
     def is_calm(self, seconds: float) -> bool:
@@ -99,7 +100,7 @@ class FrameSplitter:
         return self._spent <= self._earned + _FREE_A_SECOND * seconds
 
     def next_batch(self, most: int = BATCH) -> bytes:
-        """Whole frames, b"" if there are none. Raises FrameError if the next has more bytes than it may have."""
+        """Return whole frames, b"" if there are none. Raises FrameError if the next frame is larger than allowed."""
         data = self._data
         end = min(self._preface, len(data))
         self._preface -= end
@@ -108,7 +109,7 @@ class FrameSplitter:
             length, kind = int.from_bytes(data[end : end + 3]), data[end + 3]
             if length > LARGEST:
                 if end:
-                    break  # what came before is handled first
+                    break  # the data before it is handled first
                 raise FrameError(f"a frame of {length} bytes; {LARGEST} are allowed", ErrorCodes.FRAME_SIZE_ERROR)
             if len(data) - end < _HEADER + length:
                 break

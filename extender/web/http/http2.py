@@ -1,23 +1,23 @@
-"""HTTP/2, which kube-scheduler speaks wherever it speaks TLS: all its calls over one connection.
+"""HTTP/2, which kube-scheduler uses whenever it uses TLS: all its calls share one connection.
 
 kube-scheduler binds in as many goroutines as there are pods to bind, but keeps only two idle connections of HTTP/1.1.
-Further connections are opened anew each time, and with mutual TLS a handshake costs both sides more than the call. The
+It opens further connections for each call, and with mutual TLS a handshake costs both sides more than the call. The
 library `h2` handles the frames; this module connects them with the verbs and the application:
 
     bytes --FrameSplitter--> a batch of frames a turn --h2--> events
     RequestReceived --> a verb, as kube-scheduler posts it? --no--> a task, ASGI, FastAPI's routing
                           |yes                                        |
-        DataReceived... StreamEnded --> Endpoint.answer --------------+--> headers, data as the peer has room for them
+        DataReceived... StreamEnded --> VerbHandler.answer -----------+--> headers, data as the peer has room for them
 
 Promises:
 
 * In a turn (turns.py) a connection handles a batch of frames, or answers one request; reading is paused while more
   waits. A peer that sends too many frames for what it asks gets ENHANCE_YOUR_CALM, and its connection ends.
-* A verb's body has at most as many bytes as its endpoint takes; any other is not received faster than it is read.
-  Bodies that are not complete, and answers that peers do not take, have a budget for all connections together
-  (budget.py). No further request of a connection is begun while much of its answers is unsent.
+* A verb's body has at most as many bytes as its handler accepts; any other body is not received faster than it is read.
+  Incomplete bodies, and answers that peers do not take, have a budget for all connections together (budget.py). No
+  further request of a connection is begun while much of its answers is unsent.
 * A header block has 10 seconds, a body 30, and a peer has 30 seconds to take a further part of its answers.
-* A connection that is to end lets its streams end first (GOAWAY), and the peer opens another for what comes next.
+* A connection that is to end finishes its streams first (GOAWAY), and the peer opens another one for further requests.
 """
 
 from __future__ import annotations
@@ -58,30 +58,30 @@ from extender.web.verbs.handler import Reply
 
 _log = structlog.get_logger(__name__)
 
-#: Bytes of an answer that may wait for the peer before its application has to.
+#: Bytes of an answer that may wait for the peer before its application is paused.
 _PENDING: Final = 1 << 18
 #: Bytes of all answers of a connection that may wait for the peer before no further request is begun.
 _UNSENT: Final = 1 << 20
 #: Applications that run at once for one connection.
 _RUNNING: Final = 16
-#: Bytes of a body that is answered where it is received; a larger one waits for its turn.
+#: Bytes of a body up to which it is answered where it is received; a larger one waits for its turn.
 _LARGE_BODY: Final = 64 * 1024
-#: Bytes of header fields that are remembered for the peer: the usual.
+#: Bytes of header fields that are remembered for the peer: the usual limit.
 _TABLE: Final = 4096
-#: Requests that a peer may take back before it is one that does nothing else (CVE-2023-44487).
+#: Requests that a peer may reset before it counts as a peer that does nothing else (CVE-2023-44487).
 _RESETS: Final = 1000
-#: Seconds for a header block or the connection's preface, for a body, and until a peer takes some more of its answers.
+#: Seconds for a header block or the connection's preface, for a body, and until a peer takes more of its answers.
 _HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 30.0
-#: Seconds that a peer at fault gets to read why.
+#: Seconds that a peer at fault gets to read the reason.
 _FAREWELL_SECONDS: Final = 0.2
 #: Header names that HTTP/2 does not have.
 _OF_HTTP_1: Final = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"proxy-connection")
 
 
 class Http2(asyncio.Protocol):
-    """One connection, from when TLS has agreed on it. uvicorn keeps it among its own, and asks it to shut down."""
+    """One connection, from when TLS has agreed on HTTP/2. uvicorn keeps it among its own, and asks it to shut down."""
 
     def __init__(self, config: Config, state: ServerState, peer: Peer) -> None:
         self._app = config.loaded_app
@@ -96,27 +96,27 @@ class Http2(asyncio.Protocol):
         self._h2 = Frames()
         self._splitter = FrameSplitter()
         self._streams: dict[int, Stream] = {}
-        #: Those whose body is not complete, the oldest first.
+        #: Streams whose body is not complete, the oldest first.
         self._incomplete: dict[int, Stream] = {}
-        #: Those that wait to be begun: complete calls of verbs, and what the application is to be run for.
+        #: Streams that wait to be begun: complete calls of verbs, and requests for the application.
         self._calls: dict[int, Stream] = {}
         self._pages: dict[int, Stream] = {}
         self._running = 0
-        #: The first request of what was received together is begun at once.
+        #: Whether the next request is the first of the data that arrived together, and may begin at once.
         self._at_once = False
         self._last = 0
         self._resets = 0
         self._ending = False
         self._flushing = False
-        #: The peer may have room for more. Looked at once for all frames that came together: they are as many as it
-        #: likes, and it costs a look at each stream.
+        #: Whether the peer may have room for more. Checked once for all frames that arrived together: there are as many
+        #: as the peer likes, and a check looks at each stream.
         self._has_room = False
         #: Bytes of all answers that wait for the peer, and how many of them the budget knows of.
         self._unsent = 0
         self.held = 0
         self._write_paused = False
         self._read_paused = False
-        #: Much has come at once: the next comes after a turn.
+        #: Whether much has arrived at once: the next data is handled after a turn.
         self._bulk = False
         self._used_at = self._batch_at = self._moved_at = self._began = self._loop.time()
         self._closing_since: float | None = None
@@ -138,7 +138,7 @@ class Http2(asyncio.Protocol):
         self._state.connections.discard(self)
         self._turns.unwatch(self)
         self._abandon()
-        # What is left must not hold others in a circle: the garbage collector looks late.
+        # Break reference cycles: the garbage collector would come late.
         self._transport = GONE
         self._h2.dismantle()
         self._peer.ended()
@@ -149,7 +149,7 @@ class Http2(asyncio.Protocol):
 
     @property
     def has_call(self) -> bool:
-        """Whether a verb waits to be answered, or something is posted."""
+        """Whether a verb waits to be answered, or a POST has begun to arrive."""
         return bool(self._calls) or (self._splitter.begins_post and bool(self._verbs))
 
     @property
@@ -158,7 +158,7 @@ class Http2(asyncio.Protocol):
 
     @property
     def has_backlog(self) -> bool:
-        """Its requests are meant to come together."""
+        """False: HTTP/2 requests are meant to arrive together."""
         return False
 
     @property
@@ -167,32 +167,32 @@ class Http2(asyncio.Protocol):
         return any(stream.complete and not stream.gone for stream in self._streams.values())
 
     def abort(self) -> None:
-        """Ends the connection at once, whatever is under way."""
+        """End the connection at once, whatever is in progress."""
         self._abandon()
         self._transport.abort()
 
     def give_up(self) -> None:
-        """All connections have too much that waits for peers, and this one is to give up what it has."""
+        """Drop the answers that wait: those of all connections exceed the budget, and this connection was chosen."""
         _log.warning("answers_not_taken", client=self._addresses["client"])
         self.abort()
 
     def shutdown(self) -> None:
-        """No further streams; ends when those there are have ended. May be called again."""
+        """Accept no further streams, and end when the open ones have ended. May be called again."""
         self._say_goodbye()
         self._end_if_done()
 
     def renew(self) -> None:
-        """The peer is to connect anew, for its next request."""
+        """Make the peer reconnect for its next request."""
         self.shutdown()
 
     def _say_goodbye(self) -> None:
         if not self._ending:
             self._ending = True
-            # Not `close_connection`: with that h2 would end the streams, too.
+            # Not `close_connection`: after that, h2 would end the streams, too.
             self._transport.write(GoAwayFrame(0, last_stream_id=self._last).serialize())
 
     def _abandon(self) -> None:
-        """Nothing can be sent any more: what still answers is told, or finds out, that nobody is there."""
+        """Nothing can be sent any more: notify what is still running that the peer is gone."""
         self._ending = True
         for stream in self._streams.values():
             self._bodies.hold(stream, 0)
@@ -214,21 +214,21 @@ class Http2(asyncio.Protocol):
             self._transport.close()
 
     def _fail(self, error: str, code: ErrorCodes | None = None) -> None:
-        """Ends the connection for what the peer did. Without a code h2 has said so to it."""
+        """End the connection because of a fault of the peer. Without a code, h2 has sent the reason already."""
         _log.warning("bad_http2", client=self._addresses["client"], error=error)
         if code is not None:
             self._h2.close_connection(code)
         self._flush()
         self._abandon()
         if self._closing_since is None:
-            # Not `close`: TLS would receive whatever is sent until the peer says goodbye.
+            # Not `close`: TLS would receive whatever is sent until the peer closes, too.
             self._closing_since = self._loop.time()
             if not self._read_paused:
                 self._transport.pause_reading()
             self._loop.call_later(_FAREWELL_SECONDS, self._transport.abort)
 
     def check(self, now: float) -> None:
-        """The deadlines. Called once a second."""
+        """Check the deadlines. Called once a second."""
         splitter, oldest = self._splitter, next(iter(self._incomplete.values()), None)
         waits_for_peer = self._unsent or self._write_paused
         if self._closing_since is not None:
@@ -274,7 +274,7 @@ class Http2(asyncio.Protocol):
             return False
         if self._bulk:
             self._bulk = False
-            self._turns.end_slice()  # what it sends comes in this iteration of the loop
+            self._turns.end_slice()  # its output comes in this iteration of the loop
         if not self._begin_next():
             self._handle_batch()
         self._pause_or_resume()
@@ -289,7 +289,7 @@ class Http2(asyncio.Protocol):
         return bool(self._calls) or (bool(self._pages) and self._running < _RUNNING)
 
     def _begin_next(self) -> bool:
-        """Answer a call or run a page, if one waits and may be begun. Calls go first: they take no time."""
+        """Answer a call or start a page, if one waits and may be begun. Calls go first: they take no time."""
         if not self._can_begin():
             return False
         waiting = self._calls or self._pages
@@ -364,7 +364,7 @@ class Http2(asyncio.Protocol):
         self, number: int, named: Mapping[bytes, bytes], headers: list[tuple[bytes, bytes]], *, complete: bool
     ) -> None:
         if self._ending:
-            self._h2.reset_stream(number, ErrorCodes.REFUSED_STREAM)  # its sender may try elsewhere
+            self._h2.reset_stream(number, ErrorCodes.REFUSED_STREAM)  # the sender may try again elsewhere
             return
         method, target = named.get(b":method", b""), named.get(b":path", b"")
         endpoint = self._verbs.get(target) if method == b"POST" and b"origin" not in named else None
@@ -382,7 +382,7 @@ class Http2(asyncio.Protocol):
             self._bodies.hold(stream, STREAM_BYTES)
 
     def _begin_at_once(self, stream: Stream) -> None:
-        """Unless others wait, or it is not the first of what was received together."""
+        """Begin the stream, unless others wait, or it is not the first of the data that arrived together."""
         if self._at_once and len(self._calls) + len(self._pages) == 1 and len(stream.received) <= _LARGE_BODY:
             self._at_once = not self._begin_next()
 
@@ -401,7 +401,7 @@ class Http2(asyncio.Protocol):
             self._bodies.hold(stream, STREAM_BYTES + len(stream.received))
 
     def _take(self, stream: Stream) -> bytes:
-        """What was received; there is room for as much again."""
+        """Take the received part of the body, and give the peer room for as much again."""
         body, used = bytes(stream.received), stream.used
         stream.received, stream.used = bytearray(), 0
         if stream.held:
@@ -427,11 +427,11 @@ class Http2(asyncio.Protocol):
         if (stream := self._streams.get(number)) is not None:
             self._forget(stream)
         self._resets += 1
-        if self._resets > max(_RESETS, self._last // 4):  # half of them: streams of a client have odd numbers
+        if self._resets > max(_RESETS, self._last // 4):  # half of them: a client's streams have odd numbers
             self._fail("most requests are taken back", ErrorCodes.ENHANCE_YOUR_CALM)
 
     def _refuse(self, stream: Stream, code: ErrorCodes = ErrorCodes.REFUSED_STREAM) -> None:
-        """Its body is not waited for any longer. Unless it was too slow, its sender may try again."""
+        """Give up waiting for the body. The sender may try again, unless the body came too slowly."""
         if self._streams.get(stream.number) is not stream:
             return
         _log.warning("body_refused", client=self._addresses["client"], bytes=len(stream.received), code=code.name)
@@ -478,7 +478,7 @@ class Http2(asyncio.Protocol):
         self._flush_soon()
 
     def _send_if_room(self) -> None:
-        """Look at all streams once, however many frames have said that there is room."""
+        """Check all streams once, however many frames have said that there is room."""
         if self._has_room and not self._write_paused:
             self._has_room = False
             for stream in [each for each in self._streams.values() if each.unsent]:
@@ -490,7 +490,7 @@ class Http2(asyncio.Protocol):
             self._answers.hold(self, self._unsent)
 
     def _send_pending(self, stream: Stream) -> None:
-        """What the peer has room for, and the transport."""
+        """Send as much as the peer and the transport have room for."""
         number, unsent, before = stream.number, stream.unsent, len(stream.unsent)
         ends = False
         try:
@@ -503,7 +503,7 @@ class Http2(asyncio.Protocol):
                 self._h2.send_data(number, bytes(unsent[:size]), end_stream=ends)
                 del unsent[:size]
                 if before - len(unsent) >= STEP:
-                    self._flush()  # may find out that the transport has enough
+                    self._flush()  # may find that the transport is full
             self._moved(before - len(unsent))
             if stream.answered and not unsent:
                 if not ends:
@@ -523,7 +523,8 @@ class Http2(asyncio.Protocol):
             self._splitter.answered(size)
 
     def _ended(self, stream: Stream) -> None:
-        """It is answered. What still comes of its body is thrown away: many clients read no answer before."""
+        """The request is answered. The rest of its body is discarded: many clients read no answer before they have sent
+        it."""
         stream.leave()
         self._take(stream)
         self._used_at = self.last_completed = self._loop.time()
@@ -553,13 +554,13 @@ class Http2(asyncio.Protocol):
             self._transport.write(data)
 
     def _flush_soon(self) -> None:
-        """One write for all answers that are there by then."""
+        """Make one write for all answers that are there by then."""
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
     def pause_writing(self) -> None:
-        """The peer does not take what it is sent: nothing more is done for it until it does."""
+        """The peer does not take its answers: pause all work for it until it does."""
         if not self._unsent:
             self._moved_at = self._loop.time()
         self._write_paused = True
@@ -592,7 +593,7 @@ class Http2(asyncio.Protocol):
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "2",
             "scheme": "https",
-            "method": method.decode("latin-1"),  # h2 lets any byte through, here and in the path
+            "method": method.decode("latin-1"),  # h2 accepts any byte, here and in the path
             "root_path": "",
             "path": unquote(path.decode("latin-1")),
             "raw_path": path,
@@ -618,7 +619,7 @@ class Http2(asyncio.Protocol):
             self._turns.add(self)
 
     async def _asgi_receive(self, stream: Stream) -> dict[str, Any]:
-        """Once the whole body is handed over, it waits for the end."""
+        """Return the body; after that, wait for the end."""
         while not (stream.used or stream.gone or (stream.complete and not stream.handed_over)):
             stream.news.clear()
             await stream.news.wait()

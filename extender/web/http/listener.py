@@ -1,4 +1,4 @@
-"""Accepts connections: a few in a turn, a bounded number in all, and no objects before the first byte.
+"""Accepts connections: a few in a turn, a bounded number in all, and without any objects before the first byte.
 
     socket --accept--> room? (connections.py) --> waits for a byte (TLS: a whole record) --> queue --> protocol.py
                                                                                           TLS |         ^  http2.py
@@ -7,10 +7,10 @@
 
 The event loop's own `create_server` makes protocol and TLS objects for each connection at once, keeps them for as long
 as the peer likes, accepts everything that waits in one turn, and closes the listening socket when descriptors run out.
-Promises: a connection whose first record of TLS has not come as a whole is a socket and no more, and ends after
+Promises: until its first TLS record is complete, a connection is a socket and nothing else, and it ends after
 `BEGIN_SECONDS`; so does a TLS handshake that is not finished by then. A turn of the event loop accepts and starts so
-few that calls under way hardly notice. If descriptors or room are lacking, the listener waits and never ends. Addresses
-take turns, and of those of one address the newest begins.
+few connections that calls in progress hardly notice. If descriptors or room are lacking, the listener waits and never
+ends. Addresses take turns, and of those of one address the newest begins.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _log = structlog.get_logger(__name__)
 
 #: Seconds from the accept to the first byte, and to the end of the TLS handshake.
 BEGIN_SECONDS: Final = 10.0
-#: Seconds after a change of certificates in which a client may end its calls if the new ones do not let it in.
+#: Seconds after a change of certificates in which a client may finish its calls if the new ones do not admit it.
 WITHDRAWN_SECONDS: Final = 10.0
-#: Seconds that connections are accepted for in one turn.
+#: Seconds for which connections are accepted in one turn.
 _TURN_SECONDS: Final = 0.001
 #: Connections started in one turn: a handshake takes half a millisecond now, and one more when the peer has answered.
 _STARTS_OF_TLS: Final = 2
@@ -47,12 +47,12 @@ _STARTS: Final = 8
 _MOST_UNDER_WAY: Final = 48
 #: Seconds after which a handshake under way may be ended for another that waits.
 _PATIENCE: Final = 0.05
-#: Seconds until the next look for room or for a file descriptor.
+#: Seconds until the next check for room or for a file descriptor.
 _PAUSE: Final = 0.05
-#: Between two log lines about the same.
+#: Seconds between two log lines with the same text.
 _LOG_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 1.0
-#: `accept` fails with these for a while: there are no descriptors, or is no memory.
+#: Temporary errors of `accept`: no descriptors, or no memory.
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -62,7 +62,8 @@ _HANDSHAKE: Final = 22
 
 
 def bytes_until_whole(seen: bytes) -> int:
-    """How many bytes are missing of the TLS record that begins so; 0 also for what is none, which OpenSSL refuses."""
+    """How many bytes of the TLS record are missing, given its beginning; 0 also for other data, which OpenSSL
+    refuses."""
     if not seen or seen[0] != _HANDSHAKE:
         return 0
     if len(seen) < 5:
@@ -77,18 +78,18 @@ class Caller(NamedTuple):
     address: str
     #: Whether HTTP/2 was agreed on.
     http2: bool = False
-    #: The certificate that it showed, as `ssl.SSLSocket.getpeercert` gives it; empty without one.
+    #: The peer's certificate, as `ssl.SSLSocket.getpeercert` returns it; empty without one.
     certificate: Mapping[str, Any] = MappingProxyType({})
 
 
 class ServedProtocol(Served, Protocol):
-    """A connection of HTTP, for the event loop too."""
+    """An HTTP connection, which is also a protocol of the event loop."""
 
     def connection_made(self, transport: asyncio.Transport) -> None: ...
 
 
 class Tls(Protocol):
-    """Where contexts are from, and who is told of handshakes that failed: certificates.py."""
+    """The source of TLS contexts, which is also told of failed handshakes: certificates.py."""
 
     @property
     def current(self) -> ssl.SSLContext: ...
@@ -98,7 +99,7 @@ class Tls(Protocol):
     def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]: ...
 
 
-#: Makes the protocol of a connection; calls the function when it is lost.
+#: Makes the protocol of a connection; the function that it is given is called when the connection is lost.
 Serve = Callable[[Caller, Callable[[], None]], ServedProtocol]
 
 
@@ -123,19 +124,19 @@ class Listener:
 
     def start(self) -> None:
         self._socket.setblocking(False)
-        # Accepted sockets inherit it. The event loop sets it only on those that it has made itself.
+        # Accepted sockets inherit it. The event loop sets it only on sockets that it has made itself.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Accept nothing more. Connections that are served stay."""
+        """Stop accepting. Open connections stay."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._socket.fileno())
             self.connections.abort_unfinished()
 
     async def wait_closed(self) -> None:
-        """Nothing is left to wait for: uvicorn waits for the connections itself."""
+        """Return at once: uvicorn waits for the connections itself."""
 
     # -- accepting ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Listener:
         self._pause()
 
     def _pause(self) -> None:
-        """What waits stays where it is: in the kernel's queue."""
+        """Stop accepting for a moment. New connections stay in the kernel's queue."""
         self._loop.remove_reader(self._socket.fileno())
         self._loop.call_later(_PAUSE, self._resume)
 
@@ -183,7 +184,7 @@ class Listener:
         self._look(entry, accepted, 0)
 
     def _look(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
-        """Whether its first message is there as a whole; `expected`: bytes that it was woken for, 0 if it was not."""
+        """Check whether the first message is complete. `expected`: bytes that woke this check, 0 if none did."""
         try:
             seen = accepted.recv(1 if self._tls is None else LARGEST_RECORD, socket.MSG_PEEK)
         except BlockingIOError:
@@ -200,13 +201,13 @@ class Listener:
             self._line_up(entry, accepted)
 
     def _wait_for(self, size: int, entry: Entry, accepted: socket.socket) -> None:
-        """Until so many bytes have come. A byte now and then costs nothing: the kernel counts."""
+        """Wait until so many bytes have arrived. A byte now and then costs nothing: the kernel counts."""
         if size > 1:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted, size)
 
     def _heard(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
-        """They are there, or the end."""
+        """The bytes, or the end of the connection, have arrived."""
         self._loop.remove_reader(accepted.fileno())
         self._look(entry, accepted, expected)
 
@@ -218,7 +219,7 @@ class Listener:
         self._turn_soon()
 
     def _forget(self, entry: Entry, accepted: socket.socket) -> None:
-        """The peer has gone."""
+        """The peer has gone: drop the connection."""
         self.connections.remove(entry)
         accepted.close()
 
@@ -228,7 +229,7 @@ class Listener:
         accepted.close()
 
     def _sweep(self) -> None:
-        """Ends connections whose time to begin is up; handshakes under way end by themselves."""
+        """End connections whose time to begin is over; handshakes under way end by themselves."""
         self._sweeper = None
         overdue = self.connections.overdue(self._loop.time() - BEGIN_SECONDS)
         waiting = [entry for entry in overdue if entry not in self._under_way]
@@ -263,10 +264,10 @@ class Listener:
         return True
 
     def _start_one(self) -> None:
-        """The newest of the address that has the fewest under way.
+        """Start the newest connection of the address that has the fewest under way.
 
-        Where they come faster than they can be started, most end unserved. In the order of their arrival all of them
-        would: each waits for as long as there is room to wait, and is closed for a newer one just before its turn.
+        If connections arrive faster than they can be started, most end unserved. In the order of arrival all of them
+        would: each would wait as long as there is room to wait, and be closed for a newer one just before its turn.
         """
         entry = next(reversed(self._queue))
         if self._under_way and len(self._queue) > 1:
@@ -276,11 +277,11 @@ class Listener:
         self.connections.start(entry)
         self._under_way[entry] = self._loop.time()
         if self._tls is None:
-            entry.give_up = None  # before it is handed over, `given_up` is looked at
+            entry.give_up = None  # before it is handed over, `given_up` is checked
             task = self._start_task(self._serve_plain(entry, accepted))
         else:
             task = self._start_task(self._shake_hands(entry, accepted, self._tls, self._tls.current))
-            # Where the event loop has taken the socket over, this waits for its end.
+            # Once the event loop has taken the socket over, a cancelled task waits until the loop has closed it.
             task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
             entry.give_up = task.cancel
         task.add_done_callback(lambda _task: self._started(entry))
@@ -322,7 +323,8 @@ class Listener:
         served.connection_made(transport)
 
     def _lost(self, entry: Entry) -> None:
-        """It was served, and has ended. Both must not hold each other: only the garbage collector would find them."""
+        """A served connection has ended. It and its entry must not hold each other: only the garbage collector would
+        find them."""
         self.connections.remove(entry)
         entry.served = entry.give_up = None
 
@@ -348,7 +350,7 @@ class Listener:
     def _made(
         self, entry: Entry, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
     ) -> None:
-        """The handshake is done, and what follows it has not been read."""
+        """The handshake is complete, and no data after it has been read."""
         _acknowledge(accepted)
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
         certificate = transport.get_extra_info("peercert") or {}
@@ -361,11 +363,12 @@ class Listener:
     # -- other certificates -------------------------------------------------------------------------------------------
 
     def renew(self) -> None:
-        """Other certificates are served from now on: who is connected is to shake hands again."""
+        """Other certificates are in use from now on: make connected clients reconnect."""
         self._renew(self.connections.open())
 
     def _renew(self, entries: list[Entry]) -> None:
-        """After the next answer; and soon, whatever is under way, if the new files do not let the client in."""
+        """End connections after their next answer; and soon, whatever is in progress, if the new files do not admit the
+        client."""
         for entry in entries:
             if entry.served is not None:
                 entry.served.renew()
@@ -404,7 +407,8 @@ def _name(transport: asyncio.Transport) -> str:
 
 
 def _acknowledge(accepted: socket.socket) -> None:
-    """The last message of a handshake has no answer, and some clients wait for its acknowledgement: for 40 ms."""
+    """Acknowledge the last message of a handshake at once. It has no answer, and some clients wait 40 ms for the
+    acknowledgement."""
     if sys.platform == "linux":
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 

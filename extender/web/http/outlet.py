@@ -1,8 +1,8 @@
-"""What is written to an HTTP/1.1 peer: the transport's methods as uvicorn calls them, and a bound on what waits.
+"""Writes to an HTTP/1.1 peer: the transport's methods as uvicorn calls them, and a bound for the data that waits.
 
-A transport takes whatever it is given, and TLS copies it. So it gets a little at a time; the rest waits here, counted
-in the server's budget for answers, and the connection begins no further request meanwhile (`is_full`).
-`stalled_since` tells for how long a peer has taken nothing.
+A transport buffers whatever it is given, and TLS copies it. So it gets a little at a time; the rest waits here, counted
+in the server's budget for answers, and the connection begins no further request meanwhile (`is_full`). `stalled_since`
+says since when a peer has taken nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT_ONCE: Final = 16 * STEP
 
 
 class _Gone(asyncio.Transport):
-    """Replaces a transport that has ended, so that nothing keeps that one in memory."""
+    """Replaces a transport that has ended, so that no reference keeps it in memory."""
 
     def is_closing(self) -> bool:
         return True
@@ -51,7 +51,7 @@ GONE: Final = _Gone()
 
 
 class Outlet(asyncio.Transport):
-    """Stands for `transport`. `on_change` is called when it became full, or has room again."""
+    """Stands for `transport`. `on_change` is called when the outlet becomes full, or has room again."""
 
     def __init__(
         self, transport: asyncio.Transport, budget: Budget, on_change: Callable[[], None], client: str
@@ -65,18 +65,18 @@ class Outlet(asyncio.Transport):
         self._unsent: deque[memoryview] = deque()
         self._paused = False
         self._draining = False
-        #: What waits: bytes.
+        #: Bytes that wait.
         self.held = 0
         self._closing_since: float | None = None
         self._moved_at = 0.0
 
     @property
     def is_full(self) -> bool:
-        """Whether the peer has yet to take what it was sent."""
+        """Whether the peer has yet to take its data."""
         return self._paused or bool(self._unsent)
 
     def stalled_since(self) -> float | None:
-        """The loop's time at which the peer last took something, or was asked to close; None if it owes nothing."""
+        """Loop time at which the peer last took data, or was asked to close; None if nothing waits for it."""
         if self.is_full:
             return self._moved_at
         return self._closing_since
@@ -97,7 +97,7 @@ class Outlet(asyncio.Transport):
             self._drain()
 
     def close(self) -> None:
-        """Once all is sent."""
+        """Close the connection once everything is sent."""
         if self._closing_since is None:
             self._closing_since = self._loop.time()
             if self._unsent:
@@ -132,7 +132,7 @@ class Outlet(asyncio.Transport):
         self.abort()
 
     def pause_writing(self) -> None:
-        """The transport has enough."""
+        """The transport is full."""
         if not self.is_full:
             self._moved_at = self._loop.time()
         self._paused = True
@@ -155,8 +155,8 @@ class Outlet(asyncio.Transport):
         self._budget.hold(self, 0)
 
     def _drain(self) -> None:
-        """As much as the transport takes, but not all at once: a quick peer must not hold the loop, either."""
-        self._draining = True  # `write` may call `pause_writing`, which is heard below
+        """Write as much as the transport takes, but not all at once: a fast peer must not block the loop, either."""
+        self._draining = True  # `write` may call `pause_writing`, which is checked below
         moved = 0
         while self._unsent and not self._paused and moved < _AT_ONCE:
             piece = self._unsent.popleft()
@@ -178,7 +178,7 @@ class Outlet(asyncio.Transport):
 
 
 def limit_read_buffer(transport: asyncio.Transport) -> None:
-    """While reading is paused, TLS goes on to receive: half a megabyte, if it is not told otherwise."""
+    """Limit TLS's buffer: while reading is paused, it goes on to receive, half a megabyte by default."""
     limit = getattr(transport, "set_read_buffer_limits", None)
     if limit is not None:
         limit(high=STEP)

@@ -1,4 +1,4 @@
-"""The peer of a connection and what it may ask for: decided once, when the handshake is done.
+"""The peer of a connection and what it may request: decided once, when the handshake is complete.
 
 A name is the common name in the certificate's subject, or an alternative name (DNS, URI, email, IP address). It is
 compared as a whole and exactly: no wildcards, no case folding. IP addresses are compared as addresses.
@@ -22,15 +22,15 @@ class Peer:
     """One peer, for as long as its connection lasts."""
 
     address: str
-    #: What it may post to by the short cut, by path; empty if it may call no verb.
+    #: Handlers that it may post to by the fast path, by path; empty if it may call no verb.
     verbs: Mapping[bytes, VerbHandler]
-    #: To be called when its connection is lost.
+    #: Called when the connection is lost.
     ended: Callable[[], None]
     may_call_verbs: bool = True
     may_see_pages: bool = True
-    #: It has shown a certificate with which it may call verbs.
+    #: Whether it has shown a certificate with which it may call verbs.
     trusted: bool = False
-    #: Of its certificate, in order; empty without one.
+    #: The names of its certificate, in order; empty without one.
     names: tuple[str, ...] = ()
 
 
@@ -49,9 +49,9 @@ class ClientNames:
 
 
 def names_of(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names in a certificate, as `ssl.SSLSocket.getpeercert` gives it.
+    """The names in a certificate, as `ssl.SSLSocket.getpeercert` returns it.
 
-    Several common names are ambiguous, and none of them counts: others take the first, or the last.
+    Several common names are ambiguous, and none of them counts: some programs take the first, others the last.
     """
     common = [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
     others = [_normal(value) for kind, value in certificate.get("subjectAltName", ()) if kind in _KINDS]
@@ -59,7 +59,7 @@ def names_of(certificate: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _normal(name: str) -> str:
-    """OpenSSL writes 0:0:0:0:0:0:0:1 for ::1."""
+    """The normal form of an IP address: OpenSSL writes 0:0:0:0:0:0:0:1 for ::1."""
     try:
         return str(ipaddress.ip_address(name.strip()))
     except ValueError:

@@ -1,21 +1,22 @@
-"""HTTP as the server speaks it: uvicorn's, with a short cut for kube-scheduler's verbs, and bounds for everybody.
+"""HTTP/1.1 as the server speaks it: uvicorn's, with a fast path for kube-scheduler's verbs, and bounds for all callers.
 
     headers --> a verb, posted as kube-scheduler does? --no--> uvicorn: a task, ASGI, FastAPI's routing
                   |yes                                            |
-                body --> Endpoint.answer                          |
+                body --> VerbHandler.answer                       |
                               +---- Outlet: one write ------------+
 
-kube-scheduler stands still while `/filter` is answered, and a task with Starlette's request and response around it
-takes longer than the answer. The short cut is for `POST` of a verb's very path with a Content-Length within the limit.
-All else (pages, misspelt paths, bodies of unknown length) goes uvicorn's way, and gets the same answer.
+kube-scheduler's scheduling loop stands still while `/filter` is answered, and a task with Starlette's request and
+response around it takes longer than the answer. The fast path is for `POST` of a verb's exact path with a
+Content-Length within the limit. Everything else (pages, misspelt paths, bodies of unknown length) goes through uvicorn,
+and gets the same answer.
 
-The parser gets a few kilobytes at a time, and one request of a connection is answered in a turn
-(turns.py). Nothing more is read, parsed or begun while requests of the connection wait or the peer does not take its
-answers. Unfinished bodies and answers are counted (budget.py). A head has 10 seconds, its body 30, and so has each part
-of an answer; a connection that is not used ends. Heads and trailers, which the parser keeps, have limits.
+The parser gets a few kilobytes at a time, and one request of a connection is answered in a turn (turns.py). Nothing
+more is read, parsed or begun while requests of the connection wait or the peer does not take its answers. Unfinished
+bodies and answers are counted (budget.py). A head has 10 seconds, its body 30, and so has each part of an answer; an
+idle connection ends. Heads and trailers, which the parser keeps, have limits.
 
-A request that wants another protocol (Upgrade) is served without it, as RFC 9110 allows. If it also has a body, it
-is refused, because the parser does not read it. Connections for which TLS has agreed on HTTP/2 are http2.py's.
+A request that asks for another protocol (Upgrade) is served without it, as RFC 9110 allows. If it also has a body, it
+is refused, because the parser does not read it. Connections on which TLS has agreed on HTTP/2 go to http2.py.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from extender.web.verbs.handler import Reply, VerbHandler
 
 _log = structlog.get_logger(__name__)
 
-#: Bytes of a request line with its headers; kube-scheduler's are some 200. What arrives in one piece may be more.
+#: Bytes of a request line with its headers; kube-scheduler's are some 200. Data that arrives in one piece may be more.
 _LONGEST_HEAD: Final = 64 * 1024
 #: Header fields and trailers of a request.
 _MOST_FIELDS: Final = 256
 #: Bytes that are parsed at once, until a request has to wait.
 _PIECE: Final = 4 * 1024
-#: Bytes of a body that is answered where it is received; a larger one waits for its turn.
+#: Bytes of a body up to which it is answered where it is received; a larger one waits for its turn.
 LARGE_BODY: Final = 64 * 1024
-#: Seconds for a request's head, for its body, and until a peer takes some more of an answer.
+#: Seconds for a request's head, for its body, and until a peer takes more of an answer.
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 30.0
@@ -72,24 +73,24 @@ class WaggleProtocol(HttpToolsProtocol):
         self._bodies, self._answers = budgets_of(self.app)
         #: Received, and not parsed yet.
         self._unparsed = memoryview(b"")
-        #: Headers or trailers are being received: their bytes without those of the piece in which they began, which
-        #: may have held the end of another request.
+        #: Headers or trailers are being received: their bytes without those of the piece in which they began, which may
+        #: have held the end of another request.
         self._in_head = self._head_begins = True
         self._head_bytes = 0
-        #: It ends with the next answer.
+        #: The connection ends with the next answer.
         self._ends = False
-        #: What is wrong with what comes next: it is told once all before is answered. Nothing more is read.
+        #: The error in the data that comes next. It is answered after all requests before it; nothing more is read.
         self._wrong = ""
-        #: What the parser receives the body of, and what is being answered; the pipeline is between them.
+        #: The cycle that receives the parser's body, and the one that is being answered; the pipeline is between them.
         self._receiving: Cycle | None = None
         self._answering: Cycle | None = None
-        #: What is to be begun in the next turn.
+        #: The request to begin in the next turn.
         self._due: tuple[Cycle, Any] | None = None
-        #: The first request of what was received together is answered at once.
+        #: Whether the first request of the data that arrived together may be answered at once.
         self._at_once = False
-        #: Bytes of the body of a verb that are yet to come.
+        #: Bytes of a verb's body that are yet to come.
         self._body_left = 0
-        #: The loop's time at which the head or body that is being received must be complete.
+        #: Loop time by which the head or body that is being received must be complete.
         self._deadline: float | None = None
         self._idle_since = 0.0
         #: Loop time of the last complete answer.
@@ -103,7 +104,7 @@ class WaggleProtocol(HttpToolsProtocol):
 
     @property
     def has_call(self) -> bool:
-        """Whether a verb waits to be answered, or is received, or something else is posted."""
+        """Whether a verb is being received or waits to be answered, or another POST has begun to arrive."""
         if self._due is not None:
             return isinstance(self._due[0], Call)
         return isinstance(self._receiving, Call) or (bool(self._verbs) and bytes(self._unparsed[:5]) == b"POST ")
@@ -114,7 +115,7 @@ class WaggleProtocol(HttpToolsProtocol):
 
     @property
     def has_backlog(self) -> bool:
-        """Whether requests wait behind the one that is answered."""
+        """Whether requests wait behind the one that is being answered."""
         return self._answering is not None and bool(self._unparsed or self.pipeline)
 
     @property
@@ -124,7 +125,7 @@ class WaggleProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     def abort(self) -> None:
-        """Ends the connection at once, whatever is under way."""
+        """End the connection at once, whatever is in progress."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -147,7 +148,7 @@ class WaggleProtocol(HttpToolsProtocol):
                 self._bodies.hold(cycle, 0)
         super().connection_lost(exc)
         self._outlet.lost()
-        # None of what is left may hold another in a circle: it would be kept until the garbage collector looks.
+        # Break reference cycles: otherwise the objects would be kept until the garbage collector runs.
         self.pipeline.clear()
         self.cycle = None  # type: ignore[assignment]
         self._answering = self._receiving = self._due = None
@@ -157,7 +158,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self._peer.ended()
 
     def renew(self) -> None:
-        """The peer is to connect anew, after its next answer: Go does not repeat a POST that meets an end."""
+        """Make the peer reconnect after its next answer: Go does not repeat a POST on a connection that was closed."""
         if self.scheme == "https":
             self._ends = True
             if self.cycle is not None:
@@ -178,7 +179,7 @@ class WaggleProtocol(HttpToolsProtocol):
             self._go_on()
 
     def check(self, now: float) -> None:
-        """The deadlines. Called once a second."""
+        """Check the deadlines. Called once a second."""
         stalled = self._outlet.stalled_since()
         if stalled is not None:
             if now - stalled > ANSWER_SECONDS:
@@ -186,7 +187,7 @@ class WaggleProtocol(HttpToolsProtocol):
                 self.abort()
         elif self._deadline is not None:
             if self._unparsed or self.pipeline:
-                self._deadline = now + BODY_SECONDS  # that it does not come further is our doing
+                self._deadline = now + BODY_SECONDS  # we are what delays the rest of it
             elif now > self._deadline:
                 self._end_slow_request()
         elif self._answering is None and now - self._idle_since > self.timeout_keep_alive:
@@ -230,12 +231,12 @@ class WaggleProtocol(HttpToolsProtocol):
             return False
         if self._due is None and not self._unparsed:
             self._flow.set_backlog(backlog=bool(self._wrong))
-            self._turns.end_slice()  # what it sends comes in this iteration of the loop
+            self._turns.end_slice()  # its output comes in this iteration of the loop
             return False
         return self._due is not None or not self._is_held_up()
 
     def _is_held_up(self) -> bool:
-        """Whether nothing more may be parsed now. Each of these ends with `_go_on`."""
+        """Whether nothing more may be parsed now. Each of these states ends with `_go_on`."""
         return bool(self.pipeline) or self._due is not None or self._flow.stopped or self._outlet.is_full
 
     def _go_on(self) -> None:
@@ -245,9 +246,10 @@ class WaggleProtocol(HttpToolsProtocol):
             self._flow.set_backlog(backlog=False)
 
     def _parse_piece(self) -> None:
-        """A piece, but no more than a request that must wait, and what follows of the body of a verb that began in it.
+        """Parse a piece, up to a request that must wait, and the rest of a verb's body that began in the piece.
 
-        Many connections may send a piece at the same moment, and all that is parsed of it is kept until it is answered.
+        Many connections may send a piece at the same moment, and everything that is parsed is kept until it is
+        answered.
         """
         left = _PIECE
         while left > 0 and self._unparsed:
@@ -270,7 +272,7 @@ class WaggleProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
-            # What was asked for is not done: what follows is HTTP, if it was not refused.
+            # The upgrade is not done: the following data is HTTP, unless the request was refused.
             rest = piece[upgrade.args[0] :]
             self._unparsed = memoryview(bytes(rest) + bytes(self._unparsed))
         except httptools.HttpParserError:
@@ -284,7 +286,7 @@ class WaggleProtocol(HttpToolsProtocol):
                 self.transport.close()
 
     def _reject(self, why: str) -> None:
-        """Answer what came before; then say that the rest is wrong, and end."""
+        """Answer the requests before it; then answer that the rest is wrong, and end."""
         self._wrong = why
         self._body_left = 0
         received, self._receiving = self._receiving, None
@@ -345,14 +347,14 @@ class WaggleProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((call, None))  # type: ignore[arg-type]
 
     def _has_body(self) -> bool:
-        """The parser takes it for the other protocol."""
+        """Whether a request with Upgrade has a body: the parser takes that for the other protocol."""
         return self.parser.get_method() == b"CONNECT" or any(
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
             for name, value in self.headers
         )
 
     def _is_plain(self, endpoint: VerbHandler) -> bool:
-        """Whether the request that began is one for the short cut."""
+        """Whether the request that began is for the fast path."""
         if self.parser.get_method() != b"POST" or self.parser.get_http_version() != "1.1":
             return False
         if self.expect_100_continue or self.parser.should_upgrade():
@@ -396,7 +398,7 @@ class WaggleProtocol(HttpToolsProtocol):
     # -- the answer -------------------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: Cycle, app: Any) -> None:
-        """uvicorn begins a request: the first one, or the next of the pipeline."""
+        """Called by uvicorn to begin a request: the first one, or the next of the pipeline."""
         self._answering = cycle
         if isinstance(cycle, Call):
             if cycle.more_body:
@@ -424,7 +426,7 @@ class WaggleProtocol(HttpToolsProtocol):
             call.endpoint.answer(call.take(), partial(self._answered, call), self.loop.call_soon_threadsafe)
 
     def _refuse(self, call: Call, error: BadRequest) -> None:
-        """It is answered now; what still comes of its body is not kept."""
+        """Answer the call now; the rest of its body is not kept."""
         call.body = b""
         call.more_body = False
         call.refusal = call.endpoint.refuse(error)
@@ -449,7 +451,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, without a timer for each request: `check` ends what is idle."""
+        """Like uvicorn's, without a timer for each request: `check` ends idle connections."""
         self.server_state.total_requests += 1
         self.last_completed = self._idle_since = self.loop.time()
         self._answering = None

@@ -1,7 +1,7 @@
-"""Runs the app: listeners, signals. In the main thread for `waggle serve`, beside it for tests and `waggle demo`.
+"""Runs the app: listeners, signals. In the main thread for `waggle serve`, in another one for tests and `waggle demo`.
 
-Idle connections are kept for longer than kube-scheduler keeps them (90 s): its client does not repeat a POST that meets
-a closed connection, and the pod would fail with "EOF".
+Idle connections are kept for longer than kube-scheduler keeps them (90 s): its client does not repeat a POST on a
+connection that was closed, and the pod would fail with "EOF".
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from extender.web.verbs.handler import VerbHandler
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
-#: Seconds after which a thread that computes lets go of the interpreter. Python's own 5 ms would be added to nearly
-#: every answer while an informer decodes.
+#: Switch interval of the interpreter, in seconds. Python's own 5 ms would be added to nearly every answer while an
+#: informer decodes.
 _SWITCH_SECONDS = 0.0005
 _BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with listeners of our own. It says when it serves, and after a signal it returns.
+    """uvicorn with listeners of our own. It reports when it serves, and after a signal it returns.
 
-    `health` is what it serves on the last of its sockets, beside what `config` says on the others: in the same event
-    loop, so that one that hangs fails its probes.
+    `health` is served on the last of its sockets, the app of `config` on the others: in the same event loop, so that a
+    loop that hangs fails its probes.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is running and return. Call it in the main thread.
 
-    `certificates` are those that the app tells about. `on_started` is called with the URL once connections are
-    accepted. Raises SettingsError if the address or the certificates cannot be used.
+    `certificates` are those that the app reports on. `on_started` is called with the URL once connections are accepted.
+    Raises SettingsError if the address or the certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
-    app.openapi()  # made once, in 100 ms, for which kube-scheduler would stand still with the first wrong path
+    app.openapi()  # made once, in 100 ms; otherwise the first wrong path would block kube-scheduler for that time
     with ExitStack() as opened:
         listeners = _listen(settings.server, opened)
         url = _url(settings.server, listeners[0])
@@ -186,7 +186,7 @@ class ServerHandle:
 
 
 def serve_in_thread(app: FastAPI, settings: Settings, *, certificates: Certificates | None = None) -> ServerHandle:
-    """Serve beside the caller; returns once connections are accepted. Raises SettingsError as `serve` does."""
+    """Serve in another thread; returns once connections are accepted. Raises SettingsError as `serve` does."""
     return ServerHandle(app, settings.server, certificates)
 
 
@@ -212,7 +212,7 @@ def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # nothing here asks who called
+        proxy_headers=False,  # nothing here asks for the caller's address
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=settings.keep_alive_seconds,
@@ -221,7 +221,7 @@ def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
 
 
 def _listen(settings: ServerSettings, opened: ExitStack) -> list[socket.socket]:
-    """What serves on `port`, and behind it what serves on `health_port`, if there is one; `opened` closes them."""
+    """The listener of `port`, and after it that of `health_port`, if there is one; `opened` closes them."""
     ports = {"server.port": settings.port}
     if settings.health_port is not None:
         ports["server.health_port"] = settings.health_port

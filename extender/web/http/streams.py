@@ -14,14 +14,14 @@ from hyperframe.frame import Frame, GoAwayFrame, SettingsFrame
 
 from extender.web.verbs.handler import VerbHandler
 
-#: Streams of one connection at once: of pods that are being bound there are rarely more, and Go then opens another.
+#: Streams of one connection at once: rarely more pods are being bound, and Go then opens another connection.
 STREAMS: Final = 250
 #: Bytes that may be on their way to us: of one stream, and of all.
 _STREAM_WINDOW: Final = 1 << 20
 _WINDOW: Final = 1 << 24
-#: Bytes of memory that a stream takes which has begun, without its body: here and in h2.
+#: Bytes of memory that an open stream takes without its body: here and in h2.
 STREAM_BYTES: Final = 8 * 1024
-#: The settings that there are; a peer may name 65,536, and h2 would remember each.
+#: The settings that exist; a peer may name 65,536, and h2 would remember each.
 _SETTINGS: Final = frozenset(SettingCodes)
 
 
@@ -40,21 +40,21 @@ class Stream:
         self.number = number
         self.client = client
         self.method = method
-        #: The verb that is asked for, by the short cut; None: the application is to be run, with `scope`.
+        #: The handler of the verb, on the fast path; None: run the application with `scope`.
         self.endpoint = endpoint
         self.scope: dict[str, Any] = {}
         self.began = began
         self._refuse = refuse
-        #: Of the body: what has come and was not read yet, and how much of the peer's window that has used. Not the
-        #: pieces: they may be empty, and as many as the peer likes.
+        #: Of the body: what has arrived and was not read yet, and how much of the peer's window that has used. Not as a
+        #: list of pieces: they may be empty, and as many as the peer likes.
         self.received = bytearray()
         self.used = 0
         self.complete = False
         self.handed_over = False
         self.gone = False
-        #: Of the budget for bodies.
+        #: Bytes counted in the budget for bodies.
         self.held = 0
-        #: Something has come, or the peer has gone.
+        #: Set when something has arrived, or the peer has gone.
         self.news = asyncio.Event()
         #: Of the answer: what could not be sent yet, and whether that is all of it.
         self.unsent = bytearray()
@@ -72,14 +72,14 @@ class Stream:
 
 
 class Frames(H2Connection):
-    """The frames.
+    """The frames of one connection.
 
-    A peer that says goodbye opens no further streams, and still waits for the answers to those it has. h2 takes a
-    GOAWAY for the end of everything: it throws away what it was to send, and sends nothing any more.
+    A peer that sends GOAWAY opens no further streams, and still waits for the answers to those it has. h2 takes a
+    GOAWAY for the end of everything: it discards what it was to send, and sends nothing any more.
     """
 
     def __init__(self) -> None:
-        # What comes is checked; what goes is our own, in lower case already.
+        # Incoming headers are checked; outgoing ones are our own, in lower case already.
         super().__init__(
             H2Configuration(
                 client_side=False,
@@ -99,12 +99,13 @@ class Frames(H2Connection):
         )
 
     def begin(self) -> None:
-        """What is sent first."""
+        """Return what is sent first."""
         self.initiate_connection()
         self.increment_flow_control_window(_WINDOW)
 
     def dismantle(self) -> None:
-        """Nothing is received or sent any more. It refers to itself, which only the garbage collector would find."""
+        """Break the reference cycles, after which nothing is received or sent: only the garbage collector would find
+        them."""
         self._frame_dispatch_table.clear()
         self.streams.clear()
         self.clear_outbound_data_buffer()

@@ -1,8 +1,8 @@
-"""Gives memory back to the system after much of it was held for clients.
+"""Returns memory to the system after much of it was held for clients.
 
-glibc keeps what is freed for its own next use. After a flood of bodies of 120 KB, 140 MiB stayed with the process,
-although nothing was held any more. `malloc_trim` gives that back. It is called in a thread of its own when the budgets
-(budget.py) have held much and hold little now. Other C libraries have no such call, and nothing is done there.
+glibc keeps freed memory for its own next use. After a flood of bodies of 120 KB, 140 MiB stayed with the process,
+although nothing was held any more. `malloc_trim` returns that memory. It is called in a thread of its own when the
+budgets (budget.py) have held much and hold little now. Other C libraries have no such call, and nothing is done there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 
 from extender.web.limits.budget import Budgets
 
-#: Bytes that are much. What is left of less is not worth a look.
+#: Bytes that count as much. What is left of less is not worth a call.
 MUCH: Final = 32 << 20
-#: Seconds between two looks.
+#: Seconds between two checks.
 LOOK_SECONDS: Final = 1.0
 
 
 class Trimmer:
-    """Watches the budgets of one server. `trim` gives back what can be; it may take some 10 ms, in its own thread."""
+    """Watches the budgets of one server. `trim` returns the memory; it may take some 10 ms, in its own thread."""
 
     def __init__(self, budgets: Budgets, trim: Callable[[], None] | None = None) -> None:
         self._budgets = budgets
@@ -30,7 +30,7 @@ class Trimmer:
         self._thread: Thread | None = None
 
     def look(self) -> None:
-        """To be called every LOOK_SECONDS. Trims once after each time that much was held."""
+        """Check the budgets; call this every LOOK_SECONDS. Trims once after each time that much was held."""
         used = sum(budget.used for budget in self._budgets)
         peak = sum(budget.peak for budget in self._budgets)
         if peak < MUCH or used > peak // 4 or self._is_trimming():
