@@ -1,1 +1,1 @@
-"""Logs: how they are written, how many lines at most, and how a stranger's text is made printable."""
+"""Logs: how lines are written, how many at most, and how untrusted text is made printable."""

@@ -1,15 +1,15 @@
-"""Limits the log lines of one event: a burst, then one a second. The others are counted, and a line says how many.
+"""Limits the log lines of one event: a burst, then one a second. The others are counted, and a line reports how many.
 
 A caller can cause tens of thousands of bad requests a second. Each line costs time of the event loop, room on the
-node's disk, and the attention of the person who reads it. With one budget for all events, a flood would hide
-everything else, so each event has its own; tracebacks, which are long, have a second one.
+node's disk, and the attention of the reader. With one budget for all events, a flood would hide everything else, so
+each event has its own; tracebacks, which are long, have a second one.
 
     a line --> has its event a line left? --yes--> written; a traceback without budget is left out of it
                  |no
                counted --> some seconds later: "log lines left out", with the counts
 
-Promises: a line that is left out costs a look into one table; the table is bounded, as names may come from elsewhere;
-the metric `waggle_log_lines_suppressed_total` counts every line that is left out.
+Promises: a line that is left out costs one table look-up; the table is bounded, as names may come from elsewhere; the
+metric `waggle_log_lines_suppressed_total` counts every line that is left out.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from typing import Final
 import structlog
 from structlog.typing import EventDict
 
-#: Lines of one event that may come at once, and seconds until there is one more.
+#: Lines of one event that may come at once, and seconds until there may be one more.
 LINES: Final = 30
 LINE_SECONDS: Final = 1.0
-#: The same of the tracebacks of one event.
+#: The same for the tracebacks of one event.
 TRACEBACKS: Final = 5
 TRACEBACK_SECONDS: Final = 10.0
 #: Events that are told apart; all further ones share one budget.
 EVENTS: Final = 256
 OTHERS: Final = "(others)"
-#: Seconds for which lines that are left out are counted before that is said.
+#: Seconds for which lines that are left out are counted before a line reports them.
 SAID_AFTER: Final = 10.0
 
-#: The field that holds the name of the budget, where that is not the event itself. It is not written.
+#: The field with the name of the budget if that is not the event itself. The field is not written.
 BUDGET: Final = "_budget"
 LEFT_OUT: Final = "log lines left out"
 
 
 class _Budgets:
-    """A budget for each name: `burst` at once, then one every `seconds`. What is kept of each is one number."""
+    """A budget for each name: `burst` at once, then one every `seconds`. One number is kept for each name."""
 
     def __init__(self, burst: int, seconds: float) -> None:
         self._seconds = seconds
         self._ahead = (burst - 1) * seconds
-        #: When all that was spent will have come back.
+        #: When the whole budget will be available again.
         self._full_at: dict[str, float] = {}
 
     def name(self, name: str) -> str:
         return name if name in self._full_at or len(self._full_at) < EVENTS else OTHERS
 
     def spend(self, name: str, now: float) -> bool:
-        """Whether there was one left. `name` is as `name()` gives it."""
+        """Spend one unit if there is one left; return whether there was. `name` is as `name()` returns it."""
         full_at = max(self._full_at.get(name, now), now)
         spent = full_at - now <= self._ahead
         self._full_at[name] = full_at + self._seconds if spent else full_at
@@ -64,9 +64,10 @@ class _Budgets:
 
 
 class LineLimiter:
-    """A processor of structlog, the first one: raises DropEvent for a line that is left out. Thread-safe.
+    """The first of structlog's processors: raises DropEvent for a line that is left out. Thread-safe.
 
-    `say` is called some seconds after a line was left out, in a thread of its own, with how many that were by event.
+    `say` is called some seconds after a line was left out, in a thread of its own, with the number of such lines by
+    event.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class LineLimiter:
         return event
 
     def _leave_out(self, name: str) -> None:
-        """Under the lock."""
+        """Count a line. Call it under the lock."""
         self._suppressed[name] += 1
         if not self._unsaid:
             timer = threading.Timer(self._said_after, self.say)
@@ -110,14 +111,14 @@ class LineLimiter:
         self._unsaid[name] += 1
 
     def say(self) -> None:
-        """Say what was left out since the last time, if anything was."""
+        """Report the lines that were left out since the last report, if any were."""
         with self._lock:
             unsaid, self._unsaid = dict(self._unsaid.most_common()), Counter()
         if unsaid:
             self._say(unsaid)
 
     def suppressed(self) -> dict[str, int]:
-        """How many lines were left out so far, for every event of which there was a line."""
+        """How many lines were left out so far, for every event that has had a line."""
         with self._lock:
             return {name: self._suppressed[name] for name in self._lines.names()}
 

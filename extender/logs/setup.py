@@ -1,13 +1,13 @@
-"""How the server logs: structured lines on standard error, for people (console) or machines (json).
+"""Configures logging: structured lines on standard error, for people (console) or machines (json).
 
-Strangers' text gets into these lines: names of pods, bodies of callers, messages of an API server. So each line goes
+Untrusted text gets into these lines: names of pods, bodies of callers, messages of an API server. So each line goes
 this way, our own as well as those of libraries that use `logging` (uvicorn, asyncio, the client of Kubernetes):
 
     event --> log_limits: has it a line left? --> level, time, traceback as text --> escape, cut --> render --> write
 
 Promises: one event is one line (in console format a traceback follows it, indented), whatever its values hold; no
-character of a value reaches the terminal that is not printable; a value has at most VALUE characters, a traceback at
-most TRACEBACK, a line at most LINE bytes; logging raises nothing, even if nothing can be written any more.
+unprintable character of a value reaches the terminal; a value has at most VALUE characters, a traceback at most
+TRACEBACK, a line at most LINE bytes; logging never raises, even if nothing can be written any more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from extender.settings import LogSettings
 VALUE: Final = 1024
 #: Characters of a traceback.
 TRACEBACK: Final = 6 * VALUE
-#: Bytes of a line, as it is written: container runtimes split what is longer (16 KiB), and halves are not JSON.
+#: Bytes of a line as it is written: container runtimes split longer lines (16 KiB), and halves are not JSON.
 LINE: Final = 16_000
 #: Elements that are shown of a list or mapping.
 ELEMENTS: Final = 20
@@ -41,7 +41,7 @@ ELEMENTS: Final = 20
 _EXCEPTION: Final = "exception"
 _Raised = tuple[type[BaseException], BaseException, TracebackType | None]
 
-#: Of this process.
+#: The limiter of this process.
 _limiter = LineLimiter()
 
 
@@ -74,14 +74,14 @@ def suppressed_lines() -> dict[str, int]:
 
 
 def say_suppressed() -> None:
-    """Say now how many lines were left out and not told yet: for the end of the process."""
+    """Report now how many lines were left out since the last report: for the end of the process."""
     _limiter.say()
 
 
 def _renderer(settings: LogSettings, out: IO[str]) -> Processor:
     if settings.format == "json":
         return structlog.processors.JSONRenderer()
-    plain = structlog.dev.plain_traceback  # never used: tracebacks are text by then; another one warns of that
+    plain = structlog.dev.plain_traceback  # never used: tracebacks are text by then; any other formatter warns of that
     return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)
 
 
@@ -89,7 +89,7 @@ def _renderer(settings: LogSettings, out: IO[str]) -> Processor:
 
 
 def _traceback_as_text(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """`exc_info` becomes `exception`, its traceback; or one line, if its event has had enough of them."""
+    """Turn `exc_info` into `exception`, its traceback; or into one line, if its event has had enough tracebacks."""
     raised = _raised(event.pop("exc_info", None))
     left_out = event.pop("traceback_left_out", False)
     if raised is None:
@@ -102,7 +102,8 @@ def _traceback_as_text(_logger: object, _method: str, event: EventDict) -> Event
 
 
 def _raised(given: object) -> _Raised | None:
-    """What `exc_info` stands for, as in `logging`: an exception, what `sys.exc_info` returns, or True."""
+    """The exception that `exc_info` stands for, as in `logging`: it is an exception, a `sys.exc_info` tuple, or
+    True."""
     if isinstance(given, BaseException):
         return type(given), given, given.__traceback__
     found = given if isinstance(given, tuple) else sys.exc_info() if given else None
@@ -110,13 +111,14 @@ def _raised(given: object) -> _Raised | None:
 
 
 def _text_of(raised: _Raised) -> str:
-    """No local variables: they may be whole pods, or secrets. Lines are indented: none can pass for a log line."""
+    """The text of a traceback. No local variables: they may be whole pods, or secrets. Lines are indented, so that none
+    can pass for a log line."""
     parts = traceback.TracebackException(*raised, compact=True).format()
     lines = [line for part in parts for line in part[: 2 * VALUE].splitlines()]
     text = "\n".join("    " + printable(line, VALUE) for line in lines)
     if len(text) <= TRACEBACK:
         return text
-    begin = TRACEBACK // 4  # where it was called from; what went wrong is at the end
+    begin = TRACEBACK // 4  # the start shows the origin of the call, the end what went wrong
     return f"{text[:begin]}\n    ... ({len(text)} characters)\n{_last_lines(text, TRACEBACK - begin)}"
 
 
@@ -130,7 +132,7 @@ def _in_short(error: BaseException) -> str:
 
 
 def _text(value: object) -> str:
-    """`str` of what may be anybody's object."""
+    """`str` of an object of any class."""
     try:
         return str(value)
     except Exception as error:
@@ -141,7 +143,7 @@ def _text(value: object) -> str:
 
 
 class _Bounded:
-    """Renders a line out of values that are escaped and cut; cuts them shorter if the line is too long all the same."""
+    """Renders a line from escaped and cut values; cuts them shorter if the line is still too long."""
 
     def __init__(self, render: Processor) -> None:
         self._render = render
@@ -161,7 +163,7 @@ def _shown(name: str, value: object, limit: int) -> object:
 
 
 def _clean(value: object, limit: int) -> object:
-    """A value that can be shown to a terminal. Its size is bounded, and so is the work."""
+    """A value that is safe for a terminal. Its size is bounded, and so is the work."""
     match value:
         case str():
             return printable(value, limit)
@@ -183,7 +185,7 @@ def _first(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _element(value: object, limit: int) -> object:
-    """Of a list or mapping; what holds others itself is shown as Python writes it."""
+    """An element of a list or mapping; nested containers are shown as Python writes them."""
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= 64):
         return value
     return printable(_text(value), limit // 4)
@@ -193,7 +195,7 @@ def _element(value: object, limit: int) -> object:
 
 
 class _Lines:
-    """Writes lines. A line that cannot be written (a full disk, a closed pipe) is lost, and nothing else with it."""
+    """Writes lines. If a line cannot be written (a full disk, a closed pipe), only that line is lost."""
 
     _lock = threading.Lock()
 
@@ -213,7 +215,7 @@ class _Lines:
 
 # -- libraries ------------------------------------------------------------------------------------------------------
 
-#: What ends connections: the peer's doing, or the network's. Libraries report it with a traceback.
+#: Errors that end connections, caused by the peer or the network. Libraries report them with a traceback.
 _OF_PEERS = (ConnectionError, TimeoutError, ssl.SSLError)
 _LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
@@ -239,13 +241,13 @@ class _FromLibraries(logging.Handler):
 
 
 def _thread_failed(given: threading.ExceptHookArgs) -> None:
-    """A thread of ours has ended with an exception: Python would write a traceback of any size."""
+    """Log that one of our threads has ended with an exception: Python would write a traceback of any size."""
     if given.exc_type is not SystemExit:
         name = given.thread.name if given.thread else ""
         structlog.get_logger(__name__).error("thread failed", thread=name, exc_info=given.exc_value)
 
 
 def _ignored(given: sys.UnraisableHookArgs) -> None:
-    """An exception that nobody can be given, in a finalizer say: the same."""
+    """Log an exception that has no caller to go to, such as one in a finalizer: for the same reason."""
     what = given.err_msg or "exception ignored"
     structlog.get_logger(__name__).error("exception ignored", what=what, exc_info=given.exc_value)
