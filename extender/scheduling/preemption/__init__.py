@@ -1,1 +1,1 @@
-"""Preemptions that the server carries out by itself: planned, executed, ended, taken up again by the next term."""
+"""Preemptions that the server carries out by itself: planned, executed, ended, resumed in the next term."""

@@ -1,1 +1,1 @@
-"""What is known of pods and nodes, and the one table of transitions that changes it."""
+"""The state of pods and nodes, and the transition table that changes it."""

@@ -1,4 +1,4 @@
-"""What is true now: nodes, and the pods that take room on them, counting what was decided and is not confirmed yet.
+"""The cache: nodes, and the pods that take room on them, including assumed pods that are not confirmed yet.
 
                 assume                  add_pod                  remove_pod
     Initial ------------> ASSUMED ------------------> ADDED -------------------> Deleted
@@ -10,22 +10,22 @@
 
     Initial -> ADDED       add_pod: bound by somebody else, or before we started
     ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
-    any     -> Initial     forget: nobody speaks of it any more, and it may come again
+    any     -> Initial     forget: no source names it any more, and it may come again
     any     -> Deleted     remove_pod, or another UID under the same name
 
-Assumptions, and what follows from them:
+Assumptions, and their consequences:
 
-* A UID never comes back: whatever is heard of a removed UID (the last 10,000 are remembered) is late and ignored.
-* Of one object's records the one with the highest resourceVersion is the truth; an older one is late and ignored.
-  Events may be missed, doubled or reordered; what counts is the youngest one that came.
-* A name has one pod at a time. Another UID under the name means that the old pod was deleted and nobody told us,
-  unless its resourceVersion is lower: then it is the old pod's late shadow.
-* An assumption is ours, an event is the API server's: the event wins, whatever it says about the node.
-* Nothing expires by itself. `expire` is called by one who has read the pod live and found it unbound.
-* Pods may be on nodes that are not known yet, or no longer; they are counted under the node's name all the same.
-* A finished pod takes no room: it is as good as removed.
+* A UID never comes back: any event of a removed UID (by default the last 10,000 are remembered) is late and ignored.
+* Of several records of one object, the one with the highest resourceVersion counts; an older one is late and ignored.
+  Events may be missed, doubled or reordered; the youngest event received counts.
+* A name has one pod at a time. Another UID under the same name means that the old pod was deleted and the event was
+  missed, unless the new record's resourceVersion is lower: then it is a late event of an older pod.
+* An assumed record is our own; an event comes from the API server. The event wins, also if it names another node.
+* Nothing expires by itself. The caller of `expire` has read the pod live and found it unbound.
+* Pods may be on nodes that are not known yet, or no longer known; they are counted under the node's name all the same.
+* A finished pod takes no room: it is removed.
 
-Room is counted as pods come and go; `snapshot` rebuilds only the nodes that changed since the last one.
+Requests are counted as pods come and go; `snapshot` rebuilds only the nodes that changed since the last one.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ __all__ = ["Cache", "CacheError", "Counts", "NodeInfo", "PodState", "Snapshot"]
 
 
 class PodState(StrEnum):
-    """See the module's diagram; a pod that is not in the cache has none."""
+    """See the module's diagram; a pod that is not in the cache has no state."""
 
-    #: Decided here, not confirmed by the API server yet. Takes room.
+    #: Decided here, and not confirmed by the API server yet. Takes room.
     ASSUMED = "assumed"
-    #: The API server says that it is bound. Takes room.
+    #: Bound, according to the API server. Takes room.
     ADDED = "added"
-    #: Was assumed and found not to be bound. Takes no room; remembered because a confirmation may still come.
+    #: Was assumed, and then found unbound. Takes no room; remembered because a confirmation may still come.
     EXPIRED = "expired"
 
 
 class CacheError(Exception):
-    """The call does not fit the pod's state; nothing was changed."""
+    """The call does not fit the pod's state. The cache is unchanged."""
 
 
 class Counts(NamedTuple):
@@ -72,9 +72,9 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The cache at one moment, never changing. `nodes` is sorted by name.
+    """The cache at one moment, immutable. `nodes` is sorted by name.
 
-    Equal generations mean equal content. A NodeInfo that did not change is the very same object in the next one.
+    Equal generations mean equal content. A NodeInfo that did not change is the same object in the next snapshot.
     """
 
     generation: int
@@ -88,20 +88,20 @@ class _Record(NamedTuple):
 
 
 class Cache:
-    """See the module's text. `remembered` is how many removed UIDs are kept against late events."""
+    """See the module docstring. `remembered` is how many removed UIDs are kept to recognise late events."""
 
     def __init__(self, *, remembered: int = 10_000) -> None:
         self._remembered = remembered
         self._pods: dict[str, _Record] = {}
         self._uids: dict[PodKey, str] = {}
         self._states: Counter[PodState] = Counter()
-        #: UIDs that are gone for good; the last removed stands last.
+        #: UIDs that are gone for good, in the order of removal.
         self._removed: dict[str, None] = {}
         self._nodes: dict[str, Node] = {}
-        #: One for every known node and for every name that pods are on; no others.
+        #: A builder for every known node, and for every node name that pods are on; no others.
         self._rooms: dict[str, NodeInfoBuilder] = {}
         self._generation = 0
-        #: Names of nodes whose room differs from the one in _infos.
+        #: Names of nodes whose builder differs from their NodeInfo in _infos.
         self._changed: set[str] = set()
         self._infos: dict[str, NodeInfo] = {}
         self._snapshot = Snapshot(0, MappingProxyType(self._infos), self.counts())
@@ -109,7 +109,7 @@ class Cache:
     # -- our own decisions ------------------------------------------------------------------------------------
 
     def assume(self, pod: Pod) -> None:
-        """The pod takes room on `pod.node_name` at once, ahead of the API server's word.
+        """Count the pod on `pod.node_name` at once, before the API server confirms it.
 
         Raises CacheError if it is Assumed or Added already, if its UID was removed, or if a younger pod has its name.
         """
@@ -122,10 +122,10 @@ class Cache:
         self._put(pod, PodState.ASSUMED)
 
     def assume_if(self, pod: Pod, outcome: Outcome) -> bool:
-        """Assumes the pod if its binding was written, as one step. True if it takes room on that node now.
+        """Assume the pod if its binding was written, in one step. True if it takes room on that node now.
 
-        Anything but DONE changes nothing, and so does DONE for a pod that the API server meanwhile showed elsewhere
-        or removed: its events are younger than our write.
+        Only DONE changes anything. DONE changes nothing either if the API server has meanwhile shown the pod bound, or
+        gone: such events are younger than our write.
         """
         _check(pod)
         if outcome.kind is not OutcomeKind.DONE:
@@ -139,13 +139,13 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """Nobody speaks of the pod any more: unknown again, its room free. Raises CacheError if it is not held."""
+        """Make the pod unknown again, and free its room. Raises CacheError if it is not in the cache."""
         if uid not in self._pods:
             raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
         return self._drop(uid)
 
     def expire(self, uid: str) -> Pod:
-        """An Assumed pod was found unbound: it takes no room any more. Raises CacheError if it is not Assumed."""
+        """Expire an Assumed pod that was found unbound: it takes no room any more. Raises CacheError if not Assumed."""
         held = self._pods.get(uid)
         if held is None:
             raise CacheError(f"pod {uid!r} cannot expire: it is not in the cache")
@@ -157,9 +157,9 @@ class Cache:
     # -- what the API server says -----------------------------------------------------------------------------
 
     def add_pod(self, pod: Pod) -> Pod | None:
-        """A bound pod was seen, for the first time or again, on whichever node. Returns the record held now.
+        """Add or update a bound pod, on any node. Returns the record that is held now.
 
-        None if nothing is held: the event was late and changed nothing, or the pod is finished and was removed.
+        None if no record is held: the event was late and changed nothing, or the pod is finished and was removed.
         Another pod of this name is removed. Raises CacheError if the pod has no UID, or is neither bound nor finished.
         """
         _check(pod, bound=not pod.finished)
@@ -175,7 +175,7 @@ class Cache:
     update_pod = add_pod
 
     def remove_pod(self, uid: str) -> Pod | None:
-        """The pod is gone for good. Returns the record that was held, None if there was none."""
+        """Remove a pod that is gone for good. Returns the record that was held, None if there was none."""
         self._removed.pop(uid, None)
         self._removed[uid] = None
         if len(self._removed) > self._remembered:
@@ -183,7 +183,7 @@ class Cache:
         return self._drop(uid) if uid in self._pods else None
 
     def set_node(self, node: Node) -> Node | None:
-        """A node is new or changed. Returns the record held before; what another UID means is the caller's concern."""
+        """Add or update a node. Returns the record that was held before. The caller handles a change of the UID."""
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
         if node != before:
@@ -192,7 +192,7 @@ class Cache:
         return before
 
     def remove_node(self, name: str) -> Node | None:
-        """A node is gone. Returns its record, None if it was not known. Pods on it stay counted until removed."""
+        """Remove a node. Returns its record, None if it was not known. Pods on it stay counted until removed."""
         before = self._nodes.pop(name, None)
         if before is not None:
             self._room(name).node = None
@@ -202,13 +202,13 @@ class Cache:
     # -- the work, once a call is found to be right -----------------------------------------------------------
 
     def _is_late(self, pod: Pod) -> bool:
-        """Whether something younger is known than this record of the pod."""
+        """Whether a younger record than this one is known, or the UID was removed."""
         if pod.uid in self._removed:
             return True
         holder = self._pods.get(self._uids.get(pod.key, pod.uid))
         if holder is None:
             return False
-        # An assumed record is no event: only the API server's own word makes another word of it late.
+        # An assumed record of this pod is no event: only an event of the API server makes another one late.
         comparable = holder.state is PodState.ADDED or holder.pod.uid != pod.uid
         return comparable and older(pod.resource_version, holder.pod.resource_version)
 
@@ -231,7 +231,7 @@ class Cache:
             self._mark(pod.node_name)
 
     def _replace(self, pod: Pod, state: PodState) -> None:
-        """Most of what is told of a pod leaves its name, its place and what it takes alone."""
+        """Replace a record by one with the same name, node and requests, as in most updates of a pod."""
         self._pods[pod.uid] = _Record(pod, state)
         self._generation += 1
         if state is not PodState.EXPIRED:
@@ -260,7 +260,7 @@ class Cache:
         return room
 
     def _mark(self, name: str) -> None:
-        """The room of this node has changed."""
+        """Record that the pods or the node under this name have changed."""
         self._generation += 1
         self._changed.add(name)
         room = self._rooms[name]
@@ -271,7 +271,7 @@ class Cache:
     # -- reading ----------------------------------------------------------------------------------------------
 
     def pod(self, uid: str) -> Pod | None:
-        """The record held, in whichever state."""
+        """The record that is held, in any state."""
         held = self._pods.get(uid)
         return held.pod if held else None
 
@@ -284,7 +284,7 @@ class Cache:
         return uid in self._removed
 
     def uid_of(self, namespace: str, name: str) -> str | None:
-        """The UID of the pod that has this name, in whichever state."""
+        """The UID of the pod with this name, in any state."""
         return self._uids.get(PodKey(namespace, name))
 
     def pods(self, selector: str | Selector = "", namespace: str = "") -> list[Pod]:
@@ -323,7 +323,10 @@ class Cache:
         )
 
     def snapshot(self) -> Snapshot:
-        """The present state, immutable: costs a shallow copy and the nodes that changed since the last call."""
+        """Return an immutable snapshot of the current state.
+
+        It costs a shallow copy, and a rebuild of the nodes that changed since the last call.
+        """
         if self._generation == self._snapshot.generation:
             return self._snapshot
         infos = self._infos.copy()
@@ -342,7 +345,7 @@ class Cache:
     # -- proof ------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Re-derives every aggregate and index. Raises AssertionError with what differs."""
+        """Derive every aggregate and index again. Raises AssertionError that names the difference."""
         for uid, (pod, _) in self._pods.items():
             assert uid == pod.uid, f"{_text(pod)} is held under {uid}"
             assert pod.node_name, f"{_text(pod)} is held without a node"
@@ -387,7 +390,7 @@ def _check(pod: Pod, *, bound: bool = True) -> None:
 
 
 def _takes_the_same(held: Pod, pod: Pod) -> bool:
-    """Whether the two records have one name, and one place on one node."""
+    """Whether the two records have the same name, node and requests."""
     return (
         held.node_name == pod.node_name
         and held.requests == pod.requests

@@ -1,6 +1,7 @@
-"""Who takes how much room on one node: kept up with every pod that comes and goes, never recounted.
+"""The pods of one node and their total requests: updated with every pod that comes and goes, never recounted.
 
-A Room belongs to a node's name, not to the node: pods may be bound to a node that is not known yet, or no longer.
+A NodeInfoBuilder belongs to a node's name, not to the node: pods may be bound to a node that is not known yet, or no
+longer known.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from algorithm.model import PODS, Node, Pod, Resources
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """One node in a snapshot: what it is, who is on it, what they take together.
+    """One node in a snapshot: the node, its pods, and their total requests.
 
-    `node` is None for a name that pods are bound to while no such node is known. `pods` are sorted by namespace and
+    `node` is None if pods are bound to the name but no such node is known. `pods` are sorted by namespace and
     name. `requested` counts the pods themselves as the resource "pods"; amounts of zero are left out.
     `generation` grows with every change of this node: equal generations mean that nothing changed.
     """
@@ -26,7 +27,7 @@ class NodeInfo:
 
 
 class NodeInfoBuilder:
-    """The mutable side of a NodeInfo; only the cache holds any."""
+    """The mutable form of a NodeInfo; used by the cache only."""
 
     __slots__ = ("generation", "node", "pods", "requested")
 
@@ -37,16 +38,16 @@ class NodeInfoBuilder:
         self.generation = 0
 
     def take(self, pod: Pod) -> None:
-        """The pod, which must not be here yet, takes its room."""
+        """Add a pod, which must not be here yet, and count its requests."""
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
     def free(self, pod: Pod) -> None:
-        """The pod gives back what the record with which it came here took."""
+        """Remove a pod. `pod` is the record that it was added with; its requests are subtracted."""
         self._count(self.pods.pop(pod.uid), -1)
 
     def replace(self, pod: Pod) -> None:
-        """A new record of a pod that is here; it takes what the one before took."""
+        """Replace the record of a pod that is here by one with the same requests."""
         self.pods[pod.uid] = pod
 
     def _count(self, pod: Pod, sign: int) -> None:
@@ -59,7 +60,7 @@ class NodeInfoBuilder:
 
     @property
     def deserted(self) -> bool:
-        """Neither a node nor a pod gives a reason to keep this."""
+        """Whether this has neither a node nor a pod, and can be dropped."""
         return self.node is None and not self.pods
 
     def sorted_pods(self) -> list[Pod]:
@@ -75,5 +76,5 @@ class NodeInfoBuilder:
 
 
 def by_name(pod: Pod) -> tuple[str, str]:
-    """The order in which pods are listed."""
+    """Sort key of pods: namespace, name."""
     return pod.namespace, pod.name

@@ -1,6 +1,6 @@
-"""What the engine knows about one pod, and where it finds it: the entry, its story, and the roster of all entries.
+"""The engine's record of one pod with its history, and the index of all pods.
 
-The roster promises that a pod is found by UID, by name and by the token of its hold, and that no two have one name.
+The index finds a pod by UID, by name and by the token of its hold. No two pods in it have the same name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """Where a pod stands. UNKNOWN is virtual: no entry exists."""
+    """The state of a pod. UNKNOWN is virtual: such a pod has no entry."""
 
     UNKNOWN = "Unknown"
     WAITING = "Waiting"
@@ -30,23 +30,23 @@ class State(StrEnum):
     BOUND = "Bound"
 
 
-#: The states in which the algorithm has been told that the pod takes room.
+#: The states in which the pod is allocated for the algorithm.
 ALLOCATED = frozenset({State.BINDING, State.BOUND})
 
 
 class Why(StrEnum):
     """Why a pod is being read live from the API server."""
 
-    #: Its hold's time is up: is it really not bound?
+    #: Its hold is due: is the pod really not bound?
     EXPIRY = "expiry"
     #: A bind was refused or not answered: what happened?
     OUTCOME = "outcome"
-    #: Only kube-scheduler has told us of it: does it exist?
+    #: The pod is known only from kube-scheduler: does it exist?
     UNSEEN = "unseen"
 
 
 class Line(NamedTuple):
-    """One line of a pod's story. `at` is in seconds of the engine's clock."""
+    """One line of a pod's history. `at` is in seconds of the engine's clock."""
 
     at: float
     text: str
@@ -54,57 +54,57 @@ class Line(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PodInfo:
-    """One pod. Fields that belong to one state only say so; `transitions.py` keeps that true."""
+    """One pod. A field that is used in one state only says so; `transitions.py` keeps the fields consistent."""
 
     pod: Pod
     state: State = State.UNKNOWN
-    #: The state's beginning, seconds.
+    #: When this state began, seconds.
     since: float = 0.0
-    #: The informer has shown it; before that only kube-scheduler has spoken of it.
+    #: The informer has reported the pod; before that it is known only from kube-scheduler.
     informed: bool = False
-    #: The resourceVersion that the API server showed last; a caller may be ahead of it, or wrong.
+    #: The latest resourceVersion that the API server showed; a caller's may be newer, or wrong.
     shown: str = ""
-    #: Token of the hold: its place (BINDING), its preemption (PREEMPTING), or the wait to be informed (WAITING).
+    #: Token of its hold: on its place (BINDING), its preemption (PREEMPTING), or until it is `informed` (others).
     token: int = 0
-    #: BINDING and BOUND: the record that the algorithm and the cache were given, node and annotations included.
+    #: BINDING and BOUND: the record that algorithm and cache have, with node and annotations.
     placed: Pod | None = None
-    #: BINDING: what the binding writes on the pod.
+    #: BINDING: the annotations that the binding writes on the pod.
     annotations: Pairs = ()
     #: BINDING: the term in which it was placed.
     term: int = 0
-    #: PREEMPTING: who has to go.
+    #: PREEMPTING: the victims.
     victims: tuple[Victim, ...] = ()
-    #: When kube-scheduler was last told them, seconds; it evicts at once, and its informer may be ahead of ours.
+    #: When they were last named to kube-scheduler, seconds; it evicts at once, and its informer may be ahead of ours.
     told_at: float = float("-inf")
-    #: The dominant reason why it waits, and what was said of single nodes.
+    #: The dominant reason why the pod waits, and the reasons of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
-    #: A preemption of ours could not begin before the informer shows this pod.
+    #: A preemption of ours was deferred because the informer has not reported this pod yet.
     balked: bool = False
-    #: The nodes that kube-scheduler last spoke of, other than in a trial.
+    #: The nodes that kube-scheduler last offered, other than in a trial.
     asked: SuggestedNodes = field(default_factory=SuggestedNodes)
-    #: Filter calls, ever; and those answered with a place that no bind has followed yet.
+    #: The number of all filter calls, and of those that were answered with a place and not followed by a bind yet.
     attempts: int = 0
     unanswered: int = 0
     #: Bind requests that wait for the outcome of the write in flight.
     binds: list[int] = field(default_factory=list)
-    #: Why a live read is under way, and its token. None also when its answer is of no interest any more.
+    #: Why a live read is in flight, and its token. None also if its result is not needed any more.
     reading: Why | None = None
     read_token: int = 0
-    #: A write of its binding was not answered. It may yet arrive, at least until this time, seconds, when the API
-    #: server has surely given it up, and is counted with until the hold is verified after that. None: no such write.
+    #: A write of its binding was not answered, and may still arrive. After this time, seconds, the API server has
+    #: certainly given it up; the write is reckoned with until the hold is verified after that. None: no such write.
     doubt_until: float | None = None
-    #: kube-scheduler was refused because we are binding it ourselves: if that fails, only a nudge brings it back.
+    #: kube-scheduler was refused because we are binding the pod ourselves: if that fails, only a nudge requeues it.
     insisted: bool = False
-    #: An older pod of this name that the informer showed while this one, which it never showed, is being bound.
+    #: An older pod of this name that the informer reported while this pod, never reported itself, was being bound.
     rival: Pod | None = None
     #: The node on which a trial was just refused.
     tried: str = ""
-    #: PREEMPTING: the preemption that the server carries out by itself; None if kube-scheduler evicts.
+    #: PREEMPTING: the preemption that this server carries out; None if kube-scheduler evicts.
     preemption: Preemption | None = None
-    #: Its bind was refused because somebody else was first, with this text; read back to see who.
+    #: The text of a bind refused because another write was first; the pod is read back to see which.
     lost: str = ""
-    #: What people were last shown of it as a Kubernetes Event that could come again and again.
+    #: The code of the last Kubernetes Event by `announce`, so that it is not repeated.
     announced: Code | None = None
     nudged_at: float = float("-inf")
     story: deque[Line] = field(default_factory=lambda: deque(maxlen=64))
@@ -119,19 +119,22 @@ class PodInfo:
 
     @property
     def node(self) -> str:
-        """The node it is placed on, "" if none."""
-        placed = self.placed  # read once: people look at entries without the lock
+        """The node that the pod is placed on; "" if none."""
+        placed = self.placed  # read once: the read model reads entries without the lock
         return placed.node_name if placed else ""
 
     def announce(self, why: Reason, *, warning: bool) -> list[RecordEvent]:
-        """A Kubernetes Event on the pod: only for what kube-scheduler does not report itself, and once in a row."""
+        """Return a Kubernetes Event on the pod, unless the last one had the same code.
+
+        Only for reasons that kube-scheduler does not report itself.
+        """
         if why.code is self.announced:
             return []
         self.announced = why.code
         return [RecordEvent(self.key.namespace, self.key.name, self.uid, why, warning)]
 
     def refuse(self, result: Preempt | Wait, now: float) -> None:
-        """Remembers why it has no place now."""
+        """Record why the pod has no place now."""
         if result.reason != self.reason:
             self.tell(now, f"refused: {result.reason.text}")
         self.reason = result.reason
@@ -159,11 +162,11 @@ class PodIndex:
         return self._by_uid.get(uid)
 
     def named(self, key: PodKey) -> PodInfo | None:
-        """The pod that has this name."""
+        """The pod with this name; None if there is none."""
         return self._by_name.get(key)
 
     def holding(self, token: int) -> PodInfo | None:
-        """The pod whose hold has this token; None for a token of the past."""
+        """The pod whose hold has this token; None for an old token."""
         return self._by_token.get(token)
 
     def add(self, entry: PodInfo) -> None:
@@ -175,7 +178,7 @@ class PodIndex:
         del self._by_name[entry.key]
 
     def set_token(self, entry: PodInfo, token: int) -> None:
-        """The entry's hold is now this one; 0 is none."""
+        """Set the token of the entry's hold; 0 for none."""
         self._by_token.pop(entry.token, None)
         entry.token = token
         if token:

@@ -51,7 +51,7 @@ class Selector:
 
     @classmethod
     def parse(cls, text: str) -> Selector:
-        """The selector that `text` says. Raises ValueError naming the part that cannot be read."""
+        """Parse `text`. Raises ValueError that names the part that cannot be parsed."""
         return cls(tuple(_Parser(text).requirements())) if text.strip() else cls()
 
     def matches(self, labels: Pairs) -> bool:
@@ -71,7 +71,7 @@ _MAX_NAME, _MAX_DOMAIN = 63, 253
 
 
 class _Parser:
-    """Recursive descent over the tokens; the last word is _END."""
+    """Recursive descent over the tokens; the last token is _END."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -125,7 +125,7 @@ class _Parser:
         return key
 
     def _value(self) -> str:
-        """A value may be empty: then the next word is not one."""
+        """Parse a value. It may be empty: then the next token is not a value."""
         if self._peek() in (_END, ",", ")"):
             return ""
         value = self._next()

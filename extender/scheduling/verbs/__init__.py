@@ -1,1 +1,1 @@
-"""What kube-scheduler asks: filter, preempt, bind; and how far a caller's word about a pod counts."""
+"""The extender verbs of kube-scheduler: filter, preempt, bind; and the validation of their requests."""
