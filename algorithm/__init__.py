@@ -1,4 +1,4 @@
-"""What decides: scheduling algorithms, and the contract they are written against.
+"""Scheduling algorithms, and the contract that they implement.
 
 Pure Python: no I/O, no clock, no threads, no HTTP, no Kubernetes client. Read `interface.py` first.
 """

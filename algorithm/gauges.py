@@ -1,6 +1,6 @@
-"""Numbers that an algorithm shows to Prometheus, without knowing Prometheus: plain records, and the rules they keep.
+"""Numbers that an algorithm shows to Prometheus: plain records that do not depend on Prometheus, and their rules.
 
-A gauge is a number of now, that goes up and down; rates and histories are made of it by whoever scrapes.
+A gauge is a current number that goes up and down. Prometheus derives rates and histories from it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}", re.ASCII)
 _LABEL = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
-#: What such a name ends with is another kind of metric.
+#: A name with such an ending belongs to another kind of metric.
 _TAKEN = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
-#: Numbers of one gauge: more would be a burden for whoever stores them.
+#: Samples of one gauge: more would be a burden for the store.
 MOST_SAMPLES = 10_000
 
 
@@ -27,7 +27,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Gauge(msgspec.Struct, frozen=True):
-    """One metric, shown as `waggle_<algorithm>_<name>`; `help` is a sentence that says what is counted."""
+    """One metric, shown as `waggle_<algorithm>_<name>`; `help` is a sentence that says what it counts."""
 
     name: str
     help: str
@@ -51,7 +51,7 @@ def sound(gauges: object) -> tuple[list[Gauge], list[str]]:
 
 
 def _flaw(gauge: Gauge) -> str:
-    """What is wrong with it; empty if nothing."""
+    """What is wrong with the gauge; "" if nothing."""
     if not isinstance(gauge.name, str) or not _NAME.fullmatch(gauge.name) or gauge.name.endswith(_TAKEN):
         return f"expected a name of a-z, 0-9 and _, that ends with none of {', '.join(_TAKEN)}"
     if not isinstance(gauge.help, str) or not gauge.help:

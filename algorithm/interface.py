@@ -1,7 +1,7 @@
 """READ FIRST: the contract between the extender and a scheduling algorithm.
 
 An algorithm answers one question: which node does this pod go to? The extender does the rest: HTTP, caches, holds,
-binding, retries, faults. This is the life of a pod as an algorithm sees it:
+binding, retries, faults. An algorithm sees these states of a pod:
 
                      add_unallocated_pod                     add_allocated_pod
         (unknown) ------------------------> UNALLOCATED ------------------------> ALLOCATED
@@ -17,8 +17,8 @@ binding, retries, faults. This is the life of a pod as an algorithm sees it:
               add_allocated_pod (a pod found bound: recovery after a restart, or a pod
               that somebody else bound; it may never have been unallocated here)
 
-ALLOCATED begins when the extender takes your `Bind` for real (it then offers the node to kube-scheduler), not when
-the API server confirms it. You are not told the difference: allocated is allocated.
+A pod is ALLOCATED as soon as the extender accepts your `Bind` (it then proposes the node to kube-scheduler), not only
+when the API server confirms the binding. The algorithm does not see the difference.
 
 Guarantees that the extender gives
 ----------------------------------
@@ -27,27 +27,28 @@ Guarantees that the extender gives
   exactly once for each of these, with the very record that the add (or the last `update_allocated_pod`) had. The same
   holds for the unallocated pair. A pod is never in both sets. `add_allocated_pod` is preceded by
   `delete_unallocated_pod` *only if the pod disappears*: going from unallocated to allocated is the one call.
-* **Everything that takes room is told.** Also pods that are not yours (other schedulers', DaemonSets) come as
-  allocated; only yours come as unallocated and to `schedule`. Finished pods are deleted pods.
-* **Read-only records.** Pod and Node are immutable; so are the results you give.
+* **All pods that take room are reported.** Pods that are not yours (those of other schedulers, DaemonSets) are reported
+  as allocated too. Only your pods are reported as unallocated and passed to `schedule`. A finished pod is reported as
+  deleted.
+* **Read-only records.** Pod and Node are immutable; so are the results you return.
 * **An allocated record carries the decision.** `node_name` is set and the annotations of your `Bind` are merged into
-  `annotations`, now and after a restart: that is where to keep what you must remember. Trust it only on pods that
-  have a node: anybody can write annotations on a pod that waits.
-* **Nodes may be unknown.** A pod may be allocated on a node that you have not been told of yet, or no longer.
-* At start all nodes come first, then all bound pods, in any order, then the rest.
+  `annotations`, now and after a restart. Keep there what you must remember. Trust these annotations only on pods that
+  have a node: anyone can write annotations on a pod that waits.
+* **Nodes may be unknown.** A pod may be allocated on a node before `add_node` for it, or after `delete_node`.
+* **Order at start.** All nodes come first, then all bound pods, in any order, then the rest.
 
 Promises that an algorithm makes
 --------------------------------
 * **schedule leaves no trace.** It may be called hypothetically (kube-scheduler tries and abandons, `waggle plan`
-  asks "what if"). What it decides counts only once `add_allocated_pod` (or `add_preempting_pod`) comes. Caches that
-  cannot be observed are fine.
-* **An exception changes nothing.** If you raise, your state is as before. Raise `PodRefused` when the pod itself is
-  wrong (its author reads your text); anything else is reported as a bug of the algorithm.
+  asks "what if"). A decision takes effect only with `add_allocated_pod` (or `add_preempting_pod`). Caches that cannot
+  be observed are fine.
+* **An exception changes nothing.** A method that raises leaves your state as it was. Raise `PodRefused` when the pod
+  itself is declared wrongly (its author reads your text). Any other exception is reported as a bug of the algorithm.
 * **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims run on `suggested_nodes` and have lower
-  priority than the pod. The extender checks, and refuses your answer otherwise.
-* **Deterministic.** The same calls give the same answers, in every process: sort before you iterate over sets, don't
-  ask the clock, don't draw random numbers. Otherwise nothing can be replayed.
-* **Fast.** kube-scheduler stands still while you decide. Keep incrementally what you would otherwise recompute.
+  priority than the pod. The extender checks this, and refuses your answer otherwise.
+* **Deterministic.** The same calls give the same answers, in every process. Sort sets before you iterate over them; use
+  no clock and no random numbers. Otherwise a recording cannot be replayed.
+* **Fast.** kube-scheduler waits while you decide. Update incrementally what you would otherwise recompute.
 """
 
 from __future__ import annotations
@@ -65,27 +66,28 @@ from algorithm.reasons import Reason
 
 
 class Phase(StrEnum):
-    """Why `schedule` is asked."""
+    """Why `schedule` is called."""
 
     #: Find a place. `suggested_nodes` are the nodes that kube-scheduler's own plug-ins accept.
     FILTERING = "Filtering"
-    #: Nothing was free: whom to evict? `suggested_nodes` are those where evicting pods could make room in-tree.
+    #: No node was free: which pods to evict? `suggested_nodes` are those where kube-scheduler's own plug-ins say that
+    #: evicting pods could make room.
     PREEMPTING = "Preempting"
-    #: Nothing was free, and the extender evicts by itself: plan at once for the pod and for so many of its gang as have
-    #: to have a place together. `suggested_nodes` are those that kube-scheduler's own plug-ins accept, now or once
+    #: No node was free, and the extender evicts by itself. Plan at once for the pod and for as many pods of its gang
+    #: as must have places together. `suggested_nodes` are those that kube-scheduler's own plug-ins accept, now or once
     #: others have gone. `Bind` if there is room after all. An algorithm without gangs answers as in PREEMPTING.
     EVICTING = "Evicting"
 
 
-#: So many questions cost less than a set of 5,000 names.
+#: This many lookups cost less than making a set of 5,000 names.
 _FEW_QUESTIONS = 3
 
 
 class SuggestedNodes(Sequence[str]):
     """The names of the offered nodes: an immutable sequence with a cheap `in`.
 
-    The order is the caller's and means nothing (kube-scheduler rotates it): sort if order decides. kube-scheduler may
-    offer only a sample of what would fit, only one node (a trial), or names that you have not been told of.
+    The order is the caller's and means nothing (kube-scheduler rotates it). Sort the names if the order matters to you.
+    kube-scheduler may offer only a sample of the nodes that would fit, only one node (a trial), or unknown nodes.
     """
 
     __slots__ = ("_asked", "_names", "_set")
@@ -96,14 +98,14 @@ class SuggestedNodes(Sequence[str]):
         self._asked = 0
 
     def __contains__(self, name: object) -> bool:
-        # Mostly a good guess is asked about, once or twice: comparing texts is then cheaper than hashing all of them.
+        # Most callers ask once or twice, about a likely node: comparing texts is then cheaper than hashing all of them.
         self._asked += 1
         if self._set is None and self._asked <= _FEW_QUESTIONS:
             return name in self._names
         return name in self.as_set()
 
     def as_set(self) -> frozenset[str]:
-        """The names as a set, made once and only if somebody asks: hashing 5,000 names costs a quarter millisecond."""
+        """The names as a set, made at the first call and kept: hashing 5,000 names costs a quarter millisecond."""
         if self._set is None:
             self._set = frozenset(self._names)
         return self._set
@@ -133,21 +135,21 @@ class SuggestedNodes(Sequence[str]):
 
 
 class Bind(msgspec.Struct, frozen=True, tag=True):
-    """Put the pod on `node`. `annotations` are written on the pod atomically with its binding."""
+    """The pod goes to `node`. `annotations` are written on the pod atomically with its binding."""
 
     node: str
     annotations: Pairs = ()
 
 
 class Victim(msgspec.Struct, frozen=True, order=True):
-    """A pod that has to go: where it runs and its UID."""
+    """A pod to evict: the node that it runs on, and its UID."""
 
     node: str
     uid: str
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a plan means for one waiting pod: it goes to `node` ("": open) when its `victims` have gone."""
+    """The part of a plan that is for one waiting pod: it goes to `node` ("": open) when its `victims` have gone."""
 
     uid: str
     node: str
@@ -155,15 +157,15 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True):
-    """Room can be made by evicting `victims`, which may run on several nodes (a gang's victims do).
+    """Evicting `victims` makes room for the pod. They may run on several nodes (a gang's victims do).
 
-    kube-scheduler evicts on *one* node per pod; name all the same what the whole plan needs for this pod. Empty means:
-    nothing more to evict for this pod, wait until others are gone. `node` is where the pod is to go then, "" if that
-    is open.
+    kube-scheduler evicts on *one* node per pod. Name all victims that the plan needs for this pod nevertheless. An
+    empty tuple means that nothing more has to be evicted for this pod, which waits until others are gone. `node` is
+    where the pod is to go then, "" if that is open.
 
     In EVICTING, `mates` are the other waiting pods that the plan makes room for. The extender evicts for all of them or
-    for nobody, so name no victim that the whole does not need. A pod that is being deleted already may be a victim: it
-    is waited for.
+    for none, so name no victim that the plan as a whole does not need. A victim may already be being deleted: the
+    extender then waits for it.
     """
 
     victims: tuple[Victim, ...]
@@ -173,7 +175,7 @@ class Preempt(msgspec.Struct, frozen=True, tag=True):
 
 
 class Wait(msgspec.Struct, frozen=True, tag=True):
-    """No place now. `reason` is the dominant one; `nodes` says more about single nodes, where there is more to say.
+    """There is no place now. `reason` is the dominant one; `nodes` gives more specific reasons for single nodes.
 
     An offered node that is not in `nodes` is refused with `reason`.
     """
@@ -186,7 +188,7 @@ ScheduleResult = Bind | Preempt | Wait
 
 
 class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an error of the program
-    """The pod cannot be scheduled as it is declared; its author is shown `reason`. State is unchanged."""
+    """The pod cannot be scheduled as it is declared. Its author sees `reason`. The state is unchanged."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.text)
@@ -194,7 +196,7 @@ class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an err
 
 
 class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
-    """The algorithm has no page of this path. `text` says what there is; `status` is the HTTP status of the answer."""
+    """The algorithm has no page at this path. `text` says which pages there are; `status` is the HTTP status."""
 
     def __init__(self, path: str, text: str = "", *, status: int = 404) -> None:
         super().__init__(text or f"there is no page /v1/inspect/{path}")
@@ -202,154 +204,159 @@ class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
 
 
 class SchedulerAlgorithm(ABC):
-    """What an author implements: eight methods, and more if they are of use."""
+    """The base class of all algorithms: eight methods to implement, and optional ones."""
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def add_node(self, node: Node) -> None:
-        """A node appeared. Pods may have been allocated on its name before."""
+        """Handle a new node. Pods may have been allocated on its name before."""
 
     @abstractmethod
     def update_node(self, old: Node, new: Node) -> None:
-        """A node changed: room, labels, health. `old` is the record given before."""
+        """Handle a changed node: room, labels, health. `old` is the record given before."""
 
     @abstractmethod
     def delete_node(self, node: Node) -> None:
-        """A node went away. Pods that were allocated on it stay allocated until they are deleted."""
+        """Handle a deleted node. Pods that were allocated on it stay allocated until they are deleted."""
 
     # -- pods -------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def add_unallocated_pod(self, pod: Pod) -> None:
-        """A pod of yours wants a place (also one whose place came to nothing)."""
+        """Handle a pod of yours that waits for a place, also one whose proposal came to nothing."""
 
     @abstractmethod
     def delete_unallocated_pod(self, pod: Pod) -> None:
-        """A pod that waited went away, or changed: then add_unallocated_pod follows with its new record."""
+        """Handle a waiting pod that went away or changed: then add_unallocated_pod follows with its new record."""
 
     @abstractmethod
     def add_allocated_pod(self, pod: Pod) -> None:
-        """A pod takes room on `pod.node_name`: your `Bind` was taken, or it was found bound."""
+        """Handle a pod that takes room on `pod.node_name`: your `Bind` was accepted, or the pod was found bound."""
 
     @abstractmethod
     def delete_allocated_pod(self, pod: Pod) -> None:
-        """An allocated pod ended, was deleted, or its proposal came to nothing: its room is free."""
+        """Free the room of an allocated pod: it ended, was deleted, or its proposal came to nothing."""
 
     @abstractmethod
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
-        """Decide about a pod that is not allocated. See the module's text: leaves no trace.
+        """Return where an unallocated pod goes, which pods to evict for it, or why it waits. Leaves no trace.
 
-        `pod` is the caller's record and may be newer than the one of add_unallocated_pod; that one always came before.
-        Raises PodRefused if the pod can never be scheduled as declared.
+        `pod` is the caller's record. add_unallocated_pod was always called before, maybe with an older record. Raises
+        PodRefused if the pod can never be scheduled as declared.
         """
 
     # -- optional ---------------------------------------------------------------------------------------------
 
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:  # noqa: B027
-        """An allocated pod changed where it is (labels, resources resized in place). Never its node or UID."""
+        """Handle a change of an allocated pod (labels, resources resized in place). Its node and UID never change."""
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:  # noqa: B027
-        """Your `Preempt` was taken: keep room for this pod on `node`. Called again when the plan changes.
+        """Keep room for this pod on `node`: your `Preempt` was accepted. Called again when the plan changes.
 
-        Ends with `delete_preempting_pod`, or with `add_allocated_pod` for the pod, whichever comes first.
+        Keep it until `delete_preempting_pod`, or `add_allocated_pod` for the pod, whichever comes first.
         """
 
     def delete_preempting_pod(self, pod: Pod) -> None:  # noqa: B027
-        """The pod no longer preempts: it went away, has to wait again, or nobody asked for too long."""
+        """Stop keeping room: the pod went away, has to wait again, or was not asked about for too long."""
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
-        """These pods cannot be evicted now (a PodDisruptionBudget forbids it, they do not go): name none in EVICTING.
+        """Name none of these pods as a victim in EVICTING: a PodDisruptionBudget forbids it now, or they do not go.
 
-        Always the whole set, which replaces the one before. If no plan does without them, say VICTIM_PROTECTED.
+        The set is complete and replaces the one before. If every plan needs one of them, answer VICTIM_PROTECTED.
         """
 
     def set_lingering_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
-        """These pods were evicted, and have not gone in time (a finalizer): name none as a victim, in any phase.
+        """Name none of these pods as a victim, in any phase: they were evicted and have not gone in time (a finalizer).
 
-        Always the whole set, which replaces the one before. A plan that names one is not carried out.
+        The set is complete and replaces the one before. A plan that names one of them is not carried out.
         """
 
     def set_time(self, now: float) -> None:  # noqa: B027
-        """What time it is, in seconds since 1970: said before each call that tells you of a change, where it is known.
+        """Take the time, in seconds since 1970. Called before each call that reports a change, if the time is known.
 
-        Only for what you show to people. Decide nothing by it: a replay says no time, and has to decide the same.
+        Use it only for what you show to people. A replay gives no time and must decide the same: decide nothing by it.
         """
 
     def reserved_pods(self) -> frozenset[str]:
-        """UIDs of the pods that wait and for which you keep room, other than by a preemption (seats of a gang, say).
+        """UIDs of the waiting pods for which you keep room other than by a preemption (places of a gang, say).
 
-        Asked after every event: give the same object as long as it is the same. If kube-scheduler does not come for
-        such a pod in time, `set_lapsed_pods` names it.
+        Called after every event: return the same object while the set is unchanged. If kube-scheduler does not ask
+        about such a pod in time, `set_lapsed_pods` names it.
         """
         return frozenset()
 
     def set_lapsed_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
-        """Nobody came in time for the room that you keep for these pods (`reserved_pods`): keep none for them, as long
-        as they wait. Always the whole set, which replaces the one before."""
+        """Keep no room for these `reserved_pods` while they wait: kube-scheduler did not ask about them in time.
+
+        The set is complete and replaces the one before.
+        """
 
     def in_gang(self, pod: Pod) -> bool:  # noqa: ARG002
-        """Whether the pod is now of use only together with others that wait: kube-scheduler, which evicts one pod's
-        victims at a time, is then not let do it in mode `auto`."""
+        """Whether the pod is useful now only together with other waiting pods.
+
+        kube-scheduler evicts the victims of one pod at a time. So in mode `auto` it does not evict for such a pod.
+        """
         return False
 
     def gang(self, pod: Pod) -> str:  # noqa: ARG002
         """The name of the gang that the pod belongs to, "" if to none.
 
-        Once one of the gang is decided about otherwise than with GANG_INCOMPLETE, those who were told that are made to
-        be tried again: kube-scheduler need not see anything that concerns them.
+        As soon as one pod of the gang gets a decision other than GANG_INCOMPLETE, the extender requeues the pods of the
+        gang that got GANG_INCOMPLETE. kube-scheduler may see no event that would make it retry them.
         """
         return ""
 
     def priority(self, pod: Pod) -> int:
-        """By what a victim is judged: it must be lower than the preemptor's. An algorithm may have its own priorities.
+        """The priority that decides about preemption: a victim's must be lower than the preemptor's.
 
-        Of pods that are not yours, too; may be asked for any pod at any time.
+        An algorithm may have priorities of its own. May be called for any pod at any time, also for one that is not
+        yours.
         """
         return pod.priority
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:  # noqa: ARG002
-        """Scores 0..10 by node name; more is better, missing is 0. Only asked if the operator configured the verb."""
+        """Scores 0..10 by node name; more is better, missing is 0. Called only if the operator configured the verb."""
         return {}
 
     def inspect(self) -> Mapping[str, Any]:
-        """What people want to see of your state, as JSON-ready data. Called under the lock: keep it short."""
+        """The part of your state that people want to see, as JSON-ready data. Called under the lock: keep it short."""
         return {}
 
     def metrics(self) -> Sequence[Gauge]:
-        """Numbers of now for Prometheus, each shown as `waggle_<algorithm>_<name>` at `/metrics`.
+        """Current numbers for Prometheus, each shown as `waggle_<algorithm>_<name>` at `/metrics`.
 
-        Called under the lock at each scrape: keep what you count, don't count then. See `algorithm.gauges` for what is
-        allowed; a gauge that is not sound is left out, and reported as a bug.
+        Called under the lock at each scrape, so count when things change, not here. `algorithm.gauges` has the rules; a
+        gauge that breaks them is left out, and reported as a bug.
         """
         return ()
 
     def explain(self, pod: Pod) -> Iterable[str]:  # noqa: ARG002
         """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.
 
-        Only for pods that are unallocated now. Called under the lock: keep it short. Changes nothing. Whoever says
-        something is shown in place of the nodes that would come nearest by their amounts.
+        Called only for pods that are unallocated now, and under the lock: keep it short. Changes nothing. If you return
+        sentences, the explain page shows them instead of the nodes that come nearest by their amounts.
 
-        Whoever needs longer gives an iterator: its sentences are made under the lock one at a time, and an empty one
-        says nothing but that others may go on meanwhile. Anything may happen in between.
+        If you need longer, return an iterator. Its sentences are made under the lock one at a time, and an empty one
+        only lets other threads go on meanwhile. Anything may change in between.
         """
         return ()
 
     def page(self, path: str) -> Any:
         """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.
 
-        Pieces are made under the lock one at a time, and it is released in between: so that a page of megabytes does
-        not hold up kube-scheduler, it may show different moments in different pieces. Raises NoSuchPage.
+        Pieces are made under the lock one at a time, and the lock is released in between, so that a page of megabytes
+        does not delay kube-scheduler. Different pieces may therefore show different moments. Raises NoSuchPage.
         """
         raise NoSuchPage(path)
 
     def changes_to(self, other: Self) -> Sequence[str]:  # noqa: ARG002
-        """Sentences for people: what it changes for the pods that run if `other` takes this one's place.
+        """Sentences for people: what changes for the running pods if `other` replaces this algorithm.
 
-        `other` has other settings and was told the same nodes and pods. Changes nothing; keep it short.
+        `other` has other settings and was given the same nodes and pods. Changes nothing; keep it short.
         """
         return ()
 
     def fork(self) -> Self:
-        """An independent copy for what-if. Raises NotImplementedError if the algorithm cannot."""
+        """An independent copy for what-if. Raises NotImplementedError if the algorithm does not support it."""
         raise NotImplementedError(f"{type(self).__name__} does not support what-if")

@@ -2,20 +2,20 @@
 
 What this module promises:
 
-* only the fields that scheduling reads are decoded; whatever else an object carries is skipped in C;
+* only the fields that scheduling reads are decoded; the decoder skips all others in C;
 * resources are integers already (cpu in thousandths, the rest in units), so that no algorithm parses text;
 * records are frozen, hold tuples, and are invisible to the garbage collector: tens of thousands of them cost
   no pause (a full collection with 10,000 ordinary records stops every thread for some 70 ms);
-* what is decoded has a bound that the pod's author cannot move: `algorithm.reads` says what is kept of a pod;
-* `null` stands for "absent" everywhere, as it does for Go; unknown fields are ignored;
-* an object that cannot be read raises DecodeError with the field's path, and in a list it spoils nothing else.
+* what is decoded has a bound that the pod's author cannot raise: `algorithm.reads` says what is kept of a pod;
+* `null` means "absent" everywhere, as in Go; unknown fields are ignored;
+* an object that cannot be read raises DecodeError with the field's path; in a list, the other objects are still read.
 
 What a pod asks for follows k8s.io/component-helpers `resource.PodRequests`: the larger of (containers plus
 sidecars) and (each init container plus the sidecars started before it), plus the overhead; pod-level
 `spec.resources` replaces what the containers say, resource by resource. Where a request is absent the API
 server's defaults are applied again (a limit stands for it), so that a record does not depend on who sent the pod.
-Not read: `status.containerStatuses[].resources`, the sizes of a pod that is just being resized in place; they
-concern cpu and memory only, of which kube-scheduler keeps its own account and offers no node that is too full.
+`status.containerStatuses[].resources`, the sizes of a pod that is being resized in place, are not read. They concern
+cpu and memory only. kube-scheduler counts these itself and offers no node that is too full.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DecodeError(ValueError):
 
 
 class PodKey(NamedTuple):
-    """How people name a pod. Two pods that follow one another under one name differ in UID only."""
+    """The namespace and name of a pod. Successive pods of one name differ in their UID only."""
 
     namespace: str
     name: str
@@ -84,12 +84,12 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A pod. `requests` is what the whole pod takes on a node; `limits` names every limit, summed over containers.
+    """A pod. `requests` is what the whole pod takes on a node; `limits` has every limit, summed over containers.
 
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
-    `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was asked for, and `grace_period` is how
-    long that may take then, in seconds. `oversized` says what of it is more than is accepted, "" if nothing: such a pod
-    is not scheduled, and `requests` and `limits` name those of its resources that nodes have, none if it has no node.
+    `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was requested, and `grace_period` is how
+    long the deletion may take, in seconds. `oversized` says which bound the pod exceeds, "" if none. An oversized pod
+    is not scheduled; its `requests` and `limits` have only the resources that nodes have, none if it has no node.
     """
 
     namespace: str
@@ -142,8 +142,10 @@ def lookup(pairs: Pairs, key: str) -> str | None:
 
 
 def same_but_version(known: Node | Pod, other: Node | Pod) -> bool:
-    """Whether two records of one object differ in nothing but their version: what happened to the object in between
-    (a heartbeat, a condition, a status) changed only what scheduling does not read."""
+    """Whether two records of one object differ only in their version.
+
+    Then the changes in between (a heartbeat, a condition, a status) concern only fields that scheduling does not read.
+    """
     return known == msgspec.structs.replace(other, resource_version=known.resource_version)
 
 
@@ -245,12 +247,12 @@ _node_decoder = msgspec.json.Decoder(NodeWire)
 
 
 def decode_pod(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Pod:
-    """One Pod from its JSON, with what is read of it. Raises DecodeError."""
+    """One Pod from its JSON, with the fields that `reads` names. Raises DecodeError."""
     return pod_from_wire(_decode(_pod_decoder, raw), reads)
 
 
 def decode_node(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Node:
-    """One Node from its JSON, with what is read of it. Raises DecodeError."""
+    """One Node from its JSON, with the annotations that `reads` names. Raises DecodeError."""
     return node_from_wire(_decode(_node_decoder, raw), reads)
 
 
@@ -265,7 +267,7 @@ def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw) -> _T:
 
 
 def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
-    """The record of a decoded Pod, with what is read of it.
+    """The record of a decoded Pod, with the fields that `reads` names.
 
     Raises DecodeError where a value makes no sense, naming the field.
     """
@@ -304,7 +306,7 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
 
 
 def _name(text: str | None, path: str) -> str:
-    """What people and indexes go by. Raises DecodeError if it is longer than any name is."""
+    """A text that serves as a name or a key. Raises DecodeError if it is longer than Kubernetes allows for names."""
     if not text:
         return ""
     if len(text) > LONGEST_NAME:
@@ -313,12 +315,12 @@ def _name(text: str | None, path: str) -> str:
 
 
 def _first_of(text: str | None) -> str:
-    """Of what is only compared with names, no more than makes it different from any."""
+    """A text that is only compared with names, cut one character after the longest name."""
     return (text or "")[: LONGEST_NAME + 1]
 
 
 def _may_be_too_many(spec: _PodSpec) -> bool:
-    """Quickly: whether all requests and limits together name so much that it has to be looked at."""
+    """Whether the requests and limits are so many that `too_many` has to check them. Cheap."""
     number = len(spec.overhead or ())
     for containers in (spec.containers, spec.init_containers):
         for container in containers or ():
@@ -330,7 +332,7 @@ def _may_be_too_many(spec: _PodSpec) -> bool:
 
 
 def _all_requirements(spec: _PodSpec) -> list[_Requirements]:
-    """What the containers ask for, one after the other, and then what the pod asks for as a whole."""
+    """The requirements of each container, and then those of the pod as a whole."""
     found = [
         container.resources
         for containers in (spec.containers, spec.init_containers)
@@ -341,7 +343,7 @@ def _all_requirements(spec: _PodSpec) -> list[_Requirements]:
 
 
 def _all_amounts(spec: _PodSpec) -> list[_Amounts]:
-    """All requests and limits of the pod, as they were given."""
+    """All requests and limits of the pod, as given."""
     found = [part for each in _all_requirements(spec) for part in (each.requests, each.limits) if part]
     return [*found, spec.overhead] if spec.overhead else found
 
@@ -353,7 +355,7 @@ def _too_much(spec: _PodSpec) -> str:
 
 
 def _reduce(spec: _PodSpec, wanted: Iterable[str]) -> None:
-    """Leaves only these resources, before anything is done with the others."""
+    """Remove all other resources from the spec, before they cost time."""
     for each in _all_requirements(spec):
         each.requests, each.limits = _only(each.requests, wanted), _only(each.limits, wanted)
     spec.overhead = _only(spec.overhead, wanted)
@@ -364,7 +366,7 @@ def _only(amounts: _Amounts | None, wanted: Iterable[str]) -> _Amounts | None:
 
 
 def _grace_period(meta: _Meta, spec: _PodSpec) -> int:
-    """What the deletion said, if there is one, else what the pod says; the API server's default is 30 s."""
+    """The grace period of the deletion, if there is one, else that of the pod; the API server's default is 30 s."""
     for seconds in (meta.deletion_grace_period_seconds, spec.termination_grace_period_seconds):
         if seconds is not None:
             return max(0, seconds)
@@ -372,7 +374,7 @@ def _grace_period(meta: _Meta, spec: _PodSpec) -> int:
 
 
 def node_from_wire(wire: NodeWire, reads: Reads = EVERYTHING) -> Node:
-    """The record of a decoded Node, with what is read of it.
+    """The record of a decoded Node, with the annotations that `reads` names.
 
     Raises DecodeError where a value makes no sense, naming the field.
     """
@@ -437,7 +439,7 @@ def _amounts(given: _Amounts | None, path: str) -> dict[str, int]:
 
 
 def _requests(container: _Container, path: str) -> dict[str, int]:
-    """What one container asks for. A limit without a request counts as the request (the API server's default)."""
+    """The requests of one container. A limit without a request counts as the request (the API server's default)."""
     wanted = container.resources
     if wanted is None:
         return {}
@@ -507,19 +509,19 @@ _Record = TypeVar("_Record", Pod, Node)
 
 
 class Decoded(NamedTuple, Generic[_Record]):
-    """What a list of objects came to: the records, and a DecodeError for each that could not be read."""
+    """A decoded list: its records, and a DecodeError for each object that could not be read."""
 
     records: list[_Record]
     errors: list[DecodeError]
 
 
 def decode_pods(items: Iterable[msgspec.Raw], reads: Reads = EVERYTHING) -> Decoded[Pod]:
-    """Records of the raw items of a PodList; one that cannot be read costs only itself."""
+    """Records of the raw items of a PodList. An item that cannot be read does not affect the others."""
     return _decode_each(items, partial(decode_pod, reads=reads))
 
 
 def decode_nodes(items: Iterable[msgspec.Raw]) -> Decoded[Node]:
-    """Records of the raw items of a NodeList; one that cannot be read costs only itself."""
+    """Records of the raw items of a NodeList. An item that cannot be read does not affect the others."""
     return _decode_each(items, decode_node)
 
 

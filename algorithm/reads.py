@@ -1,19 +1,19 @@
 """The fields of a pod that are kept in memory, with a bound for each: a pod's author may write anything.
 
-The API server lets a pod carry 256 KiB of annotations, labels without end and thousands of resources. A record keeps
-only what is read:
+The API server lets a pod carry 256 KiB of annotations, any number of labels and thousands of resources. A record keeps
+only what the algorithm reads:
 
-* annotations by name. A *wish* is read on any pod, and is cut one character after LONGEST_WISH, or after what its
-  reader says that it reads: a reader sees by the length that it is too long. Only our binding writes a *decision*: its
-  text is kept on pods that have a node; on other pods an empty text says only that it is there. Of an annotation that
-  is only *looked for*, no text is kept.
-* labels: the first MOST_LABELS by name, as far as they have no more than LABELS_TOGETHER characters.
+* annotations by name. A *wish* is read on any pod. It is cut one character after LONGEST_WISH, or after the length that
+  its reader declares, so that the reader sees by the length that it is too long. A *decision* is written only by our
+  binding: its text is kept on pods that have a node. On other pods, an empty text says only that the annotation exists.
+  Of an annotation that is only *looked for*, no text is kept.
+* labels: the first MOST_LABELS by name, up to LABELS_TOGETHER characters.
 * resources: all, unless there are more than MOST_RESOURCES different ones, with more than NAMES_TOGETHER characters,
   more than MOST_AMOUNTS requests and limits over all containers, or more than MOST_CONTAINERS containers. Such a pod
-  is `oversized`: it is not scheduled. If it runs, only those of its resources count that nodes have; if it waits, none
+  is `oversized` and is not scheduled. If it runs, only those of its resources count that nodes have. If it waits, none
   is read.
 
-So the memory and the time that one pod costs have a bound that its author cannot move.
+So the memory and the time that one pod costs have a bound that its author cannot raise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LABELS_TOGETHER = 4096
 MOST_RESOURCES = 32
 #: Characters that their names may have together.
 NAMES_TOGETHER = 2048
-#: So many requests and limits are not counted: real pods have fewer, and these cannot be large.
+#: Up to this many requests and limits need no check: real pods have fewer, and these cannot be large.
 UNCOUNTED = 16
 #: Requests and limits that one pod may have, over all its containers: each has to be read as a number.
 MOST_AMOUNTS = 1024
@@ -49,16 +49,16 @@ LONGEST_LABEL = 63
 
 #: What every node has.
 NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-#: Texts from this length on are worth being kept once for all pods that have the same.
+#: Texts of at least this length are kept once for all pods that have the same text.
 _LONG = 512
 
 
 class Reads(msgspec.Struct, frozen=True):
-    """What is read of pods.
+    """Which fields of pods and nodes are read.
 
     `wishes`, `decisions` and `looked_for` are names of annotations; `wishes` None: every annotation is read, in full.
-    `lengths` are characters of wishes that are read, where these are less than LONGEST_WISH.
-    `claims` are those decisions that keep room for other pods than the one that they stand on.
+    `lengths` are the characters that are read of a wish, where that is less than LONGEST_WISH.
+    `claims` are the decisions that keep room for pods other than their own.
     `resources` are those that count of an oversized pod; None: all. `of_nodes` are names of annotations that are read
     on nodes; None: every one.
     """
@@ -72,14 +72,14 @@ class Reads(msgspec.Struct, frozen=True):
     lengths: Mapping[str, int] = {}
 
     def and_of(self, resources: Iterable[str]) -> Reads:
-        """The same where nodes have these resources too; beyond MOST_KNOWN names nothing is added."""
+        """A copy that also counts these resources of nodes; beyond MOST_KNOWN names none is added."""
         if self.resources is None:
             return self
         more = sorted(set(resources) - self.resources)[: max(0, MOST_KNOWN - len(self.resources))]
         return msgspec.structs.replace(self, resources=self.resources.union(more)) if more else self
 
     def annotations(self, given: Mapping[str, str | None], *, decided: bool) -> dict[str, str]:
-        """What is kept of these; `decided`: the pod has a node."""
+        """The annotations of a pod that are kept; `decided`: the pod has a node."""
         if self.wishes is None:
             kept = {name: text or "" for name, text in given.items()}
         else:
@@ -96,12 +96,12 @@ class Reads(msgspec.Struct, frozen=True):
         return (text or "")[: self.lengths.get(name, LONGEST_WISH) + 1]
 
     def annotations_of_node(self, given: dict[str, str | None]) -> dict[str, str | None]:
-        """What is kept of these."""
+        """The annotations of a node that are kept."""
         return given if self.of_nodes is None else {name: given[name] for name in self.of_nodes if name in given}
 
 
 def _once(text: str) -> str:
-    """The members of a gang carry the same plan: one text for all of them."""
+    """The same text, kept once: the members of a gang carry the same plan."""
     return text if len(text) < _LONG else _known(text)
 
 
@@ -120,7 +120,7 @@ def kept_labels(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
 
 
 def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
-    """What is too much of these requests and limits, "" if nothing. Costs no more than MOST_RESOURCES for each."""
+    """Which bound these requests and limits exceed, "" if none. Looks at no more than MOST_RESOURCES names of each."""
     entries = sum(map(len, amounts))
     names: set[str] = set()
     for each in amounts:

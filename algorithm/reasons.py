@@ -1,12 +1,12 @@
 """Why a pod waits or fails: the closed set of reason codes, each with its text.
 
-Whatever waits or fails carries exactly one dominant Reason. The same code stands in the HTTP answer, the pod's
-Event, the metric's label and the explain page, so that a person who saw one finds the others.
+A pod that waits or fails has exactly one dominant Reason. The same code appears in the HTTP answer, the pod's
+Event, the label of the metric and the explain page, so that a person who saw one finds the others.
 
 Texts are deterministic: the same situation gives the same text, names are sorted, and *no text contains a number
-that moves by itself* (free amounts, times, counters). This is a law, not a taste: kube-scheduler writes the text
-into the pod's condition, that write requeues the pod, and a text that differs each time makes it try the pod
-hundreds of times a second.
+that changes by itself* (free amounts, times, counters). This rule is not a matter of taste: kube-scheduler writes the
+text into the pod's condition, that write requeues the pod, and a text that differs each time makes kube-scheduler retry
+the pod hundreds of times a second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import StrEnum
 
 import msgspec
 
-#: A parameter longer than this is cut: texts go into answers once for each of thousands of nodes.
+#: A longer parameter is cut: an answer repeats the text for each of thousands of nodes.
 LONGEST = 512
 
 
@@ -33,7 +33,7 @@ class Code(StrEnum):
         member.preemptible = preemptible
         return member
 
-    # What the algorithm finds about one node. `preemptible`: evicting pods there could help.
+    # Reasons of the algorithm about one node. `preemptible`: evicting pods there could help.
     INSUFFICIENT = "InsufficientResource", "insufficient {resources}", True
     TOO_MANY_PODS = "TooManyPods", "too many pods", True
     NODE_LACKS_RESOURCE = "NodeLacksResource", "node never has enough {resources}"
@@ -43,7 +43,7 @@ class Code(StrEnum):
     HELD_FOR_OTHERS = "HeldForOthers", "room is held for {holder}", True
     PREEMPTIBLE = "Preemptible", "pods of lower priority would have to go: {victims}", True
 
-    # What the algorithm finds about the pod as a whole.
+    # Reasons of the algorithm about the pod as a whole.
     NO_NODE_FITS = "NoNodeFits", "no offered node has room for this pod", True
     GANG_INCOMPLETE = "GangIncomplete", "gang {gang} waits until {minimum} of its pods exist"
     GANG_DOES_NOT_FIT = "GangDoesNotFit", "gang {gang} does not fit as a whole: {detail}", True
@@ -60,7 +60,7 @@ class Code(StrEnum):
     POD_TOO_LARGE = "PodTooLarge", "pod is larger than is accepted: {detail}"
     OTHER = "Other", "{detail}"
 
-    # What the extender itself finds.
+    # Reasons of the extender itself.
     PLACED_ELSEWHERE = "PlacedElsewhere", "pod is already proposed for {node}"
     BIND_IN_FLIGHT = "BindInFlight", "pod is being bound to {node}"
     ALREADY_BOUND = "AlreadyBound", "pod is already bound to {node}"

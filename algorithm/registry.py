@@ -1,4 +1,4 @@
-"""Finds algorithms by the entry-point group `waggle.algorithms`. Installed does not mean active.
+"""Finds algorithms by the entry-point group `waggle.algorithms`. An installed algorithm is not active by itself.
 
 A plug-in is a `Plugin` object that an installed distribution names in its metadata:
 
@@ -41,24 +41,24 @@ class AlgorithmError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin(Generic[S]):
-    """What a plug-in author exports: how to check the settings and how to make the algorithm from them."""
+    """What a plug-in exports: how to check the settings and how to make the algorithm from them."""
 
     settings: type[S]
     create: Callable[[S], SchedulerAlgorithm]
-    #: How the text of a settings file of its own is read (`algorithm.settings_file`); None: as YAML. Raises ValueError.
+    #: Parses the text of a settings file of its own (`algorithm.settings_file`); None: YAML. Raises ValueError.
     parse: Callable[[str], Any] | None = None
-    #: Names of the annotations that the algorithm reads on pods, whatever its settings: no others are kept in memory,
-    #: and of each 16,384 characters and one more. None: all are kept, in full.
+    #: Names of the annotations that the algorithm reads on pods, whatever its settings. Only these are kept in memory,
+    #: each up to 16,384 characters and one more. None: all are kept, in full.
     annotations: Collection[str] | None = None
-    #: Characters of `annotations` that are read, where that is less than 16,384; of a longer text one more is kept.
+    #: Characters that are read of one of `annotations`, where that is less than 16,384. One more is kept.
     lengths: Mapping[str, int] = field(default_factory=dict)
-    #: Names of the annotations that its `Bind` writes and that it reads again: they are kept on pods that have a node,
-    #: and are empty on others if anybody wrote them there.
+    #: Names of the annotations that its `Bind` writes and that it reads again. They are kept on pods that have a node.
+    #: On other pods their text is empty, whatever the pod's author wrote.
     decisions: Collection[str] = ()
-    #: Which of `decisions` have a part that all pods of a gang have in common: it is kept in memory once.
+    #: The `decisions` with a part that all pods of a gang share: that part is kept in memory once.
     gang_texts: Mapping[str, GangText] = field(default_factory=dict)
-    #: Those of `decisions` that keep room for other pods. Their text is believed of pods that this server has bound, or
-    #: that were bound before it began to decide; on others it is empty, and who changes it later changes nothing.
+    #: The `decisions` that keep room for other pods. Their text is trusted on pods that this server has bound, or that
+    #: were bound before it began to decide. On other pods it is empty. A later change of the text has no effect.
     claims: Collection[str] = ()
     #: Names of the annotations that the algorithm reads on nodes, whatever its settings. None: all are kept.
     node_annotations: Collection[str] | None = None
@@ -73,8 +73,8 @@ def available() -> dict[str, EntryPoint]:
 def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlgorithm:
     """The algorithm that the configuration names, made from its settings.
 
-    Raises AlgorithmError if there is none of that name, if it speaks another version of the interface, or if a
-    setting is wrong (the message names each field).
+    Raises AlgorithmError if no algorithm has that name, if it was written for another version of the interface, or if
+    a setting is wrong (the message names each field).
     """
     plugin = _load(name)
     try:
@@ -85,12 +85,12 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
 
 
 def parser(name: str) -> Callable[[str], Any] | None:
-    """How this algorithm reads a settings file of its own; None: as any YAML. Raises AlgorithmError."""
+    """The parser of this algorithm's own settings files; None: they are YAML. Raises AlgorithmError."""
     return _load(name).parse
 
 
 def reads(name: str) -> Reads:
-    """What this algorithm reads of pods and nodes. Raises AlgorithmError."""
+    """The annotations of pods and nodes that this algorithm reads. Raises AlgorithmError."""
     plugin = _load(name)
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
     of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
@@ -125,7 +125,7 @@ def _load(name: str) -> Plugin[Any]:
     return plugin
 
 
-#: What pydantic says in words that only its users understand.
+#: Plain words for errors that pydantic words for its own users.
 _IN_PLAIN_WORDS = {
     "extra_forbidden": "there is no such field",
     "model_type": "expected fields, as `name: value`",
@@ -136,7 +136,7 @@ _IN_PLAIN_WORDS = {
 
 
 def in_plain_words(item: ErrorDetails) -> str:
-    """What pydantic found wrong with one field."""
+    """One error of pydantic, in plain words."""
     return _IN_PLAIN_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
 
 
@@ -146,6 +146,6 @@ def explain(error: ValidationError) -> str:
     for item in error.errors(include_url=False):
         field = ".".join(str(part) for part in item["loc"])
         said = in_plain_words(item)
-        # What checks the whole names the field itself.
+        # A validator of the whole model names the field itself.
         found.append(said if not field and item["type"] == "value_error" else f"{field or '(top level)'}: {said}")
     return "; ".join(found)
