@@ -117,6 +117,7 @@ class Reviewer:
         return review.status.user if review.status.authenticated else None
 
     def _access(self, user: _User, path: str) -> bool:
+        """Ask for a SubjectAccessReview."""
         spec = {
             "user": user.username,
             "uid": user.uid,
@@ -128,6 +129,7 @@ class Reviewer:
         return status.allowed and not status.denied
 
     def _review(self, path: str, kind: str, spec: dict[str, Any], answer: type[_Kept]) -> _Kept:
+        """Post one review and decode the answer. Raises _Undecided."""
         group = path.removeprefix("/apis/").rpartition("/")[0]
         body = msgspec.json.encode({"apiVersion": group, "kind": kind, "spec": spec})
         if not self._slots.acquire(blocking=False):
@@ -156,6 +158,7 @@ class _Brief(Generic[_Kept]):
         self._kept: OrderedDict[Hashable, tuple[float, _Kept]] = OrderedDict()
 
     def get(self, key: Hashable, ask: Callable[[], _Kept]) -> _Kept:
+        """Return the cached answer for a key, or ask for one and cache it."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None and self._clock() < kept[0]:

@@ -123,7 +123,7 @@ class Answer:
         if self._idle_framing > bounds.FRAMING or self._framing > self._body + bounds.HEAD + bounds.FRAMING:
             raise AnswerError("the answer consists of framing", Bound.FRAMING)
 
-    # -- what the parser tells ------------------------------------------------------------------------------------
+    # -- callbacks of the parser ----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         if self.complete:

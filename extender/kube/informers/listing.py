@@ -2,7 +2,7 @@
 
     page --continue--> page ... --> complete
       ^  |               |
-      |  +- too large ---|--> list anew with smaller pages; those of the next list are larger again
+      |  +- too large ---|--> list again with smaller pages; those of the next list are larger again
       |                  |
       +-- token expired -+   (twice; the third time without pages)
 

@@ -2,9 +2,9 @@
 
                  +------------------------------ 410 (either form), broken line, sink failed -----------------+
                  v                                                                                            |
-    start --> LISTING --all pages, differences told--> synced --> WATCHING --ended, silent, dropped--> back-off
+    start --> LISTING --all pages, differences sent--> synced --> WATCHING --ended, silent, dropped--> back-off
                  |  ^                                                 ^                                  |  |
-              back-off (page expired: list anew)                      +----- resume from the last version +  |
+              back-off (page expired: list again)                     +----- resume from the last version +  |
                                                                                           (too old: list) ---+
 
 Promises to the sink, which is called with batches of changes on the reflector's thread:
@@ -228,6 +228,11 @@ class Reflector(Generic[T]):
         return self._list_wanted.is_set() or self._bookmark_wanted.is_set()
 
     def _recover(self, error: Exception) -> float:
+        """Decide how to go on after a fault. Returns the seconds to wait before the next round.
+
+        After an error of the connection or the API server the watch resumes at its version; after any other fault the
+        next round lists again.
+        """
         self.last_error = str(error) or type(error).__name__
         self._stats.restarts += 1
         if isinstance(error, ExpiredError):
@@ -255,6 +260,7 @@ class Reflector(Generic[T]):
     # -- list ----------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
+        """Read a complete list, deliver its differences to the sink, and set the version at which the watch begins."""
         listed = self._lister.read()
         self._objects.say_of_list(listed.unreadable)
         if why := self._progress.accept_list(listed.version):
@@ -279,6 +285,7 @@ class Reflector(Generic[T]):
     # -- watch ---------------------------------------------------------------------------------------------------
 
     def _watch(self, *, for_bookmark: bool) -> None:
+        """Watch from the resume version until the watch ends. Raises an error if it does not end normally."""
         timing = self._timing
         seconds = _BOOKMARKED_WATCH if for_bookmark else self._rng.uniform(timing.shortest_watch, timing.longest_watch)
         query = {

@@ -89,6 +89,7 @@ class EventReader(Generic[T]):
         return obj if kind in _SEEN and obj.uid and obj.resource_version else None
 
     def _step_by_step(self, line: bytes) -> Iterator[Change[T]]:
+        """Decode the envelope first and then the object, according to the type of the event."""
         try:
             event = wire.decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -127,6 +128,7 @@ class EventReader(Generic[T]):
         return self._resource.lighter(obj) if self._resource.lighter is not None and weight > most // 2 else obj
 
     def _deleted(self, raw: msgspec.Raw) -> Iterator[Change[T]]:
+        """The change that a DELETED event means. An unreadable object is found by its UID."""
         obj = self._objects.read(raw)
         if isinstance(obj, Unreadable):
             self._objects.say_of_event(obj)

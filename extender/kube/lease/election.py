@@ -11,9 +11,9 @@
 
     take is tried when the Lease is     released (by its holder, on its way out)
                                         ours already (a write whose answer was lost, a deadline that was missed)
-                                        unchanged, or held by nobody, for a whole lease, *as seen from here*
+                                        unchanged, or without a holder, for a whole lease, *as seen from here*
 
-    A Lease that does not exist is made at once, by anybody, held by nobody: to make one is never to lead.
+    If there is no Lease, any replica creates one at once, without a holder: a creation starts no leadership.
 
 Why there are never two leaders. A leader's deadline counts from the moment *before* its last successful write was sent;
 a follower's patience counts from the moment *after* it first saw the result. The deadline (7 s) is shorter than the
@@ -132,7 +132,7 @@ class Election:
         record = self._seen.record if self._seen else None
         return record.holder if record else ""
 
-    # -- what to do -----------------------------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Action:
         """The action for this moment. Ends the leadership if its deadline has passed."""
@@ -155,7 +155,7 @@ class Election:
             return self._since
         return self._since + max(self.timing.lease, min(record.duration, LONGEST_LEASE))
 
-    # -- what came of it ------------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------------
 
     def saw(self, seen: Seen, now: float) -> None:
         """Record an observation: the Lease had this content at some moment since the Look. `now` is when the response
@@ -226,7 +226,7 @@ class Election:
         chance."""
         return self.rng.uniform(0.5, 1.0) * self.timing.retry * min(1.0, 2.0 ** (self._failures - 3))
 
-    # -- the end of a tenure --------------------------------------------------------------------------------------
+    # -- end of leadership ----------------------------------------------------------------------------------------
 
     def lapse(self) -> None:
         """End the leadership, whatever the Lease says."""

@@ -112,6 +112,7 @@ class LeaseObject:
         self.note = ""
 
     def read(self) -> Seen:
+        """Read the Lease; a Seen without a record if there is none."""
         response = self._asked("GET", self._path, None)
         if response.status == 404:
             return Seen()
@@ -120,6 +121,7 @@ class LeaseObject:
         return self._seen(response)
 
     def write(self, write: Write) -> Seen:
+        """Create or update the Lease. Raises _RefusedError if it has changed since `write.base`."""
         body = msgspec.json.encode(self._written(write))
         if write.creates:
             response = self._asked("POST", self._collection, body)
@@ -219,14 +221,15 @@ class LeaderTerm:
         self._deadline = -math.inf
 
     def remaining(self, term: int) -> float:
+        """Seconds for which the term certainly lasts; 0 if it has expired or is not the present one."""
         with self._lock:
             if term != self._term:
                 return 0.0
             return max(0.0, self._left())
 
     def hold(self, term: int, deadline: float) -> bool:
-        """Begin a term, or extend the present one. Returns False if that term has expired already, as another thread
-        may know."""
+        """Begin a term, or extend the present one. Returns False if the term has expired already: other threads may
+        know that."""
         with self._lock:
             if term == self._term and self._left() <= 0:
                 return False
@@ -234,6 +237,7 @@ class LeaderTerm:
             return True
 
     def end(self) -> None:
+        """End the term now."""
         with self._lock:
             self._deadline = -math.inf
 
@@ -307,6 +311,7 @@ class Elector:
         return self._tenure.remaining(term)
 
     def _run(self) -> None:
+        """Carry out the actions of the election until `stop`, and then leave."""
         while not self._stop.is_set():
             action = self._election.step(self._clock())
             self._publish()
@@ -327,6 +332,7 @@ class Elector:
         self._publish()
 
     def _carry_out(self, action: Action) -> None:
+        """Read or write the Lease, and pass the result to the election."""
         started = self._clock()
         try:
             if isinstance(action, Write):
@@ -350,6 +356,7 @@ class Elector:
         self._trouble = str(error)
 
     def _publish(self) -> None:
+        """Update the fence and the status from the election, and report a change of status."""
         election = self._election
         if not election.term:
             self._tenure.end()

@@ -205,6 +205,7 @@ class Committer:
     # -- the pilot ------------------------------------------------------------------------------------------------
 
     def _pilot(self) -> None:
+        """Send queued commands and read their responses until `stop`. This thread never blocks on a single request."""
         try:
             while not self._breaking:
                 self._launch_all()
@@ -227,6 +228,7 @@ class Committer:
             self._launch(*turn)
 
     def _launch(self, job: _Job, flight: InFlight | None) -> None:
+        """Send a command that the queue handed out, or hand it to a worker. Without a flight it is reported unsent."""
         if flight is None:
             self._finish(job, job.last)
             return
@@ -256,6 +258,7 @@ class Committer:
         return True
 
     def _answered(self, job: _Job, flight: InFlight, result: Response | Interrupted) -> None:
+        """Handle the end of a request that the pilot sent: report it, or hand it to a worker for a second attempt."""
         try:
             if isinstance(result, Response):
                 if result.status == http.HTTPStatus.UNAUTHORIZED:  # may run an exec plug-in: not in this thread
@@ -285,6 +288,7 @@ class Committer:
             self._wires.wake()
 
     def _carry_out(self, job: _Job, flight: InFlight) -> None:
+        """Send the request and wait for its response, in a worker thread."""
         if self._turned_away(job, flight):
             return
         try:
@@ -341,6 +345,7 @@ class Committer:
         self.gate.release(flight)
 
     def _finish(self, job: _Job, outcome: Outcome, pod: Pod | None = None) -> None:
+        """Report the outcome of a command to the engine, unless it was reported already."""
         if not job.claim():
             return
         with self._lock:

@@ -189,6 +189,7 @@ class HttpMultiplexer:
             self._fail(wire, self._interrupted(wire, text, bound=Bound.TIME if begun else None, timed_out=True))
 
     def _step(self, wire: _Wire, step: Callable[[], None]) -> None:
+        """Read or write on one connection; end the request if its response is complete or the connection failed."""
         try:
             step()
         except _FAILURES as error:

@@ -132,7 +132,7 @@ class Certificates:
         """Call `tell`, in the thread that looks, whenever other files are in use from then on."""
         self._renewed.append(tell)
 
-    # -- looking again --------------------------------------------------------------------------------------------
+    # -- reloading ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -223,7 +223,7 @@ class Certificates:
             self._refusals_told[address, why] = now
             log.warning("a caller was refused in the TLS handshake", why=why, address=address)
 
-    # -- what is told ---------------------------------------------------------------------------------------------
+    # -- reports --------------------------------------------------------------------------------------------------
 
     def remark(self) -> str:
         """A problem that an operator has to solve; empty if there is none."""
@@ -375,8 +375,8 @@ def _ends_and_beginnings(contents: _Contents) -> _Dates:
 
 
 def _ends_of(contents: _Contents) -> dict[str, datetime]:
-    """When the files expire: a chain with the first of its certificates, a bundle of authorities with the last. Raises
-    SettingsError."""
+    """When the files expire: a chain with the first of its certificates to expire, a bundle of authorities with the
+    last one. Raises SettingsError."""
     try:
         dates = _ends_and_beginnings(contents)
     except Unusable as error:

@@ -146,7 +146,7 @@ class Connections:
         """Connections that are served."""
         return list(self._open)
 
-    # -- coming and going ---------------------------------------------------------------------------------------------
+    # -- adding and removing ------------------------------------------------------------------------------------------
 
     def is_full(self) -> bool:
         """Whether a new connection is accepted only if another one is evicted."""
@@ -241,7 +241,7 @@ class Connections:
             _drop(entry, self._silent)
             _drop(entry, self._queued)
 
-    # -- who has to go ------------------------------------------------------------------------------------------------
+    # -- choosing victims ----------------------------------------------------------------------------------------------
 
     def _oldest_unfinished(self) -> Entry:
         """The oldest connection that waits for its first message, or that waits for its handshake to begin, whichever

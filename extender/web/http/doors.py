@@ -90,6 +90,7 @@ class Doors:
         self._turnstile = Turnstile()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request that is not allowed, or pass it on. Pages and probes take turns first."""
         if scope["type"] == "http" and scope["path"] not in self._verbs:
             who = (_address(scope), scope["path"] if scope["path"] in ProbesOnly.PATHS else "")
             await self._turnstile.enter(who)

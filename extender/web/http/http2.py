@@ -254,6 +254,7 @@ class Http2(asyncio.Protocol):
     # -- turns ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Handle the first frames at once if the loop has time; the rest waits for a turn."""
         if self._closing_since is not None:
             return
         self._splitter.add(data)
@@ -270,6 +271,7 @@ class Http2(asyncio.Protocol):
         self._pause_or_resume()
 
     def turn(self) -> bool:
+        """Begin one request, or handle one batch of frames. Returns whether there is more to do."""
         if self._write_paused or self._transport.is_closing():
             return False
         if self._bulk:
@@ -302,6 +304,7 @@ class Http2(asyncio.Protocol):
         return True
 
     def _pause_or_resume(self) -> None:
+        """Pause reading while more work waits or the peer does not take its answers; resume it afterwards."""
         paused = self._write_paused or self._bulk or self._splitter.has_batch
         if paused is self._read_paused or self._closing_since is not None or self._transport.is_closing():
             return
@@ -313,6 +316,7 @@ class Http2(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _handle_batch(self, most: int = BATCH) -> None:
+        """Pass a batch of whole frames to h2 and handle its events. A fault of the peer ends the connection."""
         splitter = self._splitter
         if self._closing_since is not None:
             splitter.clear()
@@ -338,7 +342,7 @@ class Http2(asyncio.Protocol):
             return
         self._flush()
 
-    # -- what comes -------------------------------------------------------------------------------------------------
+    # -- incoming ---------------------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -363,6 +367,7 @@ class Http2(asyncio.Protocol):
     def _begin(
         self, number: int, named: Mapping[bytes, bytes], headers: list[tuple[bytes, bytes]], *, complete: bool
     ) -> None:
+        """Open a stream: for a verb on the fast path, or for the application."""
         if self._ending:
             self._h2.reset_stream(number, ErrorCodes.REFUSED_STREAM)  # the sender may try again elsewhere
             return
@@ -410,6 +415,7 @@ class Http2(asyncio.Protocol):
         return body
 
     def _complete(self, stream: Stream | None) -> None:
+        """The request is complete: a verb can be answered."""
         if stream is None:
             return
         stream.complete = True
@@ -440,7 +446,7 @@ class Http2(asyncio.Protocol):
         self._forget(stream)
         self._flush_soon()
 
-    # -- what goes --------------------------------------------------------------------------------------------------
+    # -- outgoing ---------------------------------------------------------------------------------------------------
 
     def _answer_call(self, stream: Stream) -> None:
         assert stream.endpoint is not None
@@ -532,6 +538,7 @@ class Http2(asyncio.Protocol):
             self._forget(stream)
 
     def _forget(self, stream: Stream) -> None:
+        """Remove a stream that has ended, and release what it holds."""
         number = stream.number
         self._streams.pop(number, None)
         for streams in (self._incomplete, self._calls, self._pages):
@@ -619,7 +626,7 @@ class Http2(asyncio.Protocol):
             self._turns.add(self)
 
     async def _asgi_receive(self, stream: Stream) -> dict[str, Any]:
-        """Return the body; after that, wait for the end."""
+        """Return the next part of the body; once all of it was returned, wait for the end of the stream."""
         while not (stream.used or stream.gone or (stream.complete and not stream.handed_over)):
             stream.news.clear()
             await stream.news.wait()

@@ -123,6 +123,7 @@ class Listener:
         self._told_evictions = 0
 
     def start(self) -> None:
+        """Begin to accept connections."""
         self._socket.setblocking(False)
         # Accepted sockets inherit it. The event loop sets it only on sockets that it has made itself.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -141,6 +142,7 @@ class Listener:
     # -- accepting ----------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
+        """Accept connections for the time of a turn; evict others if there is no room."""
         until = time.monotonic() + _TURN_SECONDS
         while time.monotonic() < until:
             leaving = self.connections.evictable(self._loop.time()) if self.connections.is_full() else None
@@ -331,6 +333,7 @@ class Listener:
     # -- TLS ----------------------------------------------------------------------------------------------------------
 
     async def _shake_hands(self, entry: Entry, accepted: socket.socket, tls: Tls, context: ssl.SSLContext) -> None:
+        """Do the TLS handshake. A failure is counted with its reason."""
         left = max(entry.since + BEGIN_SECONDS - self._loop.time(), 0.1)
         newcomer = _Newcomer(partial(self._made, entry, context, accepted))
         try:
@@ -360,7 +363,7 @@ class Listener:
         if self._tls is not None and context is not self._tls.current:
             self._renew([entry])
 
-    # -- other certificates -------------------------------------------------------------------------------------------
+    # -- renewed certificates -----------------------------------------------------------------------------------------
 
     def renew(self) -> None:
         """Other certificates are in use from now on: make connected clients reconnect."""
@@ -386,7 +389,7 @@ class Listener:
             await asyncio.sleep(until - self._loop.time())
             self.connections.abort_all(out)
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------------------------
 
     def _tell_of_evictions(self) -> None:
         evicted = self.connections.evicted.total()

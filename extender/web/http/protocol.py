@@ -203,6 +203,7 @@ class WaggleProtocol(HttpToolsProtocol):
     # -- turns ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Parse a first piece at once if the loop has time; the rest waits for a turn."""
         if self._wrong or self.transport.is_closing():
             return
         is_bulk = len(data) > BULK
@@ -219,6 +220,7 @@ class WaggleProtocol(HttpToolsProtocol):
             self._turns.add(self)
 
     def turn(self) -> bool:
+        """Begin one request, or parse one piece. Returns whether there is more to do."""
         if self.transport.is_closing():
             self._unparsed = memoryview(b"")
             return False
@@ -299,7 +301,7 @@ class WaggleProtocol(HttpToolsProtocol):
         if self._answering is None and not self.pipeline:
             self.send_400_response(why)
 
-    # -- what the parser found --------------------------------------------------------------------------------------
+    # -- callbacks of the parser ------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -323,6 +325,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        """Choose the path of a request: a verb becomes a `Call`; any other request is handed to uvicorn."""
         self._in_head = False
         self._deadline = self.loop.time() + BODY_SECONDS
         if self.parser.should_upgrade() and self._has_body():
@@ -376,6 +379,7 @@ class WaggleProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """The request is complete: answer a verb at once or in the next turn."""
         self._in_head = False
         self._deadline = None
         cycle, self._receiving = self._receiving, None
@@ -436,6 +440,7 @@ class WaggleProtocol(HttpToolsProtocol):
             self._answered(call, call.refusal)
 
     def _answered(self, call: Call, reply: Reply) -> None:
+        """Write the answer of a verb."""
         call.response_complete = True
         if call.disconnected:
             return

@@ -134,6 +134,8 @@ class Turns:
         self._slice_over = True
 
     def _take_turns(self) -> None:
+        """Give turns to waiting connections for one slice of time, calls first; schedule itself again if any still
+        wait."""
         ends = perf_counter() + SLICE
         for queue in (self._calls, self._others):
             self._slice_over = False

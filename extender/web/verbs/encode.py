@@ -133,7 +133,7 @@ def _refusals(
     return failed, {name: text for name, text in told.items() if name not in failed}
 
 
-# -- the others -----------------------------------------------------------------------------------------------
+# -- the other verbs ------------------------------------------------------------------------------------------
 
 
 def encode_prioritize(scores: Mapping[str, int], names: Iterable[str]) -> bytes:

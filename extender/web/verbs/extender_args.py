@@ -374,7 +374,7 @@ def _uids(node: str, pods: list[_Named]) -> list[str]:
     return uids
 
 
-# -- the lenient way ------------------------------------------------------------------------------------------
+# -- the lenient decoder --------------------------------------------------------------------------------------
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _WHERE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
