@@ -1,7 +1,7 @@
-"""What is left alone for a while: pods that cannot be evicted, and preemptors whose preemption was just given up.
+"""Back-off for pods that cannot be evicted, and for preemptors whose preemption was just given up.
 
-Both only after the API server, or time, has said no; without a pause the same would be tried again at every filter.
-When the pause is over, whoever waited because of it is tried again: nobody tells us that a budget allows it now.
+Both only after a refusal by the API server or a time-out. Without a pause, every filter would try the same again. When
+the pause is over, pods that waited because of it are retried: no event says that a disruption budget allows it now.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 class EvictionBackoff:
-    """Pods by UID, each until its time, seconds of the engine's clock."""
+    """Pods by UID, each with the end of its back-off, seconds of the engine's clock."""
 
     def __init__(self, transitions: SchedulingState) -> None:
         self.t = transitions
@@ -25,17 +25,17 @@ class EvictionBackoff:
 
     @property
     def uids(self) -> frozenset[str]:
-        """Who cannot be evicted now."""
+        """UIDs of the pods that cannot be evicted now."""
         return frozenset(self._protected)
 
     def protect(self, uid: str, now: float) -> None:
-        """The pod could not be evicted: plan around it."""
+        """Start the back-off of a pod that could not be evicted: plans must not name it."""
         self._protected[uid] = now + self._pause
         self.t.teller.protects(self.uids)
 
     @contextmanager
     def reduced_to(self, uids: frozenset[str]) -> Iterator[None]:
-        """The algorithm is told that only these are protected, for one question."""
+        """Make only these pods protected for the algorithm, inside the context."""
         if uids != self.uids:
             self.t.teller.protects(uids)
         try:
@@ -45,16 +45,16 @@ class EvictionBackoff:
                 self.t.teller.protects(self.uids)
 
     def rest(self, uid: str, why: Reason, now: float) -> None:
-        """The pod's preemption was given up for this reason, which it goes on telling."""
+        """Start the back-off of a pod whose preemption was given up for this reason, which it shows meanwhile."""
         self._resting[uid] = now + self._pause, why
 
     def resting(self, uid: str) -> Reason | None:
-        """Why the pod does not try to preempt now."""
+        """Why the pod backs off from preemption now; None if it does not."""
         rest = self._resting.get(uid)
         return rest[1] if rest is not None else None
 
     def tick(self, now: float) -> list[PodInfo]:
-        """Ends what is due. Returns who waited for that, the highest priority first."""
+        """End the back-offs that are due. Returns the pods that waited for that, the highest priority first."""
         rested = [uid for uid, (until, _) in self._resting.items() if until <= now]
         for uid in rested:
             del self._resting[uid]

@@ -1,4 +1,4 @@
-"""What a preemption of our own wants done at the API server: whom to evict, what to write on the preemptors."""
+"""The API server commands of a preemption of our own: evictions, and the annotations on the preemptors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extender.scheduling.state.preemption_record import Preemption, VictimProgre
 def evict(
     preemption: Preemption, standing: Iterable[VictimProgress], policy: Policy, now: float, *, dry_run: bool
 ) -> list[Instruction]:
-    """Asks for those who were not asked for yet, or not answered for too long."""
+    """Return evictions, or their dry runs, of victims without one, and of those without an answer for too long."""
     out: list[Instruction] = []
     for victim in standing:
         done = victim.allowed if dry_run else victim.evicted
@@ -37,7 +37,7 @@ def evict(
 
 
 def mark(preemption: Preemption, policy: Policy, now: float) -> list[Instruction]:
-    """Writes the plan on those that do not show it yet; again, if that was not answered for too long."""
+    """Return writes of the plan on the preemptors that do not show it yet; again if they do not for too long."""
     if now < preemption.rewrite_at:
         return []
     preemption.rewrite_at = now + policy.write_timeout
@@ -49,7 +49,10 @@ def mark(preemption: Preemption, policy: Policy, now: float) -> list[Instruction
 
 
 def unmark(preemption: Preemption, entries: Iterable[PodInfo], policy: Policy) -> list[Instruction]:
-    """Takes it off again. If that fails, it keeps some room after a restart, until the pod was asked about."""
+    """Return writes that remove the annotation.
+
+    If one fails, the annotation keeps some room after a restart, until kube-scheduler has asked about the pod.
+    """
     return [_annotation(preemption, entry, "", policy) for entry in entries if entry.uid in preemption.marked]
 
 

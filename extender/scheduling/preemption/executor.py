@@ -2,13 +2,15 @@
 
 `state/preemption_record.py` has the stages and their diagram. The rules:
 
-* nobody is evicted before every victim's dry run was accepted, the intention stands on every preemptor, and the plan,
-  looked at again after that, is still what is needed: half a gang is not evicted for nothing;
-* a victim that may not go is planned around; if there is no other way, the preemption is given up with one reason. Once
-  somebody has gone for it, it is rather tried again as long as the policy's patience lasts;
-* whatever happens to a preemptor or to a seat, the plan is made anew, and who is not needed any more is spared, unless
-  his eviction was sent already;
-* when the last victim is gone, the preemptors are nudged; the room is held for them until they have been asked about.
+* No pod is evicted before three conditions hold: every victim's dry run was accepted, every preemptor has the
+  annotation of the plan, and the plan, checked again after that, is still what is needed. Half a gang is never evicted
+  for nothing.
+* If a victim cannot be evicted, the plan is made again without it. If there is no other plan, the preemption is given
+  up with one reason. Once a pod was evicted for it, it is retried instead, as long as the policy's patience lasts.
+* If anything happens to a preemptor or to a seat, the plan is made again. Victims that are not needed any more are
+  spared, unless their eviction was sent already.
+* When the last victim is gone, the preemptors are nudged. The room is held for them until kube-scheduler has asked
+  about them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from extender.scheduling.state.preemption_record import (
 )
 from extender.scheduling.state.transitions import SchedulingState
 
-#: How often a write that was not answered, or not taken, is tried before that counts as a no; and a plan revised.
+#: How often a write that was not answered or not accepted is tried before it counts as refused; how often a plan is
+#: revised.
 MOST_TRIES = 5
 MOST_REVISIONS = 8
 
@@ -49,7 +52,7 @@ _FOREVER = float("inf")
 
 
 class PreemptionExecutor:
-    """All preemptions of our own that are under way."""
+    """All active preemptions of our own."""
 
     def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
@@ -67,16 +70,17 @@ class PreemptionExecutor:
     # -- beginning ------------------------------------------------------------------------------------------------
 
     def plan(self, entry: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:
-        """What could be done for the pod and its gang. Raises AlgorithmFault."""
+        """Return a plan for the pod and its gang. Raises AlgorithmFault."""
         return self.plans.make(entry, nodes, self.protection.uids | self.lingering.uids)
 
     def rival(self, entry: PodInfo, plan: Preempt) -> Preemption | None:
-        """Another preemption that is under way for one of those whom the plan is for."""
+        """Return another active preemption for a member of this plan; None if there is none."""
         members = self.plans.members({share.uid: share for share in shares_of(entry, plan)})
         return next((each.preemption for each in members.values() if each.preemption is not None), None)
 
     def may_begin(self, entry: PodInfo, plan: Preempt) -> bool:
-        """Whether somebody has to go, and all for whom are known for certain: a caller's word costs nobody his pod."""
+        """Whether the plan has victims, and the informer has reported all its members: no pod is evicted on a request's
+        word alone. Members that were not reported yet are deferred."""
         shares = {share.uid: share for share in shares_of(entry, plan)}
         members = self.plans.members(shares).values()
         for member in members:
@@ -87,7 +91,7 @@ class PreemptionExecutor:
         )
 
     def begin(self, entry: PodInfo, plan: Preempt, nodes: SuggestedNodes, now: float) -> list[Instruction]:
-        """Carries out a plan that may begin. Raises AlgorithmFault; then nothing has changed."""
+        """Begin to carry out a plan for which `may_begin` holds. Raises AlgorithmFault, and then changes nothing."""
         preemption = self.open(Stage.CHECKING, nodes, now)
         try:
             out = self._adopt(preemption, entry, plan, now)
@@ -98,13 +102,13 @@ class PreemptionExecutor:
         return out
 
     def open(self, stage: Stage, nodes: SuggestedNodes, now: float) -> Preemption:
-        """A record for a preemption that is under way from now on."""
+        """Add and return the record of a new active preemption."""
         self._last += 1
         preemption = self._active[self._last] = Preemption(self._last, nodes, stage, now)
         return preemption
 
     def _adopt(self, preemption: Preemption, leader: PodInfo, plan: Preempt, now: float) -> list[Instruction]:
-        """This is the plan from now on, whatever it was before. Raises AlgorithmFault."""
+        """Replace the preemption's plan by this one. Raises AlgorithmFault."""
         shares = {share.uid: share for share in shares_of(leader, plan)}
         members = self.plans.members(shares)
         victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in victims_of(plan)}
@@ -123,7 +127,7 @@ class PreemptionExecutor:
         return VictimProgress(pod.key if pod is not None else PodKey("", ""), victim)
 
     def try_again(self, entry: PodInfo, now: float) -> list[Instruction]:
-        """What kept its preemption from beginning is over. kube-scheduler may have no reason to ask again."""
+        """Try again to preempt for a pod whose preemption could not begin. kube-scheduler may see no reason to ask."""
         if entry.state is not State.WAITING or not entry.pod.may_preempt:
             return []
         try:
@@ -138,7 +142,7 @@ class PreemptionExecutor:
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def asked(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
-        """Filter found no place for one of the preemptors: needs to be looked into only if there should be one."""
+        """Filter found no place for a preemptor. Make the plan again if its room was cleared already."""
         preemption = entry.preemption
         if preemption is None or preemption.stage is not Stage.CLEARED:
             return []
@@ -147,7 +151,7 @@ class PreemptionExecutor:
         return self.replan(preemption, now)
 
     def after(self, event: Event, now: float) -> list[Instruction]:
-        """Looks after the preemptions that an event, which everybody else has heard by now, concerns."""
+        """Review the preemptions that this event concerns. All other handlers have handled it already."""
         out: list[Instruction] = []
         if self.t.disturbed or self._active:
             disturbed, self.t.disturbed = self.t.disturbed, []
@@ -156,7 +160,7 @@ class PreemptionExecutor:
         return out + self._unblocked(event, now)
 
     def reconsider(self, now: float) -> list[Instruction]:
-        """All of them are planned anew: another algorithm decides."""
+        """Plan all active preemptions again: another algorithm decides now."""
         out: list[Instruction] = []
         for preemption in list(self._active.values()):
             preemption.stale = True
@@ -164,7 +168,7 @@ class PreemptionExecutor:
         return out
 
     def _unblocked(self, event: Event, now: float) -> list[Instruction]:
-        """Tries again who waited for this very event: for being shown, or for another pod's being bound or gone."""
+        """Retry preemptions that this event unblocks: its pod was reported at last, or was bound, or is gone."""
         if not isinstance(event, PodSeen | PodGone):
             return []
         uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
@@ -193,7 +197,7 @@ class PreemptionExecutor:
         return self._advance(preemption, now)
 
     def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """Goes on as far as it can, and notes when to look at it again."""
+        """Advance the preemption as far as possible, and set when it is due again."""
         standing = [victim for victim in preemption.victims.values() if self.plans.stands(victim.victim)]
         for victim in standing:
             self._look(victim, now)
@@ -220,7 +224,7 @@ class PreemptionExecutor:
         return out
 
     def _look(self, victim: VictimProgress, now: float) -> None:
-        """Whoever is being deleted, by us or by others, needs no eviction any more, only time."""
+        """Mark a victim that is being deleted, by us or by others: it needs no eviction any more, only time."""
         pod = self.t.cache.pod(victim.uid)
         if pod is not None and pod.terminating:
             victim.allowed = True
@@ -238,7 +242,7 @@ class PreemptionExecutor:
         return orders.mark(preemption, self.policy, now)
 
     def _confirm(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """The informer has shown all that was true when the intention was written: is it still the right plan?"""
+        """Check the plan again: the informer has now shown everything from before the annotations were written."""
         result = self._verdict(preemption)
         if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
@@ -248,7 +252,8 @@ class PreemptionExecutor:
         return self._advance(preemption, now)
 
     def _evict_again(self, preemption: Preemption, standing: list[VictimProgress], now: float) -> list[Instruction]:
-        """Much may have happened since the first try: only who is still in the way, for a plan that still holds."""
+        """Retry evictions after the first try. Much may have changed, so the plan is checked again first, and only
+        victims that are still in the way are evicted."""
         result = self._verdict(preemption, once_more=True)
         if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
@@ -257,7 +262,7 @@ class PreemptionExecutor:
         return out
 
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """The last victim is gone: kube-scheduler is to try the preemptors at once."""
+        """The last victim is gone: make kube-scheduler requeue the preemptors at once."""
         preemption.stage, preemption.since = Stage.CLEARED, now
         return self.nudge(preemption, now)
 
@@ -274,13 +279,13 @@ class PreemptionExecutor:
         preemption = self._active.get(event.token)
         victim = preemption.victims.get(event.uid) if preemption is not None else None
         if preemption is None or victim is None:
-            return []  # late: it came to nothing meanwhile
+            return []  # late: the preemption is over, or the victim is not in its plan any more
         what = "dry run of the eviction" if event.dry_run else "eviction"
         preemption.leader.tell(now, f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip())
         if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
             return self._accepted(preemption, victim, event, now)
         if event.dry_run is not (preemption.stage is Stage.CHECKING):
-            return []  # late: this is the answer of an earlier plan
+            return []  # late: the report belongs to an earlier plan
         victim.tries += 1
         if kind is OutcomeKind.REJECTED or victim.tries >= MOST_TRIES:
             return self._refused(preemption, [victim], Code.VICTIM_PROTECTED, now)
@@ -304,7 +309,8 @@ class PreemptionExecutor:
     def _refused(
         self, preemption: Preemption, victims: list[VictimProgress], code: Code, now: float
     ) -> list[Instruction]:
-        """Others have to go instead. If there is no other way, it is over; or, if somebody has gone, tried again."""
+        """These victims cannot be evicted: plan with others. If there is no other plan, give up; retry instead if a pod
+        was evicted for it already, and patience lasts."""
         for victim in victims:
             self.protection.protect(victim.uid, now)
         if code is Code.VICTIM_STAYS:
@@ -320,7 +326,7 @@ class PreemptionExecutor:
         return self._advance(preemption, now)
 
     def recorded(self, event: PreemptionRecorded, now: float) -> list[Instruction]:
-        """Only failures count: that it stands there is for the informer to say."""
+        """Handle the report of a RecordPreemption. Only failures count: the informer confirms the annotation."""
         kind = event.outcome.kind
         preemption = self._active.get(event.token)
         if preemption is None or preemption.stage is not Stage.RECORDING or event.uid not in preemption.members:
@@ -338,7 +344,7 @@ class PreemptionExecutor:
     # -- planning anew --------------------------------------------------------------------------------------------
 
     def _verdict(self, preemption: Preemption, *, once_more: bool = False) -> ScheduleResult:
-        """What the algorithm says now. `once_more`: as if its own victims that could not go were not protected."""
+        """Ask the algorithm for the plan now. `once_more`: without back-off for victims of this preemption."""
         protected = self.protection.uids - (preemption.victims.keys() if once_more else frozenset())
         try:
             with self.protection.reduced_to(protected):
@@ -350,7 +356,7 @@ class PreemptionExecutor:
         return self._take(preemption, self._verdict(preemption), now)
 
     def _take(self, preemption: Preemption, result: ScheduleResult, now: float) -> list[Instruction]:
-        """What the algorithm says now goes, whatever was planned before."""
+        """Follow the algorithm's new result, whatever was planned before."""
         if isinstance(result, Wait):
             return self.endings.give_up(preemption, result.reason, now)
         if isinstance(result, Bind) or not victims_of(result):
@@ -366,8 +372,8 @@ class PreemptionExecutor:
             return self.endings.give_up(preemption, reason(Code.ALGORITHM_FAILED, detail=str(fault)), now)
 
     def _has_room(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """Nobody has to go (any more). The room that was cleared is kept; but not where pods are spared."""
-        if preemption.stage is Stage.CLEARED:  # it is there, only kube-scheduler did not offer it yet
+        """No victims are needed (any more). The preemptors keep cleared room, but not if victims were spared."""
+        if preemption.stage is Stage.CLEARED:  # the room is there, but kube-scheduler did not offer it yet
             return []
         if any(self.plans.stands(victim.victim) for victim in preemption.victims.values()):
             return self.endings.unneeded(preemption, now)
@@ -395,7 +401,7 @@ class PreemptionExecutor:
                 return self._advance(preemption, now)
 
     def next_due(self) -> float | None:
-        """When `tick` has something to do next, seconds; None if nothing waits for time."""
+        """When `tick` next has work to do, seconds; None if no timer is set."""
         if not self._active:
             return self.protection.next_due()
         times = [preemption.due for preemption in self._active.values()]

@@ -1,16 +1,16 @@
-"""Victims that do not go: somebody deleted them, and they are still there when their time is up (a finalizer).
+"""Victims that do not go: they were deleted, and are still there at their deadline (a finalizer, for example).
 
     NAMED -- its grace period (an hour at most) and `policy.patience` are over --> LINGERING -- gone --> (forgotten)
                                                                                           |
                                            not even being deleted, and as long again -----+
 
 A preemption lasts as long as kube-scheduler asks for the preemptor. If the victims never go, the preemptor would keep
-free room from pods of its own priority for ever. So a preemption is over when a victim lingers: the preemptor is told
-so, its room is anybody's, and it may preempt others. A lingering pod is nobody's victim any more: the algorithm is
-told, and a plan that names it all the same is not carried out.
+free room from pods of its own priority for ever. So a preemption ends when a victim lingers: the preemptor gets that
+reason, its room is released, and it may preempt other pods. A lingering pod is never a victim any more: the algorithm
+receives the set of these pods, and a plan that names one all the same is not carried out.
 
-A pod that is being deleted has one deadline, whoever preempts for it: another preemptor does not begin it anew. Where
-nobody has deleted the pod, the next preemptor does, as the former one may never have come so far.
+A pod that is being deleted has one deadline for all preemptors: another preemptor does not restart it. If the pod was
+not deleted yet, the next preemptor restarts it, as the previous one may never have come to the eviction.
 """
 
 from __future__ import annotations
@@ -27,29 +27,32 @@ from extender.scheduling.state.transitions import SchedulingState
 
 class _Deadline(NamedTuple):
     at: float
-    #: The pod was being deleted while it was somebody's victim.
+    #: The pod was being deleted while it was a victim.
     deleted: bool
 
 
 class Lingering:
-    """Deadlines of victims, and those that have passed theirs. Times in seconds of the clock that `now` is of."""
+    """The deadlines of victims, and the victims that are past them. Times in seconds, on the clock of `now`."""
 
     def __init__(self, transitions: SchedulingState, plans: PreemptionPlanner) -> None:
         self.t = transitions
         self._plans = plans
         self._patience = transitions.policy.patience
         self._deadlines: dict[str, _Deadline] = {}
-        #: Each until then, or as long as it is being deleted.
+        #: Lingering pods by UID. Each lingers until this time, seconds, or as long as it is being deleted.
         self._lingering: dict[str, float] = {}
         self._uids: frozenset[str] = frozenset()
 
     @property
     def uids(self) -> frozenset[str]:
-        """Pods that must not be anybody's victims."""
+        """UIDs of the pods that must not be victims."""
         return self._uids
 
     def named(self, entry: PodInfo, victims: Iterable[Victim], now: float) -> None:
-        """kube-scheduler is told these victims of the pod, and deletes them. To be called before they are its own."""
+        """Record that these victims of the pod are named to kube-scheduler, which deletes them.
+
+        Call it before they are stored in the pod's entry.
+        """
         kept = {victim.uid for victim in entry.victims} if entry.state is State.PREEMPTING else set()
         self._deadlines = {uid: each for uid, each in self._deadlines.items() if self.t.cache.pod(uid) is not None}
         for victim in victims:
@@ -59,7 +62,7 @@ class Lingering:
                 self._deadlines[victim.uid] = _Deadline(at, self._is_deleted(victim.uid))
 
     def late(self, entry: PodInfo, now: float) -> list[Victim]:
-        """The pod's victims that should be gone by now, and are not. From now on they linger."""
+        """Return the pod's victims that are past their deadline and still there. From now on they linger."""
         self._forget(now)
         if entry.state is not State.PREEMPTING or entry.preemption is not None:
             return []
@@ -73,7 +76,7 @@ class Lingering:
         return late
 
     def among(self, victims: Collection[Victim], now: float) -> list[Victim]:
-        """Those of these that linger."""
+        """Return those of these victims that linger."""
         late = [
             victim.uid for victim in victims if self._is_late(victim.uid, now) and self._deadlines[victim.uid].deleted
         ]
@@ -89,13 +92,13 @@ class Lingering:
         return pod is not None and pod.terminating
 
     def add(self, uids: Iterable[str], now: float) -> None:
-        """These pods were evicted, and have not gone in time."""
+        """Record that these pods were evicted and did not go in time."""
         for uid in uids:
             self._lingering.setdefault(uid, gone_by(self.t.cache.pod(uid), now, self._patience))
         self._tell()
 
     def tell_again(self) -> None:
-        """Another algorithm has taken over."""
+        """Pass the lingering pods to a new algorithm that has taken over."""
         self.t.teller.lingers(self._uids)
 
     def _forget(self, now: float) -> None:

@@ -1,8 +1,8 @@
-"""How preemptions of our own end, and what becomes of those that were not placed.
+"""The outcomes of preemptions of our own, and what each means for preemptors that were not placed.
 
-placed       one of the preemptors got its place; the others' claims last until they are asked about, or a lease
-unneeded     there is room without it: nobody more is evicted, kube-scheduler is made to try again
-given_up     with a reason that the preemptors tell; or nobody asked for what was cleared
+placed       one preemptor got its place; the claims of the others last until kube-scheduler asks, or for a lease
+unneeded     there is room without it: no more evictions, kube-scheduler is made to try again
+given_up     with a reason that the preemptors show; or kube-scheduler did not ask for the cleared room
 cancelled    all preemptors are gone, or another replica leads
 """
 
@@ -20,12 +20,12 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.preemption_record import Preemption
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 
-#: After these the same would only be tried, and fail, again.
+#: After these reasons, a retry without a pause would only fail in the same way.
 _HOPELESS = (Code.PREEMPTION_NOT_RECORDED, Code.PREEMPTION_FAILED, Code.ALGORITHM_FAILED)
 
 
 class Ending(StrEnum):
-    """See the module's text."""
+    """See the module docstring."""
 
     PLACED = "placed"
     UNNEEDED = "unneeded"
@@ -34,7 +34,7 @@ class Ending(StrEnum):
 
 
 class PreemptionOutcomes:
-    """`active` are the preemptions under way, by number."""
+    """Ends preemptions. `active` are the preemptions under way, by number."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PreemptionOutcomes:
         self.active: dict[int, Preemption] = {}
 
     def close(self, preemption: Preemption, ending: Ending) -> list[Instruction]:
-        """Nothing more is done for it; who still preempts does so on the strength of what was cleared."""
+        """Close the preemption: nothing more is done for it. Members that still preempt rely on the cleared room."""
         preemption.over = True
         self.active.pop(preemption.number, None)
         for entry in preemption.members.values():
@@ -67,7 +67,7 @@ class PreemptionOutcomes:
             for entry in members:
                 self.protection.rest(entry.uid, why, now)
         out: list[Instruction] = [*leader.announce(why, warning=True), *self.waking.room_freed(now)]
-        for entry in members:  # only now: what they gave up themselves is no news to them
+        for entry in members:  # parked only now, so that the room they gave up themselves does not wake them
             self.waking.asked(entry)
             self.waking.park(entry, now)
         return [*out, *orders.unmark(preemption, members, self.policy)]
@@ -79,7 +79,7 @@ class PreemptionOutcomes:
         return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
 
     def expire(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """The room was kept for a lease, and nobody asked for it."""
+        """The room was kept for a lease, and kube-scheduler did not ask for it."""
         self.counts["holds", "preemption_expired"] += 1
         members = self._release(preemption, Ending.GIVEN_UP, None, now)
         for entry in members:
@@ -87,7 +87,7 @@ class PreemptionOutcomes:
         return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
 
     def _release(self, preemption: Preemption, ending: Ending, why: Reason | None, now: float) -> list[PodInfo]:
-        """The preemptors wait again."""
+        """Close the preemption, and make its preemptors wait again. Returns them."""
         members = [entry for entry in preemption.members.values() if entry.preemption is preemption]
         self.close(preemption, ending)
         for entry in members:
@@ -95,7 +95,7 @@ class PreemptionOutcomes:
         return members
 
     def let_go(self, entry: PodInfo, why: Reason | None, now: float) -> None:
-        """It does not preempt any more."""
+        """End the pod's part in its preemption: it waits."""
         entry.preemption = None
         if entry.state is State.PREEMPTING:
             text = why.text if why is not None else "its preemption is over"

@@ -1,10 +1,11 @@
-"""Plans of preemption, as the algorithm makes them and the engine lets them pass.
+"""Preemption plans: made by the algorithm, checked by the engine.
 
-Only who exists may be a victim, runs where the plan says, and has a lower priority than the very pod that he goes for;
-kube-scheduler would check none of that. Who is only proposed for a node does not run there: kube-scheduler abandons
-many proposals, and nobody is evicted for the room of a trial. What becomes of it is waited for.
+A victim must exist, run on the node that the plan names, and have a lower priority than the pod that it is evicted for.
+kube-scheduler would check none of that. A pod that is only proposed for a node does not run there: kube-scheduler
+abandons many proposals, and no pod is evicted for the room of a trial. The planner waits for the outcome of the
+proposal.
 
-A plan is claimed as a whole: the algorithm holds the room for all whom it is for, or for nobody.
+A plan is claimed as a whole: the algorithm holds the room for all its members, or for none.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 
 
 class PreemptionPlanner:
-    """Asks the algorithm, and checks what it says."""
+    """Asks the algorithm for plans, and checks them."""
 
     def __init__(self, transitions: SchedulingState) -> None:
         self.t = transitions
         self.teller = transitions.teller
-        #: Who waits, by UID, for what becomes of a proposal: the proposed pod's UID is the key.
+        #: UID of the pod that waits for the outcome of a proposal, by the UID of the proposed pod.
         self.unbound: dict[str, str] = {}
 
     def make(self, entry: PodInfo, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
-        """Whom to evict for the pod and its gang on these nodes. Wait if protected or unbound pods would have to go.
+        """Return a plan for the pod and its gang on these nodes; Wait if protected or unbound pods would be victims.
 
         Raises AlgorithmFault, also for a plan that must not be carried out.
         """
@@ -59,7 +60,8 @@ class PreemptionPlanner:
         return Share(share.uid, share.node, victims)
 
     def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:
-        """The victims that still exist. Raises AlgorithmFault if one must not be touched: kube-scheduler would."""
+        """Return the victims that still exist. Raises AlgorithmFault if one must not be evicted: kube-scheduler would
+        evict it."""
         if not pod.may_preempt:
             raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
         alive = []
@@ -77,17 +79,20 @@ class PreemptionPlanner:
         return tuple(alive)
 
     def stands(self, victim: Victim) -> bool:
-        """Whether the victim still takes room there; one that was only proposed may be elsewhere by now."""
+        """Whether the victim still takes room on its node; a pod that was only proposed may be elsewhere by now."""
         pod = self.t.cache.pod(victim.uid)
         takes = self.t.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
         return takes and pod is not None and pod.node_name == victim.node
 
     def members(self, shares: Mapping[str, Share]) -> dict[str, PodInfo]:
-        """The pods that these shares are for."""
+        """Return the pods of these shares, by UID."""
         return {uid: entry for uid in shares if (entry := self.t.roster.get(uid)) is not None}
 
     def same(self, shares: Mapping[str, Share], leader: PodInfo, plan: Preempt) -> bool:
-        """Whether the plan is what is left to do of these shares; who goes for whom of the gang is all the same."""
+        """Whether the plan equals what is left of these shares: the same standing victims and the same nodes.
+
+        Which member of the gang a victim is assigned to does not matter.
+        """
         new = shares_of(leader, plan)
         left = {victim for share in shares.values() for victim in share.victims if self.stands(victim)}
         return left == {victim for share in new for victim in share.victims} and {
@@ -95,7 +100,7 @@ class PreemptionPlanner:
         } == {share.uid: share.node for share in new}
 
     def claim(self, members: Mapping[str, PodInfo], shares: Mapping[str, Share], why: Reason, now: float) -> None:
-        """They all preempt now. Raises AlgorithmFault; then nobody does who did not before."""
+        """Make all members preempt. Raises AlgorithmFault, and then no further pod preempts than before."""
         begun = []
         try:
             for uid, entry in members.items():
@@ -112,15 +117,15 @@ class PreemptionPlanner:
 
 
 def shares_of(entry: PodInfo, plan: Preempt) -> list[Share]:
-    """What the plan means for everybody, the pod that was asked about first."""
+    """Return the share of each member in the plan, first that of the pod that was asked about."""
     return [Share(entry.uid, plan.node, plan.victims), *plan.mates]
 
 
 def victims_of(plan: Preempt) -> list[Victim]:
-    """Everybody who has to go for it."""
+    """Return all victims of the plan."""
     return [*plan.victims, *(victim for share in plan.mates for victim in share.victims)]
 
 
 def union(*offers: SuggestedNodes) -> SuggestedNodes:
-    """All these nodes, sorted."""
+    """Return all these nodes, sorted."""
     return SuggestedNodes(sorted(set().union(*(offer.as_set() for offer in offers))))

@@ -1,9 +1,9 @@
-"""Takes up the preemptions that stand on the pods when a term begins: a process crashed, or another replica led.
+"""Resumes the preemptions that are recorded on pods when a term begins: a process crashed, or another replica led.
 
-What was evicted for it is gone or going, and its room is at once kept for the preemptors again. Then the plan is made
-anew, on the nodes that were recorded, and carried out like any other: kube-scheduler, which was told to wait, may have
-no reason to ask again. Whom the annotation names as a victim counts for nothing in this: it is the pod's own, and its
-owner may have written anything there.
+Pods that were evicted are gone or terminating, and their room is at once kept for the preemptors again. Then the plan
+is made again, on the recorded nodes, and carried out like any other: kube-scheduler, which was told to wait, may see no
+reason to ask again. The victims that the annotation names do not count for the new plan: the annotation is on the pod,
+and its owner may have written anything there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _Found = list[tuple[PodInfo, Intention]]
 
 
 class PreemptionRecovery:
-    """Reads what stands on the pods that wait, once at the beginning of a term."""
+    """Reads the recorded preemptions of the waiting pods, once at the beginning of a term."""
 
     def __init__(self, evictions: PreemptionExecutor) -> None:
         self.evictions = evictions
         self.t = evictions.t
 
     def resume(self, now: float) -> list[Instruction]:
-        """First the room is kept for all of them; only then is anything planned."""
+        """Resume all recorded preemptions. First the room is kept for all of them; only then are plans made."""
         plans: dict[str, _Found] = {}
         for entry in sorted(self.t.roster, key=lambda entry: (-entry.pod.priority, entry.key)):
             intention = read(entry.pod) if entry.state is State.WAITING and entry.informed else None
@@ -46,7 +46,7 @@ class PreemptionRecovery:
         return pod is None or pod.terminating or not self.evictions.plans.stands(victim)
 
     def _keep_room(self, found: _Found, now: float) -> None:
-        """Only if somebody has gone for it: else there is no room yet that could be lost."""
+        """Keep the room for these pods, only if a victim is gone or leaving: otherwise there is no room yet to lose."""
         leaving = [victim for _, each in found for victim in each.share.victims if self._leaves(victim)]
         nodes = SuggestedNodes(sorted({intention.share.node for _, intention in found}))
         for entry, _ in found:

@@ -1,4 +1,4 @@
-"""A preemption that the server carries out by itself: its record, and what of it is written on the preemptors.
+"""A preemption that the server carries out by itself: its record, and the annotation of it on the preemptors.
 
                 every victim may go       every preemptor shows the plan,     every victim
                 (dry runs)                which is still what is needed       is gone
@@ -11,13 +11,13 @@
 
     any --> over: given up with a reason; not needed any more; the preemptors are gone
 
-It follows the one idea (decide, hold, commit, confirm): the algorithm holds the room from the first moment; the
-intention is written on the preemptors and *shown by the informer* before anybody is evicted. By then the informer has
-shown everything that happened before the write, so that one look at the plan tells whether it is still right.
+It follows the common pattern (decide, hold, commit, confirm). The algorithm holds the room from the first moment. The
+plan is written on the preemptors as an annotation, and *shown by the informer*, before any pod is evicted. By then the
+informer has shown everything that happened before the write, so one check of the plan shows whether it is still right.
 
-What stands on the pods is read again when a term begins. Anybody may write annotations on a pod that waits, so it is
-believed for one thing only: to keep room for that very pod where recorded victims are gone or going. Whoever still runs
-is evicted only if the algorithm names him again, on the nodes that were recorded.
+The annotations are read again when a term begins. Other clients may write annotations on a waiting pod, so they are
+trusted for one purpose only: to keep room for that very pod where recorded victims are gone or terminating. A pod that
+still runs is evicted only if the algorithm names it again, on the recorded nodes.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from extender.scheduling.events import Event, NodeGone, PodGone, PodSeen
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import PodInfo
 
-#: On every preemptor, from before the first eviction until it is over.
+#: On every preemptor, from before the first eviction until the preemption is over.
 ANNOTATION = "waggle.dev/preemption"
 
-#: Characters of it. It names so many victims as go into that.
+#: Largest length of it, characters. It names as many victims as fit.
 LONGEST_RECORD = 4096
 
 _LONGEST_NUMBER = 12
-#: Of a victim's grace period, which its author chooses, so much is waited for, seconds.
+#: The longest part of a victim's grace period, which its author chooses, that is waited for, seconds.
 MOST_GRACE = 3600
 
 
 def gone_by(pod: Pod | None, now: float, patience: float) -> float:
-    """When a pod that is evicted now should be gone, seconds. `pod` is None if it is gone."""
+    """Return when a pod that is evicted now should be gone, seconds. `pod` is None if it is gone."""
     return now + patience + (min(pod.grace_period, MOST_GRACE) if pod is not None else 0)
 
 
@@ -62,20 +62,20 @@ class Stage(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class VictimProgress:
-    """One victim on its way out. Times in seconds of the engine's clock."""
+    """The progress of one victim's eviction. Times in seconds of the engine's clock."""
 
     key: PodKey
     victim: Victim
     #: Its dry run was accepted.
     allowed: bool = False
-    #: The API server has accepted its eviction, or it was being deleted anyway.
+    #: The API server has accepted its eviction, or the pod was being deleted anyway.
     evicted: bool = False
-    #: Its eviction was sent before, and did not succeed so far.
+    #: Its eviction was sent.
     sent: bool = False
     tries: int = 0
-    #: Not to be asked for (again) before.
+    #: Its eviction or dry run is not sent (again) before this time.
     retry_at: float = float("-inf")
-    #: Evicted, it should be gone by then.
+    #: When it should be gone after its eviction.
     stays_until: float = float("inf")
 
     @property
@@ -83,52 +83,55 @@ class VictimProgress:
         return self.victim.uid
 
     def goes(self, pod: Pod | None, now: float, patience: float) -> None:
-        """Its eviction was accepted, or others delete it. `pod` is what the informer shows, None if it is gone."""
+        """Record that its eviction was accepted, or that others delete it.
+
+        `pod` is the informer's record, None if it is gone.
+        """
         if not self.evicted:
             self.evicted, self.stays_until = True, gone_by(pod, now, patience)
 
 
 @dataclass(slots=True, eq=False)
 class Preemption:
-    """The plan, who preempts (by UID, the one whom it is planned for first), who has to go, and how far it is."""
+    """The plan, its members by UID (first the one that it was planned for), its victims, and its stage."""
 
     number: int
-    #: Where victims may run: what kube-scheduler has offered.
+    #: The nodes on which victims may run: those that kube-scheduler has offered.
     nodes: SuggestedNodes
     stage: Stage
-    #: The stage's beginning, seconds.
+    #: When the stage began, seconds.
     since: float
     members: dict[str, PodInfo] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     victims: dict[str, VictimProgress] = field(default_factory=dict)
-    #: The names of them all: what happens to these pods matters.
+    #: The names of all members and victims: events of these pods matter.
     keys: frozenset[PodKey] = frozenset()
-    #: What the preemptors are told meanwhile.
+    #: The reason that the preemptors get meanwhile.
     reason: Reason | None = None
     #: RECORDING: the plan's name on the preemptors, and which of them show it.
     plan: str = ""
     shown: set[str] = field(default_factory=set)
-    #: RECORDING: writes that were not answered or not taken; and when they are tried again.
+    #: RECORDING: how many writes were not answered or not accepted, and when they are retried.
     tries: int = 0
     rewrite_at: float = float("inf")
-    #: On whom something was ever written.
+    #: UIDs of the pods on which the annotation was ever written.
     marked: set[str] = field(default_factory=set)
     revisions: int = 0
-    #: Somebody was evicted for it.
+    #: A victim's eviction was accepted.
     spilled: bool = False
-    #: A seat is gone: the plan has to be made anew.
+    #: A seat is gone: the plan has to be made again.
     stale: bool = False
     over: bool = False
-    #: When to look at it again, if nothing happens before.
+    #: When to review it, seconds, if no event comes before.
     due: float = float("inf")
 
     @property
     def leader(self) -> PodInfo:
-        """The preemptor whom the algorithm is asked about."""
+        """The preemptor for which the algorithm is asked."""
         return next(iter(self.members.values()))
 
     def follow(self, members: dict[str, PodInfo], shares: dict[str, Share], victims: dict[str, VictimProgress]) -> None:
-        """This is the plan from now on."""
+        """Replace the plan by this one."""
         self.members, self.shares, self.victims = members, shares, victims
         self.keys = frozenset([entry.key for entry in members.values()] + [v.key for v in victims.values()])
         self.reason = waiting_for(victim.key for victim in victims.values())
@@ -136,7 +139,7 @@ class Preemption:
 
 
 def next_look(preemption: Preemption, standing: list[VictimProgress], policy: Policy) -> float:
-    """When time alone changes something, if nothing happens before. `standing` are the victims that still run."""
+    """Return when the preemption is due if no event comes before. `standing` are the victims that still run."""
     match preemption.stage:
         case Stage.CHECKING:
             times = [victim.retry_at for victim in standing if not victim.allowed]
@@ -150,12 +153,13 @@ def next_look(preemption: Preemption, standing: list[VictimProgress], policy: Po
 
 
 def waiting_for(victims: Iterable[PodKey]) -> Reason:
-    """What preemptors are told. All names, also of those that are gone already: a text must not change by itself."""
+    """Return the reason for preemptors. It has the names of all victims, also of those that are gone: the text must not
+    change by itself."""
     return reason(Code.WAITING_FOR_VICTIMS, victims=[str(key) for key in victims] or "none is left")
 
 
 def hears(preemption: Preemption, event: Event) -> bool:
-    """Whether the event may matter to it; notes what the event shows."""
+    """Whether the event may matter to the preemption. Records what the event shows."""
     match event:
         case PodSeen(pod=pod):
             intention = read(pod) if pod.uid in preemption.members else None
@@ -182,7 +186,7 @@ class _Written(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What a waiting pod says of its preemption: which plan, and its share of it."""
+    """The preemption recorded on a waiting pod: the plan's name, and the pod's share of it."""
 
     plan: str
     share: Share
@@ -192,7 +196,7 @@ _decoder = msgspec.json.Decoder(_Written)
 
 
 def written(plan: str, share: Share) -> str:
-    """The annotation's value. It names as many victims as are read again: they only tell a restart who is leaving."""
+    """Return the annotation's value. It may name only some victims: they only show a restart which pods are leaving."""
     number, text = len(share.victims), ""
     while not text or (len(text) > LONGEST_RECORD and number):
         text = msgspec.json.encode(_Written(plan, share.node, share.victims[:number])).decode()
@@ -201,7 +205,7 @@ def written(plan: str, share: Share) -> str:
 
 
 def read(pod: Pod) -> Intention | None:
-    """What stands on the pod; None if that is nothing, or nothing that can be read."""
+    """Return the preemption recorded on the pod; None if there is none, or it cannot be read."""
     text = pod.annotation(ANNOTATION)
     if not text or len(text) > LONGEST_RECORD:
         return None
@@ -213,7 +217,7 @@ def read(pod: Pod) -> Intention | None:
 
 
 def generation(pod: Pod) -> int:
-    """The number in the name of the plan that the pod shows; 0 if there is none."""
+    """Return the number in the name of the plan recorded on the pod; 0 if there is none."""
     intention = read(pod)
     number = intention.plan.rpartition("/")[2] if intention is not None else ""
     return int(number) if number.isascii() and number.isdigit() and len(number) < _LONGEST_NUMBER else 0
