@@ -1,8 +1,8 @@
 """The default algorithm, `packing`: resource fit, gangs, bin-packing or spreading, gang-aware preemption.
 
-`algorithm.py` decides, `state.py` remembers, `nodes.py` and `index.py` know what is free, `gangs.py` and `plan.py` seat
-gangs, `preemption.py` and `victims.py` make room, `refusals.py` explains, `summary.py` shows. That
-refusals are cheap is the work of `memo.py`, `perdemand.py` and `counting.py`.
+`algorithm.py` decides, `state.py` keeps the state, `nodes.py` and `index.py` know what is free, `gangs.py` and
+`plan.py` place gangs, `preemption.py` and `victims.py` choose victims, `refusals.py` gives reasons, `summary.py` shows
+the state to people. `memo.py`, `perdemand.py` and `counting.py` make refusals cheap.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
       no room? once more, as if nothing were held for pods of lower priority
       no room? lower priority in the way -> Preempt (the cheapest victims); else Wait
 
-What is told is kept in `State`; a decision is made on the state itself inside a `Trial` that undoes all it did. So
-the promise that schedule leaves no trace is kept in one place.
+`State` keeps what the extender reports. A decision changes this state inside a `Trial`, which undoes every change. So
+one place keeps the promise that schedule leaves no trace.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from algorithm.packing.summary import summary
 from algorithm.packing.trial import MOST_VICTIMS, TooManyVictimsError, Trial
 from algorithm.reasons import Code, Reason, reason
 
-#: In Filtering a preemption is only announced; kube-scheduler asks again before anybody is evicted.
+#: In Filtering a preemption is only announced; kube-scheduler calls again before any pod is evicted.
 _ANNOUNCE = Effort(enough=8, looks=32)
 
 
@@ -59,7 +59,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._start_memories()
 
     def _start_memories(self) -> None:
-        """What makes answers fast and cannot be observed."""
+        """Create the caches, which make answers fast and do not change them."""
         self._memo = Memo()
         self._refusals = Refusals(self._state.cluster)
         self._fullness = PerDemand(self._state.cluster, _fullness)
@@ -138,7 +138,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return Question(phase, demand_of(pod.requests), pod.priority, pod.may_preempt, key, pod.uid if own else "")
 
     def _gang(self, pod: Pod, key: GangKey, minimum: int) -> Gang:
-        """The gang as it is with this record of the pod, which may be newer than the one that was told."""
+        """The gang with this record of the pod, which may be newer than the reported one."""
         known = self._state.gangs.gangs.get(key)
         told = known.waiting.get(pod.uid) if known is not None else None
         if known is not None and told is not None and face_of(told, known.minimums[pod.uid]) == face_of(pod, minimum):
@@ -168,7 +168,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return node
 
     def _holds_good(self, pod: Pod, node: str) -> bool:
-        """Whether the seat that is held for the pod would take it."""
+        """Whether the pod fits in the seat that is held for it."""
         room = self._state.cluster.known(node)
         with Trial(self._state.cluster) as trial:
             trial.release(self._state.holds.get(pod.uid))
@@ -182,7 +182,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _dominant(
         self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
     ) -> Reason | None:
-        """What says more than which resources are short."""
+        """A reason that says more than which resources are short; None if there is none."""
         waits_for = None if phase is Phase.EVICTING else self._waits_for_victims(pod)
         if waits_for is not None:
             return waits_for
@@ -194,7 +194,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
     # -- a gang -----------------------------------------------------------------------------------------------
 
     def _schedule_gang(self, pod: Pod, gang: Gang, offer: Offer, phase: Phase) -> ScheduleResult:
-        """All members or none: no member has a place yet."""
+        """Place all members or none. No member has a place yet."""
         if len(gang.waiting) < gang.minimum:
             return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
         members = [self._member(member) for member in gang.waiting.values()]
@@ -209,7 +209,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return room or self._refuse_gang(pod, gang, offer, phase, mates, found)
 
     def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:
-        """Seats for the gang, or what is missing."""
+        """Seats for the gang, or a text that says what is missing."""
         demands = {member.demand for member in members}
         with Trial(self._state.cluster) as trial:
             self._release_lower(trial, pod, gang)
@@ -231,7 +231,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return seating if seating.left_out is None else self._what_is_missing(left_out.demand, offer, full)
 
     def _what_is_missing(self, demand: Demand, offer: Offer, full: Mapping[str, Mapping[str, int]]) -> str:
-        """What one more member of this demand lacks, with so much free on the nodes that the others fill."""
+        """What one more member of this demand lacks. `full` is what stays free on the nodes that the others fill."""
         kinds = self._refusals.kinds(demand, offer.nodes, full)
         short = {name for kind in kinds for name in _resources(kind)}
         if short:
@@ -264,7 +264,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
         if room is None or room.victims:
             return room
-        # Its own victims are gone already, those of its mates are not: its seat is kept for it.
+        # Its own victims are gone, those of its mates are not: its seat stays held.
         return Wait(reason(Code.WAITING_FOR_VICTIMS, **dict(room.reason.params))) if claims else None
 
     def _clearing(self, pod: Pod, offer: Offer, mates: list[Member], needed: int) -> Clearing:
@@ -281,7 +281,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return reason(Code.WAITING_FOR_VICTIMS, victims=some(str(p.key) for p in pending)) if pending else None
 
     def _annotations(self, gang: Gang | None, seats: Mapping[str, str]) -> Pairs:
-        """The plan that is written with the binding: of the seats so far, those of members that are still there."""
+        """The plan that is written with the binding. Seats of members that are gone are left out."""
         if gang is None or not gang.whole:
             return ()
         return gang.plan.with_seats(seats, gang.minimums.keys() - self._state.lapsed).annotations()
@@ -303,14 +303,14 @@ class PackingAlgorithm(SchedulerAlgorithm):
     # -- optional ---------------------------------------------------------------------------------------------
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
-        """How full each known node would be with the pod on it, in tenths (to spread: how empty)."""
+        """How full each known node would be with the pod on it, in tenths (with `spread`: how empty)."""
         full = self._fullness.of(demand_of(pod.requests))
         if self.settings.strategy == "pack":
             return {name: full[name] for name in nodes if name in full}
         return {name: 10 - full[name] for name in nodes if name in full}
 
     def inspect(self) -> Mapping[str, Any]:
-        """A summary; what runs on which node is known to the extender as well, and shown by /v1/inspect/nodes."""
+        """A summary. It leaves out which pod runs where, because /v1/inspect/nodes shows that."""
         return {"strategy": self.settings.strategy, **summary(self._state)}
 
     def fork(self) -> Self:
@@ -320,14 +320,14 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return twin
 
     def validate(self) -> None:
-        """Derives every invariant again. Raises AssertionError saying what differs."""
+        """Derive every invariant again. Raises AssertionError, which says what differs."""
         self._state.validate()
         self._refusals.validate()
         self._fullness.validate()
 
 
 def _wait(dominant: Reason, told: Told) -> Wait:
-    """Nodes need no word of their own if the dominant reason is that of all of them."""
+    """The refusal. Single nodes get no reason of their own if all of them have the dominant reason."""
     return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node())
 
 
@@ -338,7 +338,7 @@ def _resources(kind: Reason) -> list[str]:
 
 
 def _fullness(room: NodeRoom, demand: Demand) -> int | None:
-    """0..10: the mean share, over what the pod asks for, that would be taken on the node; None if it is not known."""
+    """0..10: the mean used share, over the resources that the pod requests; None if the node is not known."""
     if room.node is None:
         return None
     shares, kinds = 0.0, 0

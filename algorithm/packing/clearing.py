@@ -1,12 +1,12 @@
-"""A whole plan at once: seats for a pod and for so many of its gang as are needed, and all who have to go for them.
+"""A whole plan at once: seats for a pod and for as many of its gang as are needed, and all victims.
 
-For the extender that evicts by itself (EVICTING). Unlike in PREEMPTING, where kube-scheduler asks about one member
-after the other, nothing is taken for granted: pods count as running until they are gone, whoever wants them gone. So
-every victim that a seat needs is named with it, and the plan holds, whatever becomes of other preemptions.
+This is for the phase EVICTING, in which the extender evicts by itself. In PREEMPTING, kube-scheduler asks about one
+member after the other, and victims of other preemptions count as gone. Here, pods count as running until they are gone.
+So a seat is listed with every victim that it needs, and the plan is valid whatever becomes of other preemptions.
 
-Each member keeps the seat that is held for it if that can still be had, else takes a free node, else the cheapest
-eviction: so the same question leads to the same plan while it is carried out. All seats are on offered nodes: on others
-kube-scheduler may not let the pods run, and their victims would be gone for nothing.
+Each member keeps its held seat if that is still possible, else takes a free node, else the cheapest eviction. So the
+same call gives the same plan while the plan is carried out. All seats are on offered nodes: on other nodes,
+kube-scheduler may refuse the pods, and the evictions would be in vain.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from algorithm.reasons import Code, reason
 
 
 class Clearing:
-    """One pod's question, on the state as it is, which every method leaves as it found it.
+    """Makes the plan for one pod and its gang, on the present state. Every method leaves the state as it was.
 
-    `needed` members in all, the asking one included, have to have a seat; `looks` nodes where eviction helps are
-    compared for each of them.
+    `needed` members in all, the asking one included, must get a seat. For each of them, up to `looks` nodes where
+    eviction helps are compared.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Clearing:
         self._gang = state.mates(asking.pod, state.gangs.of(asking.uid)) | {member.uid for member in self._members}
 
     def plan(self) -> Preempt | Wait | None:
-        """The plan; None if eviction does not help; Wait if it would, but for protected pods.
+        """The plan; None if eviction does not help; Wait if every plan needs a protected pod.
 
         Raises TooManyVictimsError.
         """
@@ -69,7 +69,7 @@ class Clearing:
             return None if seats is None else _spare(trial, seats)
 
     def _enough(self, trial: Trial) -> bool:
-        """Whether, by number, there can be seats enough."""
+        """Whether the number of seats can be enough."""
         if self._needed == 1:
             return True
         highest = max(member.pod.priority for member in self._members)
@@ -110,8 +110,11 @@ class Clearing:
         return Eviction.none_needed(node) if node is not None else self._cheapest(member.demand, evictor, hopeless)
 
     def _cheapest(self, demand: Demand, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]) -> Eviction | None:
-        """`hopeless` counts the nodes at the front of the order where eviction does not help: it will not later on, as
-        the members seated until then only take more room."""
+        """The cheapest eviction for this demand; None if none helps.
+
+        `hopeless` counts the nodes at the front of the order where eviction does not help. It will not help later
+        either, because each member that is seated meanwhile only takes more room.
+        """
         kind = demand, evictor.below
         position, found = hopeless.get(kind, 0), list[Eviction]()
         for room in self._state.cluster.with_lower_pods(evictor.below, position):
@@ -127,7 +130,7 @@ class Clearing:
 
 
 def _spare(trial: Trial, seats: list[tuple[Member, Eviction]]) -> list[tuple[Member, Eviction]]:
-    """Without victims whom later ones have made unnecessary; the most valuable is spared first."""
+    """The seats without victims that later victims have made unnecessary; the most valuable pod is spared first."""
     spared: set[str] = set()
     victims = [pod for _, seat in seats for pod in seat.victims]
     for pod in sorted(victims, key=lambda pod: (-pod.priority, pod.key, pod.uid)):
@@ -142,7 +145,7 @@ def _spare(trial: Trial, seats: list[tuple[Member, Eviction]]) -> list[tuple[Mem
 
 
 def _below(pod: Pod) -> int:
-    """A pod that must not preempt gets a seat that is free, or none."""
+    """The priority below which pods are evictable for this pod. A pod that must not preempt has no victims."""
     return pod.priority if pod.may_preempt else -(1 << 40)
 
 

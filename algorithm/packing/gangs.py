@@ -1,4 +1,4 @@
-"""Gangs: pods that are of use only together. Who belongs to which, who has a place, and what their plan says.
+"""Gangs: pods that are useful only together. Their members, which of these have a place, and their plans.
 
     (no member allocated)  -- plan made and taken: first add_allocated_pod -->  (placed: seats are held)
             ^                                                                          |
@@ -7,23 +7,22 @@
 A gang is declared on its pods:
 
     waggle.dev/gang: NAME          the group, within the namespace
-    waggle.dev/gang-min: "8"       so many members have to have a place at once
+    waggle.dev/gang-min: "8"       this many members must have a place at once
 
-or by Kubernetes' own `spec.schedulingGroup.podGroupName`; a PodGroup's minimum is not written on its pods, so without
-`waggle.dev/gang-min` it counts as 1. A gang of minimum 1 is placed seat by seat: it is a name and nothing more.
+or by Kubernetes' own `spec.schedulingGroup.podGroupName`. The pods do not carry the minimum of a PodGroup, so without
+`waggle.dev/gang-min` it counts as 1. The members of a gang of minimum 1 are placed one by one: the gang is only a name.
 
-The plan of a placed gang stands in the annotation `waggle.dev/gang-plan` of every member that has a place:
+Every member that has a place carries the plan of its gang in the annotation `waggle.dev/gang-plan`:
 
     {"generation":1,"seats":{"<pod uid>":"<node name>"}}
 
-What is held is a function of the records alone: of the newest plan among the allocated members (highest generation,
-then UID), the seats of those members that are known and wait. So a restart in any order, a lease that expires, and a
-member that is replaced all come to the same holds without a line of code for any of them.
+The holds depend on the records alone. The newest plan among the allocated members counts (highest generation, then
+UID), and the seats of known, waiting members are held. So a restart in any order, an expired lease, and a replaced
+member all lead to the same holds, without special code for any of them.
 
-A pod's author chooses how large a gang is and what stands in its annotations. So a gang that is placed as a whole has
-at most MOST_MEMBERS pods, and at most MOST_SIZES different requests among those that wait; a member that comes or goes
-costs the same however many others there are; and of the plans that members carry only the last few are kept in the
-form in which they are used.
+A pod's author chooses the size of a gang and its annotations. So there are bounds. A gang that is placed as a whole has
+at most MOST_MEMBERS pods, and at most MOST_SIZES different requests among the waiting ones. Adding or removing a member
+costs the same however many others there are. Only the last few plans are kept in parsed form.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ GANG = "waggle.dev/gang"
 GANG_MIN = "waggle.dev/gang-min"
 GANG_PLAN = "waggle.dev/gang-plan"
 
-#: Pods of a gang that is placed as a whole. The plan stands on each of them, so etcd keeps the square of this: 70 kB on
-#: each of 1,000 pods. And the gang is searched for while nobody else is answered: on 2,000 nodes 25 ms for so many that
-#: ask for the same, 50 ms for 16 different requests, up to 100 ms if others have to be evicted.
+#: Pods of a gang that is placed as a whole. Each of them carries the plan, so the size in etcd grows with the square:
+#: 70 kB on each of 1,000 pods. And no other call is answered while places are searched: on 2,000 nodes this takes 25 ms
+#: for 1,000 equal pods, 50 ms for 16 different requests, up to 100 ms if others have to be evicted.
 MOST_MEMBERS = 1000
-#: Different requests among the members that wait: what it costs to seat them grows with these.
+#: Different requests among the waiting members: the cost of placing them grows with this number.
 MOST_SIZES = 16
 #: As for any name in Kubernetes.
 LONGEST_NAME = 253
@@ -66,7 +65,7 @@ class GangKey(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """What one pod declares: its gang, and how many members have to have a place at once."""
+    """What one pod declares: its gang, and how many members must have a place at once."""
 
     gang: GangKey
     minimum: int
@@ -74,15 +73,15 @@ class Membership(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the members of a gang go, by UID; those that are there already included."""
+    """The nodes of the members of a gang, by UID, including members that are already placed."""
 
     generation: int = 0
     seats: Mapping[str, str] = field(default_factory=dict)
-    #: As it was read; a plan that does not change is passed on as it is.
+    #: The text that was read. An unchanged plan is written again as it was.
     text: str = field(default="", compare=False)
 
     def with_seats(self, seats: Mapping[str, str], members: Container[str]) -> Plan:
-        """This plan, changed to these seats, and only those of `members` of the others; itself if they are in it."""
+        """This plan with these seats; of the others it keeps those of `members`. Itself if nothing changes."""
         if all(self.seats.get(uid) == node for uid, node in seats.items()):
             return self
         kept = {uid: node for uid, node in self.seats.items() if uid in members}
@@ -118,7 +117,7 @@ def membership(pod: Pod) -> Membership | None:
 
 
 def membership_or_none(pod: Pod) -> Membership | None:
-    """The same for records of what is: a pod that declares its gang wrongly is in none."""
+    """What the pod declares, None if it is in no gang or declares its gang wrongly."""
     try:
         return membership(pod)
     except PodRefused:
@@ -134,21 +133,21 @@ def _invalid(gang: GangKey, detail: str) -> PodRefused:
 
 
 def too_large(gang: Gang) -> PodRefused:
-    """A gang that is placed as a whole has more pods, or more different ones, than can be."""
+    """The refusal of a gang that has too many pods, or too many different ones, to be placed as a whole."""
     if len(gang.minimums) > MOST_MEMBERS:
         return _invalid(gang.key, f"it has more than {MOST_MEMBERS} pods")
     return _invalid(gang.key, f"its pods have more than {MOST_SIZES} different requests")
 
 
 def _generation(pod: Pod) -> int | None:
-    """The generation of the plan that an allocated pod carries, which is not read for that; None if it has none."""
+    """The generation of the plan that an allocated pod carries, without parsing the plan; None if it has none."""
     found = _GENERATION.match(pod.annotation(GANG_PLAN) or "")
     return int(found[1]) if found and int(found[1]) < _MOST_GENERATIONS else None
 
 
 @lru_cache(maxsize=16)
 def read_plan(text: str) -> Plan:
-    """The plan that a member carries; an empty one if it cannot be read. Equal texts are read once."""
+    """The plan in this text; an empty plan if it cannot be read. Equal texts are parsed once."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -162,21 +161,21 @@ def read_plan(text: str) -> Plan:
 
 
 def _is_name(text: object) -> bool:
-    """Anybody can write an annotation: only what may be a UID or the name of an object is taken from it."""
+    """Whether the text can be a UID or the name of an object. Anyone may have written the annotation."""
     return isinstance(text, str) and 0 < len(text) <= LONGEST_NAME and text.isascii() and text.isprintable()
 
 
-#: What a decision reads of a waiting member.
+#: The fields of a waiting member that a decision reads.
 Face = tuple[object, ...]
 
 
 def face_of(pod: Pod, minimum: int) -> Face:
-    """Records of one pod that have the same face are the same to every decision."""
+    """The fields that decisions read: they treat two records with the same face alike."""
     return pod.requests, pod.priority, pod.created, pod.namespace, pod.name, minimum
 
 
 class Gang:
-    """One gang: its members by UID, waiting and allocated, and the plans that the latter carry."""
+    """One gang: its waiting and its allocated members by UID, and the plans that the allocated ones carry."""
 
     __slots__ = (
         "_carriers",
@@ -195,11 +194,11 @@ class Gang:
         self.key = key
         self.waiting: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
-        #: What each member declares; they should agree, the highest counts.
+        #: The minimum that each member declares. They should agree; the highest counts.
         self.minimums: dict[str, int] = {}
         self.minimum = 1
         self._counts: Counter[int] = Counter()
-        #: How many wait that ask for the same.
+        #: Waiting members by their requests.
         self._sizes: Counter[Resources] = Counter()
         #: The generations of the plans of allocated members, by UID, and the text of the newest, "" if there is none.
         self._carriers: dict[str, int] = {}
@@ -208,7 +207,7 @@ class Gang:
 
     @property
     def intact(self) -> bool:
-        """Enough members have a place for the gang to be of use."""
+        """Whether enough members have a place for the gang to be useful."""
         return len(self.allocated) >= self.minimum
 
     @property
@@ -218,25 +217,25 @@ class Gang:
 
     @property
     def whole(self) -> bool:
-        """It is placed as a whole, by a plan. A gang of minimum 1 is placed seat by seat."""
+        """Whether it is placed as a whole, by a plan. Members of a gang of minimum 1 are placed one by one."""
         return self.minimum > 1
 
     @property
     def oversized(self) -> bool:
-        """It has more pods, or more different ones that wait, than can be planned for."""
+        """Whether it has more pods, or more different waiting ones, than can be planned for."""
         return self.whole and (len(self.minimums) > MOST_MEMBERS or len(self._sizes) > MOST_SIZES)
 
     def alone_asks_for_most(self, uid: str) -> bool:
-        """Whether without this member the gang's minimum would be lower."""
+        """Whether the gang's minimum would be lower without this member."""
         return self.minimums[uid] == self.minimum and self._counts[self.minimum] == 1
 
     def seats(self) -> dict[str, str]:
-        """The nodes of those that wait and have a seat, by UID."""
+        """The seats of the waiting members that have one: node names by UID."""
         planned = self.plan.seats
         return {uid: planned[uid] for uid in self.waiting if uid in planned} if planned else {}
 
     def faces(self) -> Mapping[str, Face]:
-        """All that a decision reads of the waiting members, by UID. Not changed any more once it is given out."""
+        """The faces of the waiting members, by UID. A returned mapping never changes."""
         if self._faces is None:
             self._faces = {uid: face_of(pod, self.minimums[uid]) for uid, pod in self.waiting.items()}
         return self._faces
@@ -267,7 +266,7 @@ class Gang:
             self._find_plan()
 
     def leave(self, uid: str) -> None:
-        """Takes out a waiting member, if it is one."""
+        """Remove the pod if it is a waiting member."""
         if (pod := self.waiting.pop(uid, None)) is not None:
             self._faces = None
             self._forget_minimum(uid)
@@ -296,14 +295,14 @@ class Gang:
 
 
 class GangBook:
-    """All gangs that have a member, and which pod is in which."""
+    """All gangs that have a member, and the gang of each pod."""
 
     def __init__(self) -> None:
         self.gangs: dict[GangKey, Gang] = {}
         self._of: dict[str, GangKey] = {}
 
     def add(self, pod: Pod) -> Gang | None:
-        """Takes the pod's record in; returns its gang. With a node it counts as allocated, else as waiting."""
+        """Add the pod's record and return its gang. A pod with a node counts as allocated, else as waiting."""
         declared = membership_or_none(pod)
         if declared is None:
             return None
@@ -315,7 +314,7 @@ class GangBook:
         return gang
 
     def remove(self, pod: Pod) -> Gang | None:
-        """Takes out the record that `add` was given; returns the gang it was in, which may be empty now."""
+        """Remove the record that `add` was given, and return its gang, which may be empty now."""
         key = self._of.pop(pod.uid, None)
         if key is None:
             return None
@@ -342,7 +341,7 @@ class GangBook:
         return twin
 
     def validate(self, waiting: Iterable[Pod], allocated: Iterable[Pod]) -> None:
-        """Derives the book from the records. Raises AssertionError."""
+        """Compare the book with one derived from the records. Raises AssertionError."""
         fresh = GangBook()
         for pod in (*waiting, *allocated):
             fresh.add(pod)

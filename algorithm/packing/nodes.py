@@ -1,16 +1,16 @@
-"""What every node has, who takes it, and what is held for whom: kept up to date call by call.
+"""What every node has, which pods take it, and which holds there are: updated with every call.
 
     free = allocatable - (requests of the pods on the node) - (what is held there for pods to come)
 
-`free` may be negative, and nothing breaks then: the node shrank, somebody else over-committed it, or a preemptor's
-seat is held while its victims still run. That last case is the point: a held seat counts in full from the start, so
-what the victims leave is never anybody else's.
+`free` may be negative without harm: the node shrank, another scheduler over-committed it, or a preemptor's seat is held
+while its victims still run. In the last case this is intended: a held seat counts in full from the start, so no other
+pod gets the room that the victims leave.
 
 Pods and holds may name a node that is not known (yet, or any more). They are kept under its name and count as soon as
 it appears. Only known nodes are in the index.
 
-Of what pods and holds take, only those resources count that the node has: no other can ever be free there. So what a
-node costs to look at does not depend on what strangers ask for.
+Of the resources that pods and holds take, only those count that the node has: no other can ever be free there. So the
+cost of looking at a node does not depend on what other pods request.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from algorithm.packing.index import FreeIndex
 from algorithm.packing.offer import Allowed
 
 _NOTHING: Mapping[str, int] = {}
-#: So many changes are remembered at most; who comes later than that looks at every node again.
+#: The most changes that are remembered. A reader that is further behind looks at every node again.
 _JOURNAL = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Room on `node` kept for the pod `uid`; `holder` says for people who that is."""
+    """Room on `node` kept for the pod `uid`; `holder` names the pod or its gang for people."""
 
     uid: str
     node: str
     demand: Demand
     priority: int
     holder: str
-    #: A seat of a gang's plan, for which nobody has been evicted.
+    #: A seat of a gang's plan, for which no pod was evicted.
     planned: bool = False
 
 
@@ -58,7 +58,7 @@ class NodeRoom:
         self.free: dict[str, int] = {}
         self.pods: dict[str, Pod] = {}
         self.holds: dict[str, Hold] = {}
-        #: What the pods take, by their priority, and what is held.
+        #: The amounts that pods take, by their priority, and the held amounts.
         self.taken: dict[int, dict[str, int]] = {}
         self.held: dict[str, int] = {}
 
@@ -69,7 +69,7 @@ class NodeRoom:
 
     @property
     def schedulable(self) -> bool:
-        """Known, ready and not cordoned: what may be looked at beyond what kube-scheduler offered."""
+        """Whether the node is known, ready and not cordoned, and so may be used even if it was not offered."""
         return self.node is not None and self.node.ready and not self.node.unschedulable
 
     @property
@@ -77,7 +77,7 @@ class NodeRoom:
         return self.node is None and not self.pods and not self.holds
 
     def could_fit(self, demand: Demand, below: int) -> bool:
-        """Whether there would be room if all pods of a priority below `below` were gone. False is certain."""
+        """Whether there can be room once all pods of a priority below `below` are gone. False is certain."""
         for name, amount in demand:
             missing = amount - self.free.get(name, 0)
             if missing > 0 and missing > self._taken_below(name, below):
@@ -85,7 +85,7 @@ class NodeRoom:
         return True
 
     def seats(self, demand: Demand, below: int | None = None) -> int:
-        """How many pods of this demand there is room for, if all pods of a priority below `below` were gone."""
+        """How many pods of this demand fit once all pods of a priority below `below` are gone."""
         fewest: int | None = None
         for name, amount in demand:
             room = self.free.get(name, 0) + (0 if below is None else self._taken_below(name, below))
@@ -98,14 +98,14 @@ class NodeRoom:
         return sum(taken.get(name, 0) for priority, taken in self.taken.items() if priority < below)
 
     def counted(self, demand: Demand) -> Demand:
-        """What of the demand counts here. Every pod is one of `pods`, so that its priority is known."""
+        """The part of the demand that counts here. `pods` always counts, so that `taken` has every priority."""
         return tuple(part for part in demand if part[0] in self.allocatable or part[0] == PODS)
 
     def used(self) -> dict[str, int]:
         return _sum(self.taken.values())
 
     def derive(self) -> None:
-        """`taken`, `held` and `free`, computed from nothing but the records."""
+        """Compute `taken`, `held` and `free` from the records alone."""
         self.taken, self.held, self.free = {}, {}, dict(self.allocatable)
         for pod in self.pods.values():
             self.take(pod, 1)
@@ -113,7 +113,7 @@ class NodeRoom:
             self.keep(hold, 1)
 
     def take(self, pod: Pod, sign: int) -> Demand:
-        """The pod takes room (1) or does so no more (-1). Returns what counts of it."""
+        """The pod takes room (`sign` 1) or frees it (-1). Returns the demand that counts."""
         demand = self.counted(demand_of(pod.requests))
         taken = self.taken.setdefault(pod.priority, {})
         _add(taken, demand, sign)
@@ -123,14 +123,14 @@ class NodeRoom:
         return demand
 
     def keep(self, hold: Hold, sign: int) -> Demand:
-        """The same for what is held."""
+        """The hold takes room (`sign` 1) or frees it (-1). Returns the demand that counts."""
         demand = self.counted(hold.demand)
         _add(self.held, demand, sign)
         self.shift(demand, -sign)
         return demand
 
     def shift(self, demand: Demand, sign: int) -> None:
-        """Only `free` changes."""
+        """Change `free` only."""
         free = self.free
         for name, amount in demand:
             if name in free:
@@ -148,7 +148,7 @@ class NodeRoom:
 
 
 class Schedulable:
-    """Every node that is known, ready and not cordoned: where gang mates may go beyond what was offered."""
+    """Allows every node that is known, ready and not cordoned: gang mates may use it even if it was not offered."""
 
     few = None
 
@@ -160,7 +160,7 @@ class Schedulable:
 
 
 class Cluster:
-    """All nodes. Every change keeps `free`, the index and the order by priority in step."""
+    """All nodes. Every change keeps `free`, the index and the order by priority consistent."""
 
     def __init__(self, *, spread: bool) -> None:
         self.spread = spread
@@ -168,13 +168,13 @@ class Cluster:
         self.index = FreeIndex(spread=spread)
         #: (lowest priority on the node, node name) of every known node with pods, sorted.
         self.by_priority: list[tuple[int, str]] = []
-        #: How many changes there have been. Trials do not count: they are undone.
+        #: The number of changes so far. Trials do not count, because they are undone.
         self.generation = 0
         #: The names of the nodes that changed last, the newest change at the end.
         self._journal: list[str] = []
-        #: In a batch, the nodes that have left the index and are not back.
+        #: In a batch, the nodes that were taken out of the index and are not back yet.
         self._aside: dict[str, NodeRoom] | None = None
-        #: Sums: what the known nodes have, what counts of what pods take there, and of what is held.
+        #: Sums over the known nodes: allocatable, and the amounts that pods and holds take, as far as they count.
         self.allocatable: dict[str, int] = {}
         self.used: dict[str, int] = {}
         self.held: dict[str, int] = {}
@@ -190,7 +190,7 @@ class Cluster:
     # -- nodes ------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
-        """A node that is new, or changed. A change of nothing that counts here, a heartbeat's, is no change."""
+        """Add or update a node. An update of fields that do not count here (a heartbeat) changes nothing."""
         room = self._room(node.name)
         if room.node is not None and _counts(room.node) == _counts(node):
             room.node = node
@@ -198,7 +198,7 @@ class Cluster:
         self._set_node(room, node)
 
     def drop_node(self, name: str) -> None:
-        """The node is gone; its pods and holds stay under its name."""
+        """Remove the node; its pods and holds stay under its name."""
         self._set_node(self._room(name), None)
 
     def _set_node(self, room: NodeRoom, node: Node | None) -> None:
@@ -230,7 +230,7 @@ class Cluster:
         self._in(room)
 
     def displace(self, pod: Pod) -> None:
-        """The pod, as it was placed, takes room no more."""
+        """The pod, with the record that was placed, frees its room."""
         room = self._room(pod.node_name)
         self._out(room)
         del room.pods[pod.uid]
@@ -238,7 +238,7 @@ class Cluster:
         self._in(room)
 
     def replace(self, pod: Pod) -> None:
-        """A newer record of a placed pod, which takes the same as before."""
+        """Replace the record of a placed pod that takes the same as before."""
         self.rooms[pod.node_name].pods[pod.uid] = pod
 
     def hold(self, hold: Hold) -> None:
@@ -257,7 +257,7 @@ class Cluster:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """For many changes of holds: the index is told of each node once, at the end; until then nobody may look."""
+        """For many changes of holds: the index is updated once for each node, at the end. Do not read it before."""
         assert self._aside is None, "batches do not nest"
         self._aside = {}
         try:
@@ -268,7 +268,7 @@ class Cluster:
                 self._in(room)
 
     def shift(self, name: str, demand: Demand, sign: int) -> None:
-        """Only `free` changes, and the index with it: for trials, which undo it."""
+        """Change `free` and the index only: for trials, which undo it."""
         room = self.known(name)
         if room is None:
             return
@@ -277,7 +277,7 @@ class Cluster:
         self.index.add(name, room.free)
 
     def shift_all(self, shifts: Sequence[tuple[str, Demand, int]]) -> None:
-        """The same for several changes in any order: the index is told of each node once."""
+        """The same for several changes in any order: the index is updated once for each node."""
         if len(shifts) == 1:
             self.shift(*shifts[0])
             return
@@ -300,19 +300,19 @@ class Cluster:
         return room.free if room is not None else _NOTHING
 
     def best(self, demand: Demand, allowed: Allowed) -> str | None:
-        """The known node to prefer for `demand` among those allowed."""
+        """The best allowed, known node for `demand`; None if it fits on none."""
         if allowed.few is not None:
             return self.index.best_of((name for name in allowed.few if self.known(name)), demand, self.free_of)
         return self.index.best(demand, allowed, self.free_of)
 
     def best_for(self, number: int, demand: Demand, allowed: Allowed) -> tuple[list[str], Mapping[str, int]]:
-        """The nodes that so many calls of `best` find if each takes its demand there, and how many go to each node."""
+        """The nodes that `number` calls of `best` find if each takes its demand, and how many pods go to each node."""
         names = None if allowed.few is None else [name for name in allowed.few if self.known(name)]
         search = BulkSearch(self.index, demand, allowed, self.free_of, names)
         return search.seats(number), search.taken
 
     def with_lower_pods(self, priority: int, start: int = 0) -> Iterator[NodeRoom]:
-        """Known nodes that run a pod of lower priority, the lowest first, then by name; `start` are left out."""
+        """Known nodes that run a pod of lower priority, the lowest first, then by name; the first `start` are left out."""
         for lowest, name in islice(self.by_priority, start, None):
             if lowest >= priority:
                 return
@@ -322,7 +322,7 @@ class Cluster:
         return bool(self.by_priority) and self.by_priority[0][0] < priority
 
     def changed_since(self, generation: int) -> set[str] | None:
-        """The names of the nodes that changed after that generation; None if that is too long ago to tell."""
+        """The names of the nodes that changed after that generation; None if that is too long ago."""
         since = self.generation - generation
         if since > len(self._journal):
             return None
@@ -365,7 +365,7 @@ class Cluster:
             del self.rooms[room.name]
 
     def validate(self) -> None:
-        """Derives everything again from the records. Raises AssertionError naming the node that differs."""
+        """Derive everything again from the records. Raises AssertionError, which names the node that differs."""
         known = {name: room for name, room in self.rooms.items() if room.node is not None}
         for name, room in self.rooms.items():
             assert not room.empty, f"{name}: an empty room was kept"
@@ -396,7 +396,7 @@ def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _add(total: dict[str, int], amounts: Iterable[tuple[str, int]], sign: int) -> None:
-    """Adds, and leaves out what comes to nothing."""
+    """Add the amounts to `total`, and drop entries that become 0."""
     for name, amount in amounts:
         total[name] = total.get(name, 0) + sign * amount
         if not total[name]:

@@ -1,9 +1,9 @@
-"""Seats a gang as a whole: every member its own node, or, if too few find one, nobody.
+"""Places a gang as a whole: each member gets a node, or, if too few members find one, none does.
 
-Members are seated one after the other, each where it packs best: first those for which room is held, then the
-hardest to place. If that is not enough and members differ in size, a second try seats the asking pod first and then
-the easiest. This is a heuristic for members of different sizes (the exact problem is bin packing, NP-hard); for
-members of one size it is exact.
+Members are placed one after the other, each where it packs best: first those for which room is held, then the
+hardest to place. If this is not enough and members differ in size, a second try places the asking pod first and then
+the easiest. For members of different sizes this is a heuristic (the exact problem is bin packing, NP-hard). For members
+of one size it is exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from algorithm.packing.trial import Trial
 
 
 class Member:
-    """A pod to be seated, and what is held for it. Not to be changed."""
+    """A pod to be placed, and its hold. Not to be changed."""
 
     __slots__ = ("demand", "hold", "pod", "uid")
 
@@ -40,7 +40,7 @@ class Seating:
 
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    """Those with a hold, then by size, the asking one first of its size, equal ones together, then by age."""
+    """Members with a hold first, then by size, the asking one first of its size, equal ones together, then by age."""
     bulk = {demand: [-part for part in size(demand)] for demand in {member.demand for member in members}}
     return sorted(members, key=lambda m: (m.hold is None, bulk[m.demand], *_rank(m, asking)))
 
@@ -51,7 +51,7 @@ def easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
 
 
 def _rank(member: Member, asking: str) -> tuple[object, ...]:
-    """Equal members stand together, so that a gang's answer does not depend on which of them is asked about."""
+    """The sort key that keeps equal members together: a gang's answer does not depend on which one is asked about."""
     pod = member.pod
     return (member.uid != asking, member.demand, -pod.priority, pod.created, pod.name, pod.uid)
 
@@ -59,8 +59,9 @@ def _rank(member: Member, asking: str) -> tuple[object, ...]:
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:
     """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all.
 
-    The asking pod is seated on offered nodes only, its mates there or where room is held for them. If it fails,
-    `left_out` is set and nothing but that is to be used; the trial is left as far as it came, to see why.
+    The asking pod gets an offered node; its mates get an offered node or the one where room is held for them. On
+    failure, `left_out` is set, and no other field may be used. The trial keeps the partial result, to show why it
+    failed.
     """
     start = trial.mark()
     seating = _seat_in_order(trial, hardest_first(members, asking), asking, offered, needed)
@@ -91,7 +92,7 @@ def _seat_in_order(trial: Trial, members: Sequence[Member], asking: str, offered
 
 
 def _alike(members: Iterable[Member]) -> Iterator[list[Member]]:
-    """Members in a row that are seated together: they ask for the same, and nothing is held for them."""
+    """Groups of members that are placed together: equal demands without holds. A member with a hold is alone."""
     for (held, _), row in groupby(members, key=lambda member: (member.hold is not None, member.demand)):
         if held:
             yield from ([member] for member in row)
@@ -100,7 +101,7 @@ def _alike(members: Iterable[Member]) -> Iterator[list[Member]]:
 
 
 def _seats(trial: Trial, alike: Sequence[Member], asking: str, offered: Allowed, *, last: bool) -> list[str]:
-    """Takes nodes for these, in this order; for fewer if there is no room for more."""
+    """Take nodes for these members, in this order; for fewer if there is no room for more."""
     if len(alike) > 1:
         return trial.take_best(len(alike), alike[0].demand, offered, last=last)
     node = seat(trial, alike[0], asking, offered)
@@ -108,9 +109,9 @@ def _seats(trial: Trial, alike: Sequence[Member], asking: str, offered: Allowed,
 
 
 def seat(trial: Trial, member: Member, asking: str, offered: Allowed) -> str | None:
-    """Takes a node for one member in the trial: where room is held for it, else the best offered one.
+    """Take a node for one member in the trial: where room is held for it, else the best offered one; None if none.
 
-    If there is none, what is held for it stays held: its victims may still run.
+    If there is none, its hold stays: its victims may still run.
     """
     hold = member.hold
     demand = member.demand

@@ -1,16 +1,16 @@
-"""Preemption: whether evicting pods of lower priority makes room for a pod, or for its whole gang, and whom.
+"""Preemption: whether evicting pods of lower priority makes room for a pod, or its whole gang, and which pods to evict.
 
-kube-scheduler evicts on one node per pod, so every member of a gang asks by itself, and is told only the victims on
-its own seat's node, and those only if the whole gang can be made to fit. What other pods' preemptions wait for
-already is taken for gone, and their seats for taken. So the members of a gang come to different seats one by one:
+kube-scheduler evicts on one node per pod, so it asks about every member of a gang by itself. The answer names only the
+victims on the node of that member's own seat, and only if the whole gang can be made to fit. The victims of other
+preemptions count as gone, and their seats as taken. So the members of a gang get different seats one by one:
 
     member 1 asks   the gang can be made to fit: victims on seat 1     -> add_preempting_pod holds seat 1
     member 2 asks   seat 1 is held for member 1: victims on seat 2     -> ...
     member 3 asks   what is free elsewhere is enough for the rest      -> no victims: it holds a seat, and waits
 
-Member 3's free seat need not be among its suggested nodes (kube-scheduler suggests only where eviction helps), and
-perhaps its in-tree plug-ins refuse that node. That does no harm: once a member of the gang has its place, the others
-are placed, and preempt, one by one.
+Member 3's free seat need not be among its suggested nodes (kube-scheduler suggests only nodes where eviction helps),
+and kube-scheduler's in-tree plug-ins may refuse that node. That does no harm: once a member of the gang has its place,
+the others are placed, and preempt, one by one.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from algorithm.reasons import Code, reason
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to look: `enough` nodes where eviction helps, and at most `looks` nodes (None: all)."""
+    """How long to search: until `enough` nodes are found where eviction helps, on at most `looks` nodes (None: all)."""
 
     enough: int
     looks: int | None = None
 
 
 class Preemptor:
-    """One pod's question, on the state as it is. Every method leaves the state as it found it."""
+    """Answers one call for one pod, on the present state. Every method leaves the state as it was."""
 
     def __init__(self, state: State, pod: Pod, gang: Gang | None, offered: Allowed, effort: Effort) -> None:
         self._state = state
@@ -57,7 +57,7 @@ class Preemptor:
         self._anywhere = Schedulable(state.cluster.rooms)
 
     def make_room(self, mates: list[Member], needed: int) -> Preempt | None:
-        """Room for this pod, such that `needed` members in all, itself included, have a place.
+        """The victims for this pod, such that `needed` members in all, itself included, get a place; None if none help.
 
         Raises TooManyVictimsError.
         """
@@ -71,7 +71,7 @@ class Preemptor:
             return self._one_more(trial, mates, needed, self._pod.priority, self._effort.enough)
 
     def only_priority_forbids(self, mates: list[Member], needed: int) -> bool:
-        """Whether there would be a way if priorities did not count."""
+        """Whether preemption would help if priorities did not count."""
         with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, ANY_PRIORITY)
             try:
@@ -81,9 +81,9 @@ class Preemptor:
                 return False
 
     def _prepare(self, trial: Trial, below: int) -> None:
-        """The state as it will be: other preemptions done, holds of lower priority and the pod's own not counted.
+        """Bring the trial to the future state: other preemptions are done, lower holds and the pod's own are released.
 
-        Of a lesser preemptor's victims only those go for certain that are being deleted: it may give up, or be deleted.
+        A preemptor of lower priority may give up or be deleted. Of its victims, only those being deleted count as gone.
         """
         for uid, preemption in sorted(self._state.preemptions.items()):
             if uid != self._pod.uid:
@@ -95,7 +95,7 @@ class Preemptor:
         release_lower(trial, self._state, below, self._mates)
 
     def _enough(self, trial: Trial, mates: list[Member], needed: int, below: int) -> bool:
-        """Whether, by number, there can be seats enough. What a single pod needs is found as fast as counted."""
+        """Whether the number of seats can be enough. For a single pod, searching is as fast as counting."""
         if needed == 1:
             return True
         highest = max(below, *(mate.pod.priority for mate in mates))
@@ -109,7 +109,7 @@ class Preemptor:
         return Evictor(trial, self._state.gangs, below=below, spared=self._spared)
 
     def _enough_is_on_its_way(self, trial: Trial, mates: list[Member], needed: int) -> Preempt | None:
-        """No victims, if mates that evict already leave enough for all."""
+        """A plan without victims, if preemptions of mates already leave enough room for all; else None."""
         evicting = [
             self._state.preemptions[mate.uid]
             for mate in mates
@@ -129,7 +129,7 @@ class Preemptor:
         return None
 
     def _one_more(self, trial: Trial, mates: list[Member], needed: int, below: int, enough: int) -> Preempt | None:
-        """Room by evicting for this pod now; its seat is the cheapest of the first `enough` possible ones."""
+        """The plan that evicts for this pod now; its seat is the cheapest of the first `enough` possible ones."""
         evictor = self._evictor(trial, below)
         seat = self._own_seat(trial, evictor, enough)
         if seat is None:
@@ -141,7 +141,7 @@ class Preemptor:
         return self._answer(trial, seat)
 
     def _own_seat(self, trial: Trial, evictor: Evictor, enough: int) -> Eviction | None:
-        """A suggested node for the pod: the one it has, if that still works, else a free one, else the cheapest."""
+        """A suggested node for the pod: its present one, if that still works, else a free one, else the cheapest."""
         demand = demand_of(self._pod.requests)
         own = self._state.holds.get(self._pod.uid)
         if own is not None and self._state.cluster.known(own.node) and self._offered(own.node):
@@ -157,7 +157,7 @@ class Preemptor:
         return evictor.cheapest(demand, rooms, enough=enough)
 
     def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
-        """Whether so many mates have or find a seat, anywhere; by eviction too, unless `below` is None."""
+        """Whether `needed` mates have or find a seat on any node; by eviction too, unless `below` is None."""
         hopeless: dict[tuple[Demand, int], int] = {}
         for mate in hardest_first(mates, ""):
             if needed <= 0:
@@ -171,7 +171,7 @@ class Preemptor:
         return needed <= 0
 
     def _stands(self, trial: Trial, mate: Member) -> bool:
-        """Whether the room held for the mate is really there. If not, it is released in the trial."""
+        """Whether the room held for the mate really exists. If not, it is released in the trial."""
         if mate.hold is None:
             return False
         start = trial.mark()
@@ -196,10 +196,10 @@ class Preemptor:
     def _evict_for_mate(
         self, trial: Trial, demand: Demand, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]
     ) -> str | None:
-        """The first node where eviction helps.
+        """The first node where eviction helps; None if there is none.
 
-        `hopeless` counts the nodes at the front of the order where it does not. As long as nothing is released that is
-        so for good, and the next mate of this kind goes on from there.
+        `hopeless` counts the nodes at the front of the order where it does not help. That stays true as long as nothing
+        is released, so the search for the next mate of this kind continues from there.
         """
         kind = demand, evictor.below
         position = hopeless.get(kind, 0)
@@ -217,7 +217,7 @@ class Preemptor:
         return (room for room in self._state.cluster.with_lower_pods(evictor.below) if allowed(room.name))
 
     def _answer(self, trial: Trial, seat: Eviction) -> Preempt:
-        """The seat's victims; the text names all that have to go if it has none."""
+        """The seat's victims. If it has none, the text names all pods that have to go."""
         going = seat.victims or [self._state.allocated[uid] for uid in sorted(trial.gone)]
         victims = tuple(sorted(Victim(pod.node_name, pod.uid) for pod in seat.victims))
         return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"), seat.node)
@@ -228,7 +228,7 @@ def _names(pods: Iterable[Pod]) -> str:
 
 
 def release_lower(trial: Trial, state: State, below: int, mates: AbstractSet[str]) -> bool:
-    """Takes holds for pods of a priority below `below` for released, but no mates'. Says whether there were any."""
+    """Release, in the trial, holds of pods with a priority below `below`, except mates. Whether there were any."""
     lower = [hold for uid, hold in sorted(state.holds.items()) if hold.priority < below and uid not in mates]
     for hold in lower:
         trial.release(hold)

@@ -1,13 +1,14 @@
-"""Everything the algorithm knows: nodes, pods, gangs, who preempts, and the holds that follow from these.
+"""The state of the algorithm: nodes, pods, gangs, preemptions, and the holds that follow from these.
 
-One rule decides what is held. For each pod that is not allocated there is at most one hold:
+One rule decides what is held. Each pod that is not allocated has at most one hold:
 
-1. where it preempts, if its preemption was accepted after its gang had got its places;
-2. else its seat in the plan of its gang, if a member of that is allocated, unless it has lapsed: nobody came for it;
-3. else where it preempts.
+1. on the node where it preempts, if its preemption was accepted after its gang had got its places;
+2. else on its seat in the plan of its gang, if a member of the gang is allocated. A seat that kube-scheduler did not
+   ask about in time has lapsed, and is not held;
+3. else on the node where it preempts.
 
-Holds are derived: `_settle` compares what has to be held with what is, after each event, for the pods it concerns:
-the pod itself, and all that wait of its gang if the gang's plan is another one now.
+Holds are derived. After each event, `_settle` compares the wanted holds with the present ones, for the pods that the
+event concerns: the pod itself, and all waiting members of its gang if the gang's plan has changed.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class Preemption:
     pod: Pod
     node: str
     victims: tuple[Victim, ...]
-    #: It has had victims, perhaps gone by now: so kube-scheduler offers it the node on which they were.
+    #: It has or had victims, so kube-scheduler offers it the node on which they ran.
     evicts: bool
-    #: Its gang had places already: this seat is newer than the plan's.
+    #: Its gang had places before: this seat is newer than the plan's.
     overrides_plan: bool
 
 
 class State:
-    """What was told, and what follows from it. Events come in through the methods, decisions read the attributes."""
+    """The reported records and what follows from them. Methods take events; decisions read the attributes."""
 
     def __init__(self, *, spread: bool) -> None:
         self.cluster = Cluster(spread=spread)
@@ -46,21 +47,22 @@ class State:
         self.allocated: dict[str, Pod] = {}
         self.preemptions: dict[str, Preemption] = {}
         self.holds: dict[str, Hold] = {}
-        #: Who cannot be evicted now.
+        #: UIDs of pods that cannot be evicted now.
         self.protected: frozenset[str] = frozenset()
-        #: Who does not go, whoever evicts it.
+        #: UIDs of pods that were evicted and do not go.
         self.lingering: frozenset[str] = frozenset()
-        #: Whose seat nobody came for.
+        #: UIDs of pods whose seat has lapsed.
         self.lapsed: frozenset[str] = frozenset()
         self._reserved: frozenset[str] | None = frozenset()
         self._changes = 0
 
     @property
     def generation(self) -> int:
-        """Rises with every change that decisions depend on, other than in which members of a gang wait.
+        """A number that rises with every change that decisions depend on, except changes of a gang's waiting members.
 
-        Those are told apart by `Gang.faces`: so a waiting pod whose record changes in nothing that counts (as
-        kube-scheduler writes the refusal on every pod it could not place) leaves all verdicts good.
+        `Gang.faces` tracks those. So all verdicts stay valid when the record of a waiting pod changes only in fields
+        that do not count. kube-scheduler causes such changes: it writes the refusal on every pod that it could not
+        place.
         """
         return self._changes + self.cluster.generation
 
@@ -87,7 +89,7 @@ class State:
         self._join(pod)
 
     def drop_waiting(self, uid: str) -> None:
-        """The pod waits no more. One that was not told of is no error."""
+        """The pod waits no more. An unknown pod is no error."""
         pod = self.waiting.pop(uid, None)
         if pod is not None:
             self._leave(pod)
@@ -105,7 +107,7 @@ class State:
         self._leave(pod)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """An allocated pod changed where it is."""
+        """Replace the record of an allocated pod, which stays on its node."""
         if _counts(old) != _counts(new):
             self.free(old.uid)
             self.allocate(new)
@@ -117,7 +119,7 @@ class State:
             gang.allocated[new.uid] = new
 
     def preempt(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
-        """The pod waits for the victims to go, and then goes to `node`; if that is "", to where the first one runs."""
+        """The pod waits for the victims, then goes to `node`; if that is "", to the node of the first victim."""
         before = self.preemptions.get(pod.uid)
         gang = self.gangs.of(pod.uid)
         self._changes += 1
@@ -145,7 +147,7 @@ class State:
         self.lingering = uids
 
     def lapse(self, uids: frozenset[str]) -> None:
-        """Nobody came for the seats of these in time: they have none."""
+        """Release the seats of these pods: kube-scheduler did not ask about them in time."""
         changed, self.lapsed = uids ^ self.lapsed, uids
         for uid in sorted(changed):
             gang = self.gangs.of(uid)
@@ -154,11 +156,11 @@ class State:
     # -- looking ----------------------------------------------------------------------------------------------
 
     def pending_victims(self, preemption: Preemption) -> list[Pod]:
-        """The victims that are still there."""
+        """The victims that still exist."""
         return [self.allocated[victim.uid] for victim in preemption.victims if victim.uid in self.allocated]
 
     def reserved(self) -> frozenset[str]:
-        """Who has a seat that is held; the same object as long as that is so."""
+        """UIDs of the pods with a held seat; the same object while the set is unchanged."""
         if self._reserved is None:
             self._reserved = frozenset(uid for uid, hold in self.holds.items() if hold.planned)
         return self._reserved
@@ -184,14 +186,14 @@ class State:
         self._settle(self.gangs.remove(pod), pod.uid, before)
 
     def _note_minimum(self, gang: Gang | None, uid: str) -> None:
-        """Whom to evict depends on the minimum of gangs that run, and that may be the word of a single member."""
+        """Count a change of a running gang's minimum: victims depend on it, and a single member may decide it."""
         if gang is not None and gang.allocated:
             self._changes += gang.alone_asks_for_most(uid)
 
     # -- holds ------------------------------------------------------------------------------------------------
 
     def _settle(self, gang: Gang | None, uid: str, before: _PlanOf) -> None:
-        """Makes the holds of this pod what they have to be, and of its gang's waiting members if the plan is new."""
+        """Correct the hold of this pod, and those of its gang's waiting members if the plan has changed."""
         if gang is None:
             self._settle_one(uid, None, None)
             return
@@ -216,7 +218,7 @@ class State:
             self._reserved = None if wanted.planned else self._reserved
 
     def _may_hold(self, uid: str, gang: Gang | None, seat: str) -> bool:
-        """The plan stands on pods, where their owners can write too: no seat holds more than a pod could ever take."""
+        """Whether the seat may be held. Owners of pods can write plans too, so seats are bounded by allocatable."""
         room, pod = self.cluster.known(seat), self.waiting.get(uid)
         if pod is None or gang is None or not gang.whole or gang.oversized or uid in self.lapsed:
             return False
@@ -237,7 +239,7 @@ class State:
     # -- checking ---------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Derives every invariant again. Raises AssertionError saying what differs."""
+        """Derive every invariant again. Raises AssertionError, which says what differs."""
         self.cluster.validate()
         self.gangs.validate(self.waiting.values(), self.allocated.values())
         assert not self.waiting.keys() & self.allocated.keys(), "a pod is waiting and allocated"
@@ -260,7 +262,7 @@ class State:
         return derived
 
 
-#: What the seats of a gang depend on, other than its waiting members.
+#: All that the seats of a gang depend on, except its waiting members.
 _PlanOf = tuple[str, bool, bool] | None
 
 
@@ -269,5 +271,5 @@ def _plan_of(gang: Gang | None) -> _PlanOf:
 
 
 def _counts(pod: Pod) -> tuple[object, ...]:
-    """All of an allocated pod that decisions depend on, or that is said about it."""
+    """The fields of an allocated pod that decisions or texts depend on."""
     return pod.key, pod.node_name, pod.priority, pod.requests, pod.annotations, pod.group, pod.terminating

@@ -1,12 +1,12 @@
-"""What-if on the real cluster: take, give, look, and at the end everything is as it was.
+"""What-if on the real cluster: take and free room, look, and at the end undo every change.
 
     with Trial(cluster) as trial:
         trial.give(...)          # as if a victim were gone
         node = trial.best(...)
         trial.take(node, ...)    # as if the pod were there
 
-Nothing but free amounts changes meanwhile, and leaving the block undoes it, whatever happened inside. That is how
-`schedule` leaves no trace and still has the index at hand.
+Only free amounts change in the block, and leaving it undoes the changes, also after an exception. So `schedule` can use
+the index and still leaves no trace.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from algorithm.packing.demand import Demand, demand_of, fits
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.packing.offer import Allowed
 
-#: So many pods may have to go for one gang: what it costs to find them grows with their number.
+#: The most victims for one gang: the cost of finding them grows with their number.
 MOST_VICTIMS = 2000
 _NO_LIMIT = 1 << 40
 
 
 class TooManyVictimsError(Exception):
-    """More pods would have to go than may."""
+    """More victims are needed than are allowed."""
 
 
 def most_victims(needed: int) -> int:
-    """How many pods may go for so many members of a gang. For a single one they run on one node, and are few."""
+    """The most victims for `needed` members of a gang. The victims of a single pod run on one node, and are few."""
     return MOST_VICTIMS if needed > 1 else _NO_LIMIT
 
 
 class Trial:
-    """Changes of free amounts that are undone at the end of the block. `victims`: so many may be evicted in it."""
+    """Changes of free amounts that are undone at the end of the block. `victims` is the most evictions in it."""
 
     def __init__(self, cluster: Cluster, victims: int = _NO_LIMIT) -> None:
         self.cluster = cluster
         self._victims = victims
-        #: UIDs of the pods that the trial takes for gone.
+        #: UIDs of the pods that count as gone in the trial.
         self.gone: set[str] = set()
         self._journal: list[tuple[str, Demand, int, str]] = []
 
@@ -62,17 +62,17 @@ class Trial:
             self.gone.difference_update(uid for *_, uid in undone)
 
     def changed(self) -> dict[str, dict[str, int]]:
-        """What is free, for now, on the nodes that the trial has touched."""
+        """The free amounts, in the trial, on the nodes that it has changed."""
         return {name: dict(self.cluster.free_of(name)) for name, *_ in self._journal}
 
     def take(self, node: str, demand: Demand) -> None:
         self._change(node, demand, -1)
 
     def take_best(self, number: int, demand: Demand, allowed: Allowed, *, last: bool = False) -> list[str]:
-        """Takes room for so many equal pods, one after the other on the best node; fewer if there is no room for more.
+        """Take room for `number` equal pods, each on the best node; for fewer if there is no room for more.
 
-        The nodes are those that as many calls of `best` and `take` would choose. If nothing is looked for afterwards
-        (`last`), room is not really taken, unless there are fewer.
+        The nodes are those that as many calls of `best` and `take` would choose. If the trial looks for nothing
+        afterwards (`last`), room is really taken only if there are fewer nodes.
         """
         nodes, times = self.cluster.best_for(number, demand, allowed)
         if not last or len(nodes) < number:
@@ -81,12 +81,12 @@ class Trial:
         return nodes
 
     def release(self, hold: Hold | None) -> None:
-        """As if nothing were held by this hold."""
+        """Release the hold in the trial."""
         if hold is not None:
             self._change(hold.node, hold.demand, 1)
 
     def evict_all(self, pods: Iterable[Pod]) -> None:
-        """Evicts these. Raises TooManyVictimsError."""
+        """Evict these pods in the trial. Raises TooManyVictimsError."""
         for pod in pods:
             self._victims -= 1
             self.evict(pod)
@@ -94,7 +94,7 @@ class Trial:
             raise TooManyVictimsError
 
     def evict(self, pod: Pod) -> None:
-        """As if this pod were gone from its node."""
+        """Count this pod as gone from its node."""
         if pod.uid not in self.gone:
             self._change(pod.node_name, demand_of(pod.requests), 1, pod.uid)
             self.gone.add(pod.uid)

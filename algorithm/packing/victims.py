@@ -1,16 +1,16 @@
-"""Whom to evict on one node so that a pod fits there, and which node costs least.
+"""Which pods to evict on one node so that a pod fits there, and which node costs least.
 
-On a node all pods that may go are taken for gone, then spared one after the other, the most valuable first, as long
-as the pod still fits: what is left is minimal, no victim can be spared. Two orders are tried, sparing small pods
-first and sparing large ones first; the cheaper result counts. Costs are compared in this order:
+The search first counts all evictable pods of a node as gone. It then spares them one after the other, the most valuable
+first, as long as the pod still fits. The result is minimal: no victim can be spared. Two orders are tried, sparing
+small pods first and sparing large ones first; the cheaper result counts. Costs are compared in this order:
 
 1. the highest priority among the victims, then how many have it;
-2. gangs that lose so many members that they are of no use any more;
+2. the number of gangs that lose so many members that they are useless;
 3. the number of victims;
 4. the node's name.
 
-Members of one gang are spared together, so that rather one gang goes whole than several are broken; members of a gang
-that is broken already go before others, and pods that are being deleted anyway go first of all.
+Members of one gang are spared together: it is better to evict one whole gang than to break several. Members of a
+broken gang go before other pods. Pods that are being deleted go first of all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from algorithm.packing.gangs import Gang, GangBook
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.trial import Trial
 
-#: Higher than every priority there is: everybody might go.
+#: Higher than every possible priority: every pod is evictable.
 ANY_PRIORITY = 1 << 40
 
 
@@ -48,17 +48,17 @@ class Eviction(NamedTuple):
 
     @property
     def rank(self) -> tuple[Cost, tuple[tuple[PodKey, str], ...]]:
-        """Sorts the better one first, the same in every process."""
+        """The sort key, the better eviction first. The same in every process."""
         return self.cost, tuple((pod.key, pod.uid) for pod in self.victims)
 
     @classmethod
     def none_needed(cls, node: str) -> Eviction:
-        """The pod fits on the node as it is."""
+        """The eviction without victims: the pod fits on the node already."""
         return cls(Cost(0, 0, 0, 0, node), node, ())
 
 
 class Evictor:
-    """Finds victims of a priority below `below` for a pod that takes `demand`; `spared` pods are never touched."""
+    """Finds victims of a priority below `below`; `spared` pods are never victims."""
 
     def __init__(self, trial: Trial, gangs: GangBook, *, below: int, spared: AbstractSet[str]) -> None:
         self._trial = trial
@@ -94,7 +94,7 @@ class Evictor:
             _add(surplus, pod, 1)
         if any(amount < 0 for amount in surplus.values()):
             return None
-        # Among pods that ask for the same, both orders are one.
+        # If all pods have equal requests, both orders are the same.
         orders = (True, False) if len({pod.requests for pod in evictable}) > 1 else (True,)
         found = [self._spare(evictable, dict(surplus), small_first, room.name) for small_first in orders]
         return min(found, key=lambda eviction: eviction.rank)
@@ -110,7 +110,7 @@ class Evictor:
         return Eviction(self._cost(victims, node), node, tuple(victims))
 
     def _value(self, pod: Pod, small_first: bool) -> tuple[object, ...]:
-        """Smaller is spared earlier."""
+        """The sort key: smaller values are spared earlier."""
         gang = self._gangs.of(pod.uid)
         whole = gang is not None and gang.minimum > 1 and self._left(gang) >= gang.minimum
         sign = 1 if small_first else -1
