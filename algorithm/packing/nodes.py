@@ -312,7 +312,7 @@ class Cluster:
         return search.seats(number), search.taken
 
     def with_lower_pods(self, priority: int, start: int = 0) -> Iterator[NodeRoom]:
-        """Known nodes that run a pod of lower priority, the lowest first, then by name; the first `start` are left out."""
+        """Known nodes that run a pod of lower priority, the lowest first, then by name; skips the first `start`."""
         for lowest, name in islice(self.by_priority, start, None):
             if lowest >= priority:
                 return
