@@ -1,7 +1,7 @@
-"""Holds what the engine believes against what the API server has: what differs, and of which kind.
+"""Compares the engine's cached state with the API server's, and classifies the differences.
 
-Two readings of two things at two moments always differ a little. A Difference found here is therefore only a suspicion,
-to be looked at once more, live, by the one who asked (`extender.server.cache_comparer`).
+The two are read at two moments, so they always differ a little. A Difference is therefore only a suspicion: the caller
+(`extender.server.cache_comparer`) checks it once more, live.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from extender.scheduling.state.pod_info import State
 
 
 class Kind(StrEnum):
-    """What is wrong with a belief."""
+    """The kinds of difference."""
 
-    #: Believed to exist, and does not (any more): takes room for nothing.
+    #: Cached, but does not exist (any more): takes room for nothing.
     PHANTOM = "phantom"
-    #: Exists, and nothing is known of it: its room may be given away.
+    #: Exists, but is not cached: its room may be given away.
     MISSING = "missing"
-    #: Bound, but believed to be on another node or on none.
+    #: Bound, but cached on another node or on none.
     MISPLACED = "misplaced"
-    #: Known and in its place, but something that scheduling reads is not as it is believed to be.
+    #: Cached on the right node, but with another value in a field that scheduling reads.
     OUTDATED = "outdated"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One object about which belief and truth differ. `namespace` is empty for nodes."""
+    """One object whose cached state differs from the API server's. `namespace` is empty for nodes."""
 
     resource: str
     kind: Kind
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What the engine believes of one pod."""
+    """The engine's cached state of one pod."""
 
     pod: Pod
     state: State
@@ -54,7 +54,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class CachedState:
-    """What the engine believes at one moment: nodes by name, pods by UID."""
+    """The engine's cached state at one moment: nodes by name, pods by UID."""
 
     nodes: dict[str, Node]
     pods: dict[str, Belief]
@@ -72,7 +72,7 @@ def beliefs_of(machine: SchedulerStateMachine) -> CachedState:
 
 
 def compare_nodes(beliefs: CachedState, live: Iterable[Node]) -> list[Difference]:
-    """Nodes that are believed and do not exist, exist and are not known (also under a new UID), or are different."""
+    """Return nodes that are cached but do not exist, exist but are not cached (or with another UID), or differ."""
     truth = {node.name: node for node in live}
     found = [
         Difference("nodes", Kind.PHANTOM, "", name, node.uid, "no such node exists")
@@ -89,14 +89,14 @@ def compare_nodes(beliefs: CachedState, live: Iterable[Node]) -> list[Difference
 
 
 def _differing(known: Node | Pod, live: Node | Pod) -> str:
-    """The names of the fields in which the two differ."""
+    """Return a text with the names of the fields in which the two differ."""
     fields = (field.name for field in msgspec.structs.fields(type(live)))
     names = [name for name in fields if getattr(known, name) != getattr(live, name)]
     return f"{', '.join(name for name in names if name != 'resource_version')}: not as believed"
 
 
 def compare_pods(beliefs: CachedState, live: Iterable[Pod], heart_owns: Iterable[str] = ()) -> list[Difference]:
-    """Pods about which belief and truth differ. `heart_owns`: UIDs of unbound pods that should be known."""
+    """Return pods whose cached state differs. `heart_owns`: UIDs of unbound pods that the engine should know."""
     truth = {pod.uid: pod for pod in live if not pod.finished}
     owned = frozenset(heart_owns)
     found = [
@@ -127,7 +127,7 @@ def _difference(pod: Pod, belief: Belief | None, *, owned: bool) -> Difference |
 
 
 def _outdated(pod: Pod, belief: Belief) -> Difference | None:
-    """A pod that the informer has not shown bound yet is one that it will show."""
+    """Return a difference in the fields of a bound pod. None if the informer has not shown it bound yet: it will."""
     if not belief.pod.node_name or same_but_version(belief.pod, pod):
         return None
     return Difference("pods", Kind.OUTDATED, pod.namespace, pod.name, pod.uid, _differing(belief.pod, pod))

@@ -1,1 +1,1 @@
-"""What runs: the loop that owns the engine (lock, timer, dispatch), service, leadership, reload, comparer."""
+"""The running server: the loop that owns the engine (lock, timer, dispatch), service, leadership, reload, comparer."""

@@ -1,12 +1,12 @@
-"""Makes a Service lead to the replica that decides: its pod, and no other, has the label `waggle.dev/leads`.
+"""Labels the leader's pod, and no other, with `waggle.dev/leads`, so that a Service routes to the replica that decides.
 
-    begins to decide -> label the own pod, take the label from others -> look again from time to time
-    decides no more  -> take the label from the own pod
+    begins to decide -> label the own pod, remove the label from others -> check again from time to time
+    decides no more  -> remove the label from the own pod
 
-Readiness cannot do it: were only the leader ready, no roll-out would ever be complete and no PodDisruptionBudget would
-let the leader's node be drained. So every replica that is informed is ready, and the label chooses among them. It only
-shows the way: who does not lead refuses, labelled or not. A pod that died with its node loses the label to its follower
-at once, long before its node is noticed to be gone.
+Readiness cannot do this: if only the leader were ready, no roll-out would ever complete, and no PodDisruptionBudget
+would let the leader's node be drained. So every replica that is synced is ready, and the label selects among them. The
+label only routes: a replica that does not lead refuses requests, labelled or not. If a leader's node dies, the next
+leader removes the label from its pod at once, long before the node is found to be gone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from extender.kube.client.api import ApiError, ApiServer
 log = structlog.get_logger(__name__)
 
 LABEL = "waggle.dev/leads"
-#: Seconds until a leader looks again whether another pod has the label: a write of the leader before may come late.
+#: Seconds until a leader checks again whether another pod has the label: a write of the previous leader may come late.
 _LOOK_AGAIN = 15.0
-#: Seconds until what failed is tried again.
+#: Seconds until a failed write is retried.
 _RETRY = 1.0
-#: Other pods that the label is taken from in one look; normally there is one at most.
+#: From how many other pods the label is removed in one check; normally there is one at most.
 _MOST_OTHERS = 16
 _TIMEOUT = 5.0
 
@@ -50,7 +50,10 @@ class _FailedError(Exception):
 
 
 class LeaderLabeler:
-    """`value` is the label's, the same for all replicas; `leads` says whether this one decides at this moment."""
+    """Keeps the label on the leader's pod.
+
+    `value` is the label's value, the same for all replicas; `leads` returns whether this replica decides now.
+    """
 
     def __init__(self, api: ApiServer, *, namespace: str, pod: str, value: str, leads: Callable[[], bool]) -> None:
         self._api = api
@@ -66,18 +69,18 @@ class LeaderLabeler:
         self._thread.start()
 
     def look(self) -> None:
-        """Whether this replica leads may have changed."""
+        """Check at once: this replica may have begun or ceased to lead."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Writes nothing more. The label may stay: the next leader takes it away. Also without a start."""
+        """Stop writing. The label may stay: the next leader removes it. Works also without a start."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=_TIMEOUT)
 
     def _run(self) -> None:
-        labelled = True  # by this pod's former life, perhaps: a container that is restarted keeps its pod
+        labelled = True  # perhaps from before a restart: a restarted container keeps its pod
         while not self._stopped:
             leads = self._leads()
             pause: float | None = None
@@ -113,7 +116,7 @@ class LeaderLabeler:
         return {pod.metadata.name for pod in msgspec.json.decode(response.body, type=_Pods).items or []}
 
     def _patch(self, pod: str, value: str | None) -> None:
-        """None takes the label away. A pod that is gone has none."""
+        """Set the label; None removes it. A pod that is gone (404) is no error."""
         body: dict[str, Any] = {"metadata": {"labels": {LABEL: value}}}
         response = self._api.request(
             "PATCH",

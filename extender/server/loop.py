@@ -5,11 +5,12 @@
     reports          -> handle(events)                                |
     timer thread     -> the tick, when something is due               +-> record(event, now), under the lock
 
-Promises: nothing slow happens under the lock (no I/O, no encoding); batches are applied in small slices, so a caller
-waits for some dozens of events at most; instructions are delivered outside the lock.
+Promises: nothing slow happens under the lock (no I/O, no encoding). Batches are applied in small slices, so a caller
+waits for some dozens of events at most. Instructions are delivered outside the lock.
 
-An exception out of the engine is a bug, and is never swallowed: the loop is *broken* from then on, gives nothing out,
-and says so, so that the process is restarted. That costs only time: all state is rebuilt from the API server.
+An exception out of the engine is a bug, and is never swallowed: the loop is *broken* from then on. It delivers nothing
+more and reports the failure, so that the process is restarted. That costs only time: all state is rebuilt from the API
+server.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ EventT = TypeVar("EventT")
 InstructionT = TypeVar("InstructionT")
 T = TypeVar("T")
 
-#: Events of a batch that are handled before the lock is offered to others.
+#: How many events of a batch are handled before the lock is released for other threads.
 SLICE = 25
-#: A thread that releases the lock and takes it again at once has it before any other thread has woken up. So after each
-#: so many seconds of work, it leaves the lock alone for some.
+#: A thread that releases the lock and acquires it again at once gets it before any other thread has woken up. So after
+#: `_WORK` seconds of work, it pauses for `_TURN` seconds without the lock.
 _WORK, _TURN = 0.002, 0.0005
 #: The timer never runs more often than this, seconds.
 SHORTEST_TICK = 0.05
@@ -45,11 +46,11 @@ _LONGEST_SLEEP = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Kinds(Generic[EventT]):
-    """Which of an engine's events and instructions the loop treats in a way of their own.
+    """The events and instructions of an engine that the loop treats specially.
 
     `answers` are the instructions that `ask` returns; all others are delivered. `fenced` are the events that are
-    handled only within a term: `term_ended(term)` is put before the first of them that comes after its end. `tick` is
-    what the timer hands to the engine.
+    handled only within a term: the loop inserts `term_ended(term)` before the first of them that comes after its end.
+    `tick` is the event that the timer passes to the engine.
     """
 
     answers: tuple[type, ...]
@@ -74,7 +75,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         name: str = "waggle",
     ) -> None:
         self.clock = clock
-        #: Why the process has to be restarted; "" while all is well.
+        #: Why the process has to be restarted; "" while the loop works.
         self.broken = ""
         self.stopping = False
         self._engine = engine
@@ -86,7 +87,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._lock = threading.Lock()
         self._timer_wake = threading.Event()
         self._next_tick = float("inf")
-        #: Until when the timer sleeps. It is not woken for what is due later, and wakes for nothing now and then.
+        #: When the timer wakes up. It is not woken for a later tick, and may wake up without one being due.
         self._wakes_at = float("inf")
         self._timer = threading.Thread(target=self._run_timer, name=f"{name}-timer", daemon=True)
 
@@ -104,14 +105,14 @@ class EngineLoop(Generic[EventT, InstructionT]):
             self._timer.join(timeout=5)
 
     def give_up(self, why: str) -> None:
-        """The state cannot be trusted any more: ask to be restarted."""
+        """Mark the loop as broken, since its state cannot be trusted any more: the process asks to be restarted."""
         log.error("restart needed", why=why)
         self.broken = self.broken or f"restart needed: {why}"
 
     # -- events ---------------------------------------------------------------------------------------------------
 
     def ask(self, event: EventT) -> InstructionT | None:
-        """Return the answer to an event that is answered at once; None from an engine that failed."""
+        """Return the answer to an event that is answered at once; None if the engine has failed."""
         answer: InstructionT | None = None
         commands = []
         for instruction in self._steps((event,)):
@@ -124,24 +125,24 @@ class EngineLoop(Generic[EventT, InstructionT]):
         return answer
 
     def handle(self, *events: EventT) -> None:
-        """Handle events in order. Events of other threads may come in between, never the other way round."""
+        """Handle events in this order. Events of other threads may be handled in between."""
         for start in range(0, len(events), SLICE):
             for instruction in self._steps(events[start : start + SLICE]):
                 if not isinstance(instruction, self._kinds.answers):
                     self._hand_over(instruction)
 
     def overdue(self) -> int:
-        """The engine's term if it is over; 0 while it lasts, and outside of any."""
+        """Return the engine's term if the fence says that it is over; 0 while it lasts, and outside any term."""
         term = self._engine.term
         return term if term and self._fence(term) <= 0 else 0
 
     def _steps(self, events: Sequence[EventT]) -> list[InstructionT]:
-        """Handle some events, all of them at one moment."""
+        """Handle some events under one acquisition of the lock, all at the same time `now`."""
         instructions: list[InstructionT] = []
         with self._lock:
             now = self.clock()
             for event in events:
-                # A process that was asleep when its term ended decides nothing, whatever its threads know.
+                # A process that was suspended when its term ended must not decide, even if no thread has noticed yet.
                 if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
                     instructions += self._apply(self._kinds.term_ended(term), now)
                 instructions += self._apply(event, now)
@@ -164,7 +165,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
 
     def _hand_over(self, instruction: InstructionT) -> None:
-        """Deliver one. A failure costs this one, not the caller's answer: what is not reported is verified."""
+        """Deliver one command. A failure loses this command, not the caller's answer: the engine verifies unreported
+        commands."""
         try:
             self._deliver(instruction)
         except Exception:
@@ -173,7 +175,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
     # -- time -----------------------------------------------------------------------------------------------------
 
     def _plan_tick(self) -> bool:
-        """False if the engine cannot say when it is due."""
+        """Set the timer to the engine's next due time. False if the engine failed to return it."""
         try:
             due = self._engine.next_due()
         except Exception as error:
@@ -186,13 +188,13 @@ class EngineLoop(Generic[EventT, InstructionT]):
 
     def _run_timer(self) -> None:
         while not self.stopping:
-            self._wakes_at = float("inf")  # whatever is planned from here on wakes it
+            self._wakes_at = float("inf")  # from here on, any newly planned tick wakes the timer
             wait = self._next_tick - self.clock()
             if self.broken:
                 self._broke()
                 wait = float("inf")
             elif wait <= 0:
-                self._wakes_at = float("-inf")  # nothing does before SHORTEST_TICK
+                self._wakes_at = float("-inf")  # nothing wakes it before SHORTEST_TICK
                 self.handle(self._kinds.tick)
                 self._sleep(SHORTEST_TICK)
                 continue
@@ -208,12 +210,12 @@ class EngineLoop(Generic[EventT, InstructionT]):
 
     @contextmanager
     def paused(self) -> Iterator[float]:
-        """Nothing happens to the engine inside: the only place where its records may be read. Gives the time."""
+        """Hold the lock, and yield the time. The engine's records may be read only inside this context."""
         with self._lock:
             yield self.clock()
 
     def in_turns(self, pieces: Iterator[T]) -> Iterator[T]:
-        """Each piece is made under the lock, which other threads have in between."""
+        """Make each piece under the lock, and release it in between for other threads."""
         began = time.monotonic()
         while True:
             with self._lock:

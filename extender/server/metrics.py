@@ -1,6 +1,6 @@
-"""What a scrape sees of the engine: its counters, the cache, who waits why. Nouns follow kube-scheduler's own metrics.
+"""The engine's metrics for a scrape: counters, cache, pods by reason. Nouns follow kube-scheduler's own metrics.
 
-What is counted, and under which values, is what `core` counts; here it gets its name, its label and its help.
+The engine counts events under names and values; this module gives each counter its metric name, label and help.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from extender.server.views import Metric, reason_of
 #: The states in which a pod has no place.
 PENDING = (State.WAITING, State.PREEMPTING)
 
-#: Counters of the engine by the name they have in its `counts`: metric name, label, help, and the values of the label
-#: that are shown from the start. Prometheus sees no increase in a series that begins with 1.
+#: The engine's counters by their name in its `counts`: metric name, label, help, and the label values that are exposed
+#: from the start, with 0. Prometheus sees no increase in a series that begins with 1.
 _COUNTERS = {
     "attempts": (
         "waggle_schedule_attempts_total",
@@ -57,7 +57,7 @@ _COUNTERS = {
 def metrics(
     counts: Mapping[tuple[str, str], int], cache: Counts, entries: Sequence[PodInfo], *, faults: int
 ) -> list[Metric]:
-    """`counts` are Lifecycle.counts; `faults` is how often the algorithm raised."""
+    """Return the engine's metrics. `counts` are SchedulerStateMachine.counts, `faults` those of the algorithm."""
     return [
         *(_counter(name, counts) for name in _COUNTERS),
         _preemptions(counts),
@@ -96,7 +96,7 @@ def _pods_by_state_and_reason(entries: Sequence[PodInfo]) -> list[Metric]:
 
 
 def gauge(algorithm: str, given: Gauge) -> Metric:
-    """One of the algorithm's own."""
+    """Return one of the algorithm's own gauges as a metric."""
     samples = [(dict(sample.labels), float(sample.value)) for sample in given.samples]
     return Metric(f"waggle_{algorithm}_{given.name}", "gauge", given.help, samples)
 

@@ -1,6 +1,6 @@
-"""The read model: what pages, metrics and the comparer see of the engine of pods.
+"""The read model: the views of the engine of pods for pages, metrics and the comparer.
 
-Records of the engine are read only while its loop is paused, and copied into plain views. A long answer is made in
+The engine's records are read only while its loop is paused, and are copied into plain views. A long answer is made in
 pieces, and the loop goes on in between.
 """
 
@@ -25,14 +25,14 @@ from extender.server.views import Explanation, Metric, NodeView, PodView, neares
 
 log = structlog.get_logger(__name__)
 
-#: Pods that are looked at for people while the loop is paused.
+#: How many pods are copied into views during one pause of the loop.
 VIEWS = 100
-#: In the name of a metric.
+#: Characters that a metric's name cannot have.
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 class ReadModel:
-    """Thread-safe. The names of the algorithm's metrics begin with `algorithm`."""
+    """Thread-safe. `algorithm` is the prefix of the names of the algorithm's metrics."""
 
     def __init__(
         self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], *, algorithm: str = "algorithm"
@@ -44,11 +44,11 @@ class ReadModel:
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
 
     def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
-        """More metrics, asked at each scrape (the informers' staleness, the committer's queue)."""
+        """Add a source of metrics, called at each scrape (the informers' staleness, the committer's queue)."""
         self._gauges.append(source)
 
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
-        """Every pod that takes room or waits, or those in one of these states, by namespace and name."""
+        """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
         with self._loop.paused():
             entries = list(self._machine.transitions.roster)
         if states is not None:
@@ -68,7 +68,7 @@ class ReadModel:
             return self._machine.transitions.cache.snapshot()
 
     def beliefs(self) -> CachedState:
-        """What is believed of nodes and pods now, for holding it against the API server."""
+        """Return the engine's cached state of nodes and pods, for the comparison with the API server."""
         with self._loop.paused():
             return beliefs_of(self._machine)
 
@@ -77,11 +77,11 @@ class ReadModel:
             return self._machine.teller.algorithm.inspect()
 
     def algorithm_page(self, path: str) -> bytes:
-        """A page of the algorithm's own, as JSON. Raises algorithm.interface.NoSuchPage."""
+        """Return one of the algorithm's own pages, as JSON. Raises algorithm.interface.NoSuchPage."""
         return b"".join(self.algorithm_pieces(path))
 
     def algorithm_pieces(self, path: str) -> list[bytes]:
-        """The same, in the pieces in which the algorithm gives it; one if it does not."""
+        """Return the same page in the pieces that the algorithm yields; in one piece if it yields none."""
         with self._loop.paused():
             page = self._machine.teller.algorithm.page(path)
         if not isinstance(page, Iterator):
@@ -89,7 +89,7 @@ class ReadModel:
         return list(self._loop.in_turns(page))
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
-        """Why this pod is where it is; None if it is unknown."""
+        """Return why this pod is where it is; None if it is unknown."""
         with self._loop.paused() as now:
             entry = self._machine.find(namespace, name)
             if entry is None:
@@ -102,16 +102,16 @@ class ReadModel:
             pod=view,
             reason=why,
             nodes=nodes,
-            # An algorithm that can say why knows better than a comparison of amounts.
+            # The algorithm's own explanation is better than a comparison of amounts.
             nearest=[] if explained else nearest(pod, self.nodes()),
             advice=advice,
             story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],
         )
 
     def _advice(self, pod: Pod) -> tuple[bool, list[str]]:
-        """Whether the algorithm explains its pods, and what it says; a fault of it must not hide the rest.
+        """Return whether the algorithm explains this pod, and its sentences. A fault of it must not hide the rest.
 
-        One at a time: however many people ask, kube-scheduler waits for one step of one answer.
+        One explanation at a time: for any number of requests, kube-scheduler waits for one step of one answer.
         """
         advice: list[str] = []
         try:
@@ -126,7 +126,7 @@ class ReadModel:
         return bool(advice), advice
 
     def stats(self) -> list[Metric]:
-        """What a scrape sees. Nouns follow kube-scheduler's own metrics."""
+        """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics."""
         with self._loop.paused():
             counts = dict(self._machine.counts)
             cache = self._machine.transitions.cache.counts()

@@ -1,10 +1,10 @@
-"""What runs the engine of pods: kube-scheduler's verbs as calls, over the loop that owns the engine.
+"""Runs the engine of pods: kube-scheduler's verbs as calls, on top of the loop that owns the engine.
 
     HTTP threads ----> filter, preempt, prioritize: answered at once
     bind             : a future, completed when the outcome is known
 
-`loop.py` has lock, timer, fence and recording; `readmodel.py` what people are shown. Every caller is answered: also if
-the engine fails, and if the server stops.
+`loop.py` has lock, timer, fence and recording; `readmodel.py` has the views for pages and metrics. Every caller gets an
+answer, also if the engine fails or the server stops.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from extender.server.loop import EngineLoop, Kinds
 from extender.server.readmodel import ReadModel
 from extender.server.views import Readiness
 
-#: What the I/O layers have to carry out.
+#: The instructions that the I/O layers carry out.
 Command = WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | RecordEvent
-#: What is asked and answered at once.
+#: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
 _KINDS: Kinds[Event] = Kinds(
     answers=(FilterAnswer, PreemptAnswer, PrepareAlgorithm, Reconfigured),
@@ -56,7 +56,10 @@ _KINDS: Kinds[Event] = Kinds(
 
 
 class Runtime:
-    """Thread-safe. `carry_out` must not block: it hands the command to the committer's own threads."""
+    """The API of the engine of pods. Thread-safe.
+
+    `carry_out` must not block: it hands the command to the committer's own threads.
+    """
 
     def __init__(
         self,
@@ -71,13 +74,13 @@ class Runtime:
     ) -> None:
         self._machine = machine
         self._carry_out = carry_out
-        #: Makes the records of the pods that callers send.
+        #: Decodes the pods that callers send.
         self.reader = reader or PodReader()
         self.loop: EngineLoop[Event, Instruction] = EngineLoop(
             machine, self._deliver, _KINDS, broke=self._refuse_binds, clock=clock, fence=fence, record=record
         )
         self.model = ReadModel(machine, self.loop, algorithm=algorithm)
-        #: Handles informers' and committer's events, in order.
+        #: Handles events of informers and committer, in order.
         self.handle = self.loop.handle
         self._requests = itertools.count(1)
         self._binds: dict[int, Future[BindAnswer]] = {}
@@ -96,35 +99,35 @@ class Runtime:
         self._refuse_binds()
 
     def give_up(self, why: str) -> None:
-        """The state cannot be trusted any more: ask to be restarted, by failing /livez."""
+        """Fail /livez, so that the process is restarted: its state cannot be trusted any more."""
         self.loop.give_up(why)
 
     def add_hindrance(self, source: Callable[[], str]) -> None:
-        """What may keep it from being ready, asked while it is not: "" or a text for /readyz."""
+        """Add a source of reasons for not being ready, called while it is not: "" or a text for /readyz."""
         self._hindrances.append(source)
 
     def add_remark(self, source: Callable[[], str]) -> None:
-        """What an operator should look at although it is ready: "" or a text for /readyz."""
+        """Add a source of warnings to operators, called while it is ready: "" or a text for /readyz."""
         self._remarks.append(source)
 
     # -- the scheduler's verbs ------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, nodes: SuggestedNodes) -> FilterAnswer:
-        """Which of the offered nodes the pod may go to; an error if the engine cannot say."""
+        """Return which of the offered nodes the pod may go to; an error if the engine has failed."""
         answer = self.loop.ask(FilterRequested(pod, nodes))
         if isinstance(answer, FilterAnswer):
             return answer
         return FilterAnswer(reason=reason(Code.NOT_READY, detail=self.loop.broken), error=True)
 
     def preempt(self, pod: Pod, candidates: tuple[Candidate, ...]) -> PreemptAnswer:
-        """Which pods have to go for this one; an error if the engine cannot say."""
+        """Return the victims for this pod; an error if the engine has failed."""
         answer = self.loop.ask(PreemptRequested(pod, candidates))
         if isinstance(answer, PreemptAnswer):
             return answer
         return PreemptAnswer(reason=reason(Code.NOT_READY, detail=self.loop.broken), error=True)
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Future[BindAnswer]:
-        """Completes when the outcome is known, which may take as long as the API server does."""
+        """Return a future that completes when the outcome is known, which may take as long as the API server takes."""
         request = next(self._requests)
         future: Future[BindAnswer] = Future()
         self._binds[request] = future
@@ -135,12 +138,12 @@ class Runtime:
         return future
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
-        """Scores 0..10 of the offered nodes; none outside of a term."""
+        """Return scores 0..10 of the offered nodes; none outside a term."""
         with self.loop.paused():
             return {} if self.loop.overdue() else self._machine.prioritize(pod, nodes)
 
     def ask(self, event: _Question) -> Instruction | None:
-        """The answer to an event that is answered at once; None from an engine that failed."""
+        """Return the answer to an event that is answered at once; None if the engine has failed."""
         return self.loop.ask(event)
 
     def _deliver(self, instruction: Instruction) -> None:
@@ -150,7 +153,7 @@ class Runtime:
             self._carry_out(instruction)
 
     def _refuse_binds(self) -> None:
-        """No caller is left waiting for an answer that cannot come any more. A write that is under way goes on."""
+        """Refuse all pending bind requests, whose answers cannot come any more. A write in flight goes on."""
         why = reason(Code.NOT_READY, detail=self.loop.broken or "it is shutting down")
         for request in list(self._binds):
             self._complete(BindAnswer(request, why))
@@ -163,25 +166,25 @@ class Runtime:
     # -- for probes, and for the next leader ----------------------------------------------------------------------
 
     def liveness(self) -> Readiness:
-        """Whether the process can go on."""
+        """Whether the process can go on; if not, it needs a restart."""
         return Readiness(not self.loop.broken, self.loop.broken)
 
     def readiness(self) -> Readiness:
-        """Whether verbs are served: it is informed, and leads."""
+        """Whether verbs are served: this replica is synced and leads."""
         return self._unless(self._machine.missing() or ("the term is over" if self.loop.overdue() else ""))
 
     @property
     def serves(self) -> bool:
-        """The same in short, for every answer of a verb."""
+        """The same as a bool, cheap enough for every answer of a verb."""
         loop = self.loop
         return not (loop.broken or loop.stopping or self._machine.missing() or loop.overdue())
 
     def informed(self) -> Readiness:
-        """Whether nodes and pods are known: it serves, or could lead."""
+        """Whether nodes and pods are synced: this replica serves, or could lead."""
         return self._unless("" if self._machine.synced else self._machine.missing())
 
     def known(self) -> HandoverVersions | None:
-        """What the next leader has to know, once the term is over; None while that can still change."""
+        """The versions that the next leader must have seen, once the term is over; None while they can still change."""
         with self.loop.paused():
             return None if self.loop.broken else self._machine.known()
 

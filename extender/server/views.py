@@ -1,4 +1,4 @@
-"""What people are shown of the engine: plain records, made from snapshots, outside the lock."""
+"""Views of the engine for display: plain records, made from snapshots, outside the lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extender.scheduling.state.pod_info import PodInfo, State
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether a probe should pass, and if not, why."""
+    """Whether a probe passes, and if not, why; a ready server may have warnings in `detail`."""
 
     ready: bool
     detail: str = ""
@@ -23,7 +23,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod. `since_seconds` is how long it has been in this state, `attempts` how often it was filtered."""
+    """One pod. `since_seconds` is its time in this state, `attempts` the number of its filter calls."""
 
     namespace: str
     name: str
@@ -39,7 +39,7 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node: what it offers, what is taken by pods that are bound or assumed there."""
+    """One node: its allocatable resources, and the total requests of pods that are bound or assumed there."""
 
     name: str
     labels: Pairs = ()
@@ -52,9 +52,9 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a pod is where it is: the dominant reason, what was said of single nodes, the nodes that come closest.
+    """Why a pod is where it is: the dominant reason, the reasons of single nodes, the nodes that lack least.
 
-    `advice` is what the algorithm says to people about it.
+    `story` is its history, `advice` the algorithm's own explanation.
     """
 
     pod: PodView
@@ -67,7 +67,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric as a scrape sees it: labels and value of each sample."""
+    """One metric of a scrape, with labels and value of each sample."""
 
     name: str
     kind: str
@@ -76,7 +76,10 @@ class Metric:
 
 
 def pod_view(entry: PodInfo, now: float) -> PodView:
-    """A pod that waits always has a reason, if only that nobody has asked for it (its own filters accept no node)."""
+    """Return the view of a pod.
+
+    A waiting pod always has a reason, if only that kube-scheduler has not asked about it, as its own filters accept no node.
+    """
     pod = entry.pod
     return PodView(
         namespace=pod.namespace,
@@ -93,14 +96,14 @@ def pod_view(entry: PodInfo, now: float) -> PodView:
 
 
 def reason_of(entry: PodInfo) -> Reason | None:
-    """Why it waits. A waiting pod without a reason is one that kube-scheduler has not come to us with."""
+    """Return why the pod waits. For a waiting pod without a reason: kube-scheduler has not asked us about it."""
     if entry.reason is None and entry.state is State.WAITING:
         return reason(Code.NOT_ASKED)
     return entry.reason
 
 
 def node_views(snapshot: Snapshot) -> list[NodeView]:
-    """Every known node, by name."""
+    """Return all known nodes, sorted by name."""
     return [
         NodeView(
             name=name,
@@ -117,7 +120,7 @@ def node_views(snapshot: Snapshot) -> list[NodeView]:
 
 
 def nearest(pod: Pod, nodes: Iterable[NodeView], limit: int = 3) -> list[str]:
-    """The nodes that lack least for this pod, best first, each with what it lacks."""
+    """Return the nodes that lack least for this pod, best first, each as a text with what it lacks."""
     ranked = []
     for node in nodes:
         if node.unschedulable or not node.ready:
@@ -129,7 +132,7 @@ def nearest(pod: Pod, nodes: Iterable[NodeView], limit: int = 3) -> list[str]:
 
 
 def shortfall(pod: Pod, node: NodeView) -> dict[str, tuple[int, int]]:
-    """By resource: how much is missing on the node for this pod, and how much the pod wants."""
+    """Return by resource how much the node lacks for this pod, and how much the pod requests."""
     allocatable, requested = dict(node.allocatable), dict(node.requested)
     missing = {}
     for name, wanted in pod.requests:
