@@ -1,4 +1,4 @@
-"""Holds the engine against a live list, heals what differs, and counts it: `kill -USR2`, a page, and every few minutes.
+"""Compares the engine's state with a live list, heals and counts differences: `kill -USR2`, a page, or periodically.
 
     list nodes and pods --> compare --> wait a moment --> compare again: what still differs
                                                              |
@@ -8,10 +8,10 @@
                                                                                                       |
                                                      differs all the same, twice in a row: restart <--+
 
-Informers do not lose events, says everybody, and then somebody restarts an etcd from a backup. What is found here is a
-bug or a disaster, never normal: the metric is worth an alert. Healing is telling the engine a fact, as informers do. A
-fact may be refused, as older than what the engine has been told: then one of the two servers' pasts is not true (or the
-engine has a bug), and all that helps is to build everything anew.
+Informers are said not to lose events, but an etcd may be restarted from a backup. A difference found here is a bug or a
+disaster, never normal: the metric deserves an alert. To heal a difference, the comparer sends the engine an event, as
+informers do. The engine may ignore the event as older than its own record. Then one of the two histories is wrong (or
+the engine has a bug), and only a restart, which rebuilds all state, helps.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T", bound=Tracked)
 
 _PAGE = 500
-#: Seconds that an informer gets to catch up with the list before a difference counts.
+#: Seconds for an informer to catch up with the list before a difference counts.
 _GRACE = 2.0
-#: A page may take so many times as long as another call.
+#: The time-out of a page, as a multiple of that of another call.
 _PATIENCE = 3
-#: Objects that are read at once, and objects in a line of the log.
+#: How many objects are read at the same time, and how many are named in a line of the log.
 _READERS = 8
 _NAMED = 10
-#: Seconds for reading what differs. There should be nothing; of a list that lies it is everything, each to be read, and
-#: as slowly as whoever lies likes.
+#: Seconds for reading the objects that differ. There should be none. With a forged list, all objects differ, and its
+#: server may answer each read as slowly as it likes.
 _HEALING = 60.0
-#: MiB for a list, where nobody says.
+#: MiB for a list, if no budget is given.
 _ROOM = 640
 
 
 class CompareError(RuntimeError):
-    """The API server could not be read, so nothing can be said."""
+    """The API server could not be read, so there is no result."""
 
 
 class CacheComparer:
@@ -119,7 +119,7 @@ class CacheComparer:
         self._wanted.set()
 
     def run(self) -> list[Difference]:
-        """What differed and was healed. Raises CompareError if the API server cannot be read."""
+        """Compare and heal. Returns the differences. Raises CompareError if the API server cannot be read."""
         with self._one_at_a_time:
             found = self._persisting()
             told = self._heal(found)
@@ -130,12 +130,12 @@ class CacheComparer:
     # -- looking --------------------------------------------------------------------------------------------------
 
     def _persisting(self) -> list[Difference]:
-        """What differs in two looks. Afterwards the second one is at hand as `_seen`."""
+        """Return the differences found in two looks. Afterwards `_seen` has the second look."""
         self._seen = self._look()
         if not self._seen.differences:
             return []
         first = set(self._seen.differences)
-        self._seen = _Look([], {}, {})  # else there would be two copies of the cluster for a moment
+        self._seen = _Look([], {}, {})  # otherwise there would be two copies of the cluster for a moment
         if self._stopped.wait(self._grace):
             return []
         self._seen = self._look()
@@ -166,7 +166,10 @@ class CacheComparer:
     # -- healing --------------------------------------------------------------------------------------------------
 
     def _heal(self, found: list[Difference]) -> list[Difference]:
-        """Tells the engine what is true, where that can be told; returns where. A line is written, not thousands."""
+        """Send the engine events that heal these differences. Returns those for which there was an event.
+
+        Logs a single line, not one for each difference.
+        """
         self._heal_until = time.monotonic() + _HEALING
         with ThreadPoolExecutor(_READERS, thread_name_prefix="waggle-comparer") as readers:
             facts = list(readers.map(self._fact, found))
@@ -179,10 +182,10 @@ class CacheComparer:
         return [difference for difference, _ in healed]
 
     def _fact(self, difference: Difference) -> Event | None:
-        """What is true of this object; None if that cannot be told.
+        """Return an event with the live state of this object; None if that is unknown.
 
-        What stands in a list is as good as an event: the engine knows better if it has heard of a newer version. That
-        something does *not* exist is believed only after a look at itself.
+        A list's record can be sent as an event: the engine ignores it if it has a newer version. An object counts as
+        *not* existing only after a live read of that object.
         """
         if difference.resource == "nodes":
             node = self._seen.nodes.get(difference.uid)
@@ -203,12 +206,12 @@ class CacheComparer:
             return None
         if response.status == 404:
             return gone
-        # Another one has the name meanwhile.
+        # Another object has the name meanwhile.
         replaced = response.ok and wire.identify(msgspec.Raw(response.body)).uid not in ("", difference.uid)
         return gone if replaced else None
 
     def _judge(self, unhealed: set[Difference]) -> None:
-        """These were told, and are believed otherwise all the same."""
+        """Handle differences that remained after healing: a restart is needed if one remains twice in a row."""
         again = unhealed & self._unhealed
         self._unhealed = unhealed
         self._not_healed += len(unhealed)
@@ -255,7 +258,7 @@ class CacheComparer:
 
 @dataclass(frozen=True)
 class _Look:
-    """What differs, and what the API server has, by UID."""
+    """The differences, and the API server's objects by UID."""
 
     differences: list[Difference]
     nodes: dict[str, Node]

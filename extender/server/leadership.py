@@ -1,19 +1,20 @@
-"""What a replica does with an election: it decides only while it leads *and* has caught up with the API server.
+"""One replica's leadership: it decides only while it leads *and* has caught up with the API server.
 
     elected --> first lists complete? --> as new as the leader before left it, or as the API server is now
        |                                         |
        |                                         +--> TermBegan --> serves, writes
        +--- over, at any moment ---------------------> TermEnded
 
-What the leader before did last must be known before anything is decided. Two ways to be sure of that:
+A new leader must know the previous leader's last writes before it decides anything. There are two ways to ensure that:
 
-* it said so. A leader that ends in order waits until its own informers have shown all that it wrote, and leaves in the
-  Lease the highest resourceVersions that it has seen on nodes and pods. Whoever has seen these knows what it knew;
-* a read that no cache may answer says how new the API server's state is, and the informers have to be as new as that.
-  That version is one of the whole store, so nothing need ever come that bears it. What helps is, in this order: to wait
-  a moment, since in a large cluster something always happens; a bookmark, which is asked for; a list. A list comes
-  before the bookmark where it has one page only. Measured with kube-apiserver 1.36: the bookmark comes after 0.9 to
-  1.6 s, however many pods there are; a list of 50,000 takes many seconds.
+* The previous leader recorded them. A leader that ends in order waits until its own informers have shown all that it
+  wrote. It then writes the highest resourceVersions that it has seen on nodes and pods into the Lease. A replica whose
+  informers have reached these versions knows all that the previous leader knew.
+* A read that bypasses all caches returns the current version of the API server's state, and the informers must reach
+  it. That version belongs to the whole store, so there may never be an event with it. The replica does the following,
+  in this order: wait a moment, since a large cluster always has events; request a bookmark; list again. If the list has
+  one page only, it comes before the bookmark. Measured with kube-apiserver 1.36: the bookmark comes after 0.9 to 1.6 s,
+  for any number of pods; a list of 50,000 takes many seconds.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ from extender.settings import LeaderElectionSettings
 log = structlog.get_logger(__name__)
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-#: Seconds that the watch gets to bring what is wanted by itself; and with a bookmark that was asked for.
+#: How long to wait for the watch to reach a version by itself, and with a requested bookmark, seconds.
 _BRIEFLY = 0.2
 _WITH_A_BOOKMARK = 4.0
 _POLL = 0.02
-#: So many objects are listed more quickly than a bookmark comes.
+#: A list of up to this many objects is quicker than a bookmark.
 _QUICKLY_LISTED = 500
-#: Seconds that a leader which ends waits for its informers to show what it wrote last.
+#: How long an ending leader waits for its informers to show its last writes, seconds.
 _LAST_WORDS = 1.0
-#: Seconds between two reads that failed.
+#: Seconds until a failed read is retried.
 _PAUSE = 0.2
-#: Seconds that one of them may take.
+#: Time-out of such a read, seconds.
 _READ_TIMEOUT = 2.0
 
 
 class Leadership:
-    """One replica's part in the election, from `start` to `stop`. `remaining` is the fence of all it decides."""
+    """One replica's part in the election, from `start` to `stop`. `remaining` is the fence of all its decisions."""
 
     def __init__(self, api: ApiServer, settings: LeaderElectionSettings) -> None:
         self._api = api
@@ -92,8 +93,11 @@ class Leadership:
         known: Callable[[], HandoverVersions | None],
         informers: tuple[Reflector[Any], Reflector[Any]],
     ) -> None:
-        """`handle` takes TermBegan and TermEnded; `known` is what the next leader has to know; `informers` have to be
-        caught up: of nodes and of pods."""
+        """Start to compete for the Lease.
+
+        `handle` takes TermBegan and TermEnded; `known` returns the versions that the next leader must have seen;
+        `informers` are those of nodes and of pods, which must catch up.
+        """
         self._handle = handle
         self._known = known
         self._informers = informers
@@ -101,11 +105,11 @@ class Leadership:
         self._elector.start()
 
     def informers_ready(self) -> None:
-        """The first lists are complete, and all of them was handled."""
+        """Record that the first lists are complete and all of their events were handled."""
         self._ready.set()
 
     def end_term(self) -> None:
-        """Nothing is decided here any more; what is being written may go on until `stop`."""
+        """End the term: this replica decides nothing any more. Writes in flight may go on until `stop`."""
         self._stopped.set()
         self._elected.set()
         if self._thread.is_alive():
@@ -114,12 +118,12 @@ class Leadership:
             self._handle(TermEnded(self._term))
 
     def stop(self) -> None:
-        """Releases the Lease, for another replica to lead at once. Call it when nothing is written any more."""
+        """Release the Lease, so that another replica can lead at once. Call it when no write is in flight any more."""
         self.end_term()
         self._elector.stop(note=self._last_words())
 
     def standing(self) -> str:
-        """How this replica stands, for people."""
+        """Return this replica's leader status as a text for display."""
         standing = self._elector.standing
         if standing.term:
             return f"leads in term {standing.term}, and catches up with the API server"
@@ -134,7 +138,7 @@ class Leadership:
         ]
 
     def _last_words(self) -> str:
-        """What the next leader has to have seen, as a note; "" if that cannot be said."""
+        """Return the versions that the next leader must have seen, as a note for the Lease; "" if unknown."""
         end = time.monotonic() + _LAST_WORDS
         while self._led and time.monotonic() < end:
             if known := self._known():
@@ -142,10 +146,10 @@ class Leadership:
             time.sleep(_POLL)
         return ""
 
-    # -- the election's word --------------------------------------------------------------------------------------
+    # -- election callbacks ---------------------------------------------------------------------------------------
 
     def _changed(self, standing: LeaderStatus) -> None:
-        """On the lease's thread, which has to renew in time: nothing slow here."""
+        """Handle a change of the leader status. Runs on the lease's thread, which must renew in time: no slow work."""
         before, self._term = self._term, standing.term
         if before and before != standing.term:
             self._handle(TermEnded(before))
@@ -164,14 +168,14 @@ class Leadership:
                 log.info("decides", term=term)
                 self._led = term
                 self._handle(TermBegan(term))
-                if not self._lasts(term):  # its end may have been told before its beginning
+                if not self._lasts(term):  # its end may have been handled before its beginning
                     self._handle(TermEnded(term))
 
     def _lasts(self, term: int) -> bool:
         return not self._stopped.is_set() and self.remaining(term) > 0
 
     def _caught_up(self, term: int) -> bool:
-        """Whether all informers are as new as the term's beginning; False if the term is over before."""
+        """Wait until all informers have caught up with the start of the term. False if the term ends before."""
         while not self._ready.wait(_POLL):
             if not self._lasts(term):
                 return False
@@ -187,7 +191,10 @@ class Leadership:
         return all(self._reaches(informer, version, term, within=_BRIEFLY) for informer, version in left)
 
     def _versions_now(self, term: int) -> list[tuple[Reflector[Any], str]]:
-        """The informers that are not as new as the API server, with its version. They are being helped already."""
+        """Return the informers that are behind the API server, each with the version to reach.
+
+        Bookmarks are already requested where needed.
+        """
         behind = []
         for informer in self._informers:
             version = self._version_now(informer, term)
@@ -205,7 +212,7 @@ class Leadership:
         return self._reaches(informer, version, term, within=math.inf)
 
     def _version_now(self, informer: Reflector[Any], term: int) -> str:
-        """The version of the whole collection, as a read without resourceVersion has it: from the quorum."""
+        """Return the collection's current version, from a quorum read (one without resourceVersion)."""
         version = ""
         while not version and self._lasts(term):
             version = self._read_version(informer.path)
@@ -232,7 +239,7 @@ class Leadership:
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What the leader of a term leaves in the Lease: the versions that whoever comes next has to have seen."""
+    """The note that the leader of a term leaves in the Lease: the versions that the next leader must have seen."""
 
     term: int
     nodes: str
@@ -250,7 +257,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def own_namespace() -> str:
-    """The namespace of the pod that this runs in, or what POD_NAMESPACE says; `default` outside of any."""
+    """Return POD_NAMESPACE if it is set, else the namespace of the pod that this runs in; `default` outside a pod."""
     if told := os.environ.get("POD_NAMESPACE", ""):
         return told
     try:

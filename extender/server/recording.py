@@ -1,14 +1,15 @@
-"""A log of everything that happened to the engine, from which every decision can be made again, byte for byte.
+"""Records all events of the engine in a log, from which every decision can be replayed, byte for byte.
 
-One JSON object a line: first a header with the algorithm and the policy, then each event with its time:
+The log has one JSON object a line: first a header with the algorithm and the policy, then each event with its time:
 
     {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}}
     {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
 
-The engine has no clock and no chance of its own, so `replay` of such a log gives the very instructions that the server
-gave. Encoding happens in a thread of its own: the lock of the engine only hands over a reference to immutable data.
+The engine has no clock and no randomness of its own, so `replay` of such a log gives the same instructions as the
+server gave. A separate thread encodes the events: under the engine's lock, only a reference to immutable data is
+queued.
 
-A recording shows names, labels and the annotations that are kept of every pod, so only its owner can read it, from the
+A recording contains the name, labels and stored annotations of every pod, so only its owner can read the file, from the
 moment it exists.
 """
 
@@ -44,11 +45,11 @@ _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in events.Event.__
 
 
 class RecordingError(ValueError):
-    """A log that cannot be read; the message names file, line and what was expected."""
+    """The log cannot be read; the message names the file, the line and the cause."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What the log was recorded with."""
+    """The first line of a log: its format, the algorithm with its settings, and the policy."""
 
     waggle: int
     algorithm: str
@@ -57,7 +58,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """One event and when it was handled, in seconds of the server's clock."""
+    """One event, and the time when it was handled, in seconds of the server's clock."""
 
     at: float
     event: Event
@@ -70,15 +71,15 @@ class _Line(msgspec.Struct):
 
 
 def encode_instructions(instructions: list[Instruction]) -> bytes:
-    """Instructions as bytes, for comparing: each with its kind, fields in order."""
+    """Return instructions as bytes, for comparison: each with its kind, fields in order."""
     return msgspec.json.encode([[type(item).__name__, item] for item in instructions], enc_hook=_encode_hook)
 
 
 class Recorder:
-    """Writes a new log file. Call it as the runtime's `record`; `close` waits until everything is written.
+    """Writes a new log file. Pass it as the runtime's `record`; `close` waits until everything is written.
 
-    A file of ours that is there already is replaced. Raises OSError: if it cannot be written, is somebody else's, or is
-    something else than a file.
+    An existing file of the same user is replaced. Raises OSError if the file cannot be written, belongs to another
+    user, or is not a regular file.
     """
 
     def __init__(self, path: Path, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
@@ -101,11 +102,11 @@ class Recorder:
     def _run(self) -> None:
         while (step := self._queue.get()) is not None:
             if self._failed:
-                continue  # the server goes on; what was recorded so far can still be replayed
+                continue  # the server goes on; the log up to here can still be replayed
             try:
                 self._file.write(encode_step(step) + b"\n")
                 if self._queue.empty():
-                    self._file.flush()  # a server that is killed leaves all but its last moment
+                    self._file.flush()  # so that a killed server loses only its last moment
             except Exception:
                 self._failed = True
                 log.exception("recording has ended")
@@ -114,8 +115,8 @@ class Recorder:
 def open_private(path: Path) -> IO[bytes]:
     """Open a new file at `path` that only its owner can read and write. Raises OSError, with the file's name.
 
-    What is at `path` already is not opened: a wider mode, a second hard link, or a reader that has it open would show
-    the new content to others. A new file takes its place in one step, which also follows no symbolic link.
+    An existing file at `path` is not opened: with a wider mode, a second hard link, or a reader that has it open,
+    others could read the new content. A new file replaces it in one step, which also follows no symbolic link.
     """
     _check_replaceable(path)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -144,7 +145,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:
-    """The first line of a log."""
+    """Return the first line of a log."""
     header = Header(VERSION, algorithm, dict(settings), asdict(policy))
     return msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n"
 
@@ -155,7 +156,7 @@ def encode_step(step: Step) -> bytes:
 
 
 def read(file: IO[bytes], name: str = "log") -> tuple[Header, Iterator[Step]]:
-    """The header, and the steps as they are read. Raises RecordingError, naming the line."""
+    """Return the header, and an iterator that reads the steps. Raises RecordingError, naming the line."""
     try:
         header = msgspec.json.decode(file.readline(), type=Header)
     except msgspec.DecodeError as error:
@@ -178,14 +179,14 @@ def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
 def replay(
     header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None
 ) -> Iterator[tuple[Step, list[Instruction]]]:
-    """Lets it all happen again, in front of a fresh engine: each step with the instructions it causes."""
+    """Replay the steps on a fresh engine. Yields each step with the instructions that it causes."""
     policy = msgspec.convert(header.policy, type=Policy)
     machine = SchedulerStateMachine(algorithm or create(header.algorithm, header.settings), policy)
     yield from replay_on(machine, steps)
 
 
 def replay_on(machine: SchedulerStateMachine, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
-    """The same, on this engine."""
+    """Replay the steps on this engine. Yields each step with the instructions that it causes."""
     preparations = Preparations(create)
     for step in steps:
         instructions = machine.handle(preparations.completed(step.event), step.at)
@@ -203,7 +204,7 @@ def _encode_hook(value: object) -> object:
     if isinstance(value, AlgorithmDriver):
         return None
     if isinstance(value, str):
-        # An algorithm may read its own file with kinds of text of its own.
+        # An algorithm's parser of its own file may return subclasses of str.
         return str(value)
     raise NotImplementedError(f"cannot record a {type(value).__name__}")
 

@@ -1,4 +1,4 @@
-"""Takes a changed configuration into use while the server runs, as far as that is possible: the algorithm's settings.
+"""Applies a changed configuration while the server runs, as far as possible: the algorithm's settings.
 
                         look: the file changed, stays so, and can be used
     using a configuration --------------------------------------------------> using the new one
@@ -8,12 +8,12 @@
     using it, and complaining   <-- look: the file cannot be read, its settings are wrong, or the algorithm made of
                                     them fails at what is there
 
-The new algorithm is made and told everything beside the one that decides, in a thread of its own; then it takes over
-under the one lock (`scheduling/reconfiguration.py`). A file that cannot be used changes nothing; it is told in the
-log, in the metrics and in /readyz, as long as that is so.
+A separate thread creates the new algorithm and loads the state into it, beside the algorithm that decides. Then the new
+one takes over under the engine's lock (`scheduling/reconfiguration.py`). A file that cannot be used changes nothing; it
+is reported in the log, in the metrics and in /readyz for as long as it cannot be used.
 
 Files are compared by content, every `algorithm.reload_seconds`: that works for every kind of volume, and for swapped
-links. At a signal (`request`) they are looked at once more at once.
+links. A signal (`request`) makes the thread check them at once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from extender.settings import Settings, SettingsError, merged_settings, parse, r
 
 log = structlog.get_logger(__name__)
 
-#: So often a new algorithm is told what has happened while it learnt; what is left then is told under the lock.
+#: How many rounds load a new algorithm with the changes of meanwhile; the rest is loaded under the lock.
 _ROUNDS = 5
-#: Between two looks at whether the cluster is known, if somebody waits for that.
+#: Seconds between two checks whether the state is synced, while a requested check waits for that.
 _INFORMED_SECONDS = 1.0
-#: Changes that are named in the log.
+#: How many changes are named in the log.
 _NAMED = 50
-#: What is taken into use; everything else needs a restart.
+#: The fields that are applied without a restart; all others need one.
 _LIVE = ("algorithm.settings", "algorithm.settings_file")
 
 
@@ -56,7 +56,10 @@ class _Contents(NamedTuple):
 
 
 class Reconfiguration:
-    """`used` are the algorithm's settings that are in use now. Without a `config` there is nothing to look at."""
+    """Watches the configuration file and applies changes.
+
+    `used` are the algorithm's settings that are in use now. Without a `config` there is no file to check.
+    """
 
     def __init__(self, runtime: Runtime, settings: Settings, used: Mapping[str, Any], config: Path | None) -> None:
         self._runtime = runtime
@@ -65,7 +68,8 @@ class Reconfiguration:
         self._config = config
         self._every = settings.algorithm.reload_seconds
         self._parsed: tuple[str | None, Settings] = (None, settings)
-        #: What was seen last; what was judged last, and why that cannot be used ("" if it is).
+        #: The contents read last, or why they could not be read; the contents tried last, and why they cannot be used
+        #: ("" if they are in use).
         self._seen: _Contents | str = ""
         self._judged: _Contents | None = None
         self._verdict = ""
@@ -92,7 +96,7 @@ class Reconfiguration:
             self._thread.join()
 
     def request(self) -> None:
-        """Look as soon as possible, in the thread that looks. Safe in a signal handler."""
+        """Check the files as soon as possible, in the thread of this object. Safe in a signal handler."""
         self._asked = True
         self._wanted.set()
 
@@ -111,10 +115,10 @@ class Reconfiguration:
     # -- looking --------------------------------------------------------------------------------------------------
 
     def look(self, *, at_once: bool = False) -> None:
-        """Take the file into use if it changed and can be used.
+        """Apply the file if it changed and can be used.
 
-        `at_once`: whatever was found before. Otherwise only what was the same at the last look: a file may be half
-        written, and two files are not written at the same moment.
+        `at_once`: apply it whatever was found before. Otherwise apply only contents that were the same at the last
+        look: a file may be half written, and two files are not written at the same moment.
         """
         if self._config is None:
             return
@@ -135,7 +139,7 @@ class Reconfiguration:
                 self._failure = self._verdict
 
     def _read(self, config: Path) -> tuple[Settings, _Contents]:
-        """Raises SettingsError."""
+        """Read and parse the files. Raises SettingsError."""
         text = _read_again(config, str(config))
         if text != self._parsed[0]:
             self._parsed = (text, parse(text, config))
@@ -144,7 +148,7 @@ class Reconfiguration:
         return settings, _Contents(text, _read_again(file, "algorithm.settings_file") if file is not None else "")
 
     def _complain(self, why: str, *, at_once: bool) -> None:
-        """Said when it is still so at the second look."""
+        """Report why the files cannot be read: at once, or if the second look finds the same."""
         again, self._seen = self._seen == why, why
         if (again or at_once) and why != self._failure:
             self._fail(why)
@@ -174,7 +178,7 @@ class Reconfiguration:
         self._restart = restart
 
     def _use(self, settings: Settings, contents: _Contents) -> str:
-        """Why it cannot be used, "" if it is. Raises SettingsError, AlgorithmError."""
+        """Apply the settings. Returns why they cannot be used, "" if they are. Raises SettingsError, AlgorithmError."""
         wanted = settings.algorithm
         if wanted.name != self._started_with.algorithm.name:
             return ""
@@ -209,10 +213,10 @@ class Reconfiguration:
         answer = self._runtime.ask(AlgorithmPrepared(self._number, preparations.take(self._number)))
         return answer if isinstance(answer, Reconfigured) else Reconfigured(self._number, "the server has failed")
 
-    # -- what is told ---------------------------------------------------------------------------------------------
+    # -- reporting ------------------------------------------------------------------------------------------------
 
     def remark(self) -> str:
-        """What an operator has to do something about; empty if nothing."""
+        """Return what an operator must act on, for /readyz; empty if there is nothing."""
         failure, restart = self._failure, self._restart
         remarks = [f"the new configuration cannot be used, the old one is kept: {failure}"] if failure else []
         if restart:
@@ -244,14 +248,15 @@ class Reconfiguration:
 
 
 def _read_again(path: Path, field: str) -> str:
-    """Raises SettingsError. A pipe, which is as good as a file at the start, would keep this waiting for ever."""
+    """Read a file again. Raises SettingsError, also for a pipe: at the start it works like a file, but a second read
+    would block for ever."""
     if path.exists() and not path.is_file():
         raise SettingsError(f"{field}: {path} is no regular file, so it cannot be looked at again")
     return read_text(path, field)
 
 
 def _changed(old: Settings, new: Settings) -> list[str]:
-    """The fields that differ, without those that are taken into use."""
+    """Return the fields that differ, without those that are applied without a restart."""
     before, after = dict(_fields(old.model_dump())), dict(_fields(new.model_dump()))
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return sorted(name for name in names if not name.startswith(_LIVE))
@@ -266,7 +271,8 @@ def _fields(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _forget_the_old() -> None:
-    """What an algorithm knows is full of cycles, and at the start all that there was has been set aside for good."""
+    """Collect the old algorithm's objects. They are full of cycles, and were frozen at the start, when all objects were
+    excluded from garbage collection."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -1,11 +1,11 @@
-"""Everything but the HTTP face, put together: algorithm, engine, informers, committer.
+"""Wires the server together, except for the HTTP layer: algorithm, engine, informers, committer.
 
     settings --> algorithm --> engine --> runtime <-- informers (nodes first, then pods)
                                             |
                                             +------> committer
 
-Start-up keeps what the algorithm is promised: all nodes, then all bound pods, then the rest, and only then is anything
-answered. `start` returns at once; readiness says when it is done.
+Start-up keeps the order that the algorithm's interface promises: all nodes, then all bound pods, then the rest. Only
+then are requests answered. `start` returns at once; readiness reports when start-up is done.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = structlog.get_logger(__name__)
 
 
 def policy_of(settings: Settings) -> Policy:
-    """The operator's configuration as the engine's policy."""
+    """Return the engine's policy for the operator's configuration."""
     return Policy(
         scheduler_names=frozenset(settings.pods.scheduler_names),
         resource=settings.pods.resource,
@@ -70,10 +70,10 @@ def policy_of(settings: Settings) -> Policy:
 
 
 class Service:
-    """One scheduling server without its HTTP face.
+    """One scheduling server without its HTTP layer.
 
-    `config` is the file that the settings are from, to be looked at again; `record` one that every event is logged to;
-    `timing` is the informers' patience, their own if not given.
+    `config` is the file that the settings are from, which is checked for changes; `record` is a file to which every
+    event is recorded; `timing` has the informers' time-outs, their defaults if not given.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class Service:
         self.reconfiguration.start()
 
     def stop(self) -> None:
-        """Lets writes in flight finish, and ends every thread. Idempotent; also without a start."""
+        """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
         if self._stopped.is_set():
             return
         self._stopped.set()
         self.reconfiguration.stop()
-        if self._leadership:  # decide nothing more, let what is being written end, and only then let others lead
+        if self._leadership:  # decide nothing more, let writes in flight end, and only then let another replica lead
             self._leadership.end_term()
         self._committer.stop()
         if self._signpost:
@@ -202,11 +202,11 @@ class Service:
         return ("nodes", self._nodes), ("pods", self._pods)
 
     def _went_back(self, why: str) -> None:
-        """An API server restored from a backup: versions say nothing any more, so everything is built anew."""
+        """The API server was restored from a backup: versions are not comparable any more, so all state is rebuilt."""
         self.runtime.give_up(f"the API server went back in time: {why}")
 
     def _hindrance(self) -> str:
-        """Why it is not ready yet: an API server that does not answer keeps us alive, and is named."""
+        """Return why the server is not ready yet. If the API server does not answer, we keep running and say so."""
         if self._start_failed:
             return self._start_failed
         behind = next((each for each in self._informers() if not each[1].synced.is_set()), None)
@@ -231,7 +231,7 @@ class Service:
         self.runtime.handle(Synced())
         if self._leadership:
             self._leadership.informers_ready()
-        # What was just built lives as long as the process: the garbage collector need not look at it again.
+        # The state that was just built lives as long as the process: the garbage collector need not scan it again.
         gc.collect()
         gc.freeze()
         log.info("ready", nodes=len(self.runtime.model.nodes()), pods=len(self.runtime.model.pods()))
@@ -364,7 +364,7 @@ def _write_metrics(committer: Committer) -> list[Metric]:
 
 
 class _UntilSynced:
-    """Keeps the first list back until it is complete, then tells bound pods before those that wait."""
+    """Buffers the events of the first list until it is complete, then passes bound pods on before waiting ones."""
 
     def __init__(self, handle: Callable[..., None]) -> None:
         self._handle = handle
@@ -385,5 +385,5 @@ class _UntilSynced:
 
 
 def _order(event: Event) -> tuple[object, ...]:
-    """Bound pods from the oldest on, as with every algorithm that has to learn what is there; then those that wait."""
+    """Sort key: bound pods from the oldest on, as whenever state is loaded into an algorithm; then waiting pods."""
     return (not event.pod.node_name, *by_age(event.pod)) if isinstance(event, PodSeen) else (False, "", "", "")

@@ -78,7 +78,8 @@ class Metric:
 def pod_view(entry: PodInfo, now: float) -> PodView:
     """Return the view of a pod.
 
-    A waiting pod always has a reason, if only that kube-scheduler has not asked about it, as its own filters accept no node.
+    A waiting pod always has a reason, if only that kube-scheduler has not asked about it, since its own filters accept
+    no node.
     """
     pod = entry.pod
     return PodView(
