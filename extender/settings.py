@@ -1,4 +1,4 @@
-"""The configuration file: every field with its default, its unit and what it does.
+"""The configuration file: every field with its default, its unit and its meaning.
 
 `waggle serve --config FILE` reads YAML into `Settings`. Unknown keys are refused, and every error names the field. All
 fields have defaults: an empty file is a working configuration for a cluster found by the usual kubeconfig rules.
@@ -28,7 +28,7 @@ _LABEL_OR_EMPTY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
 
 
 class SettingsError(ValueError):
-    """The configuration cannot be used; the message names the file and each field at fault."""
+    """The configuration cannot be used; the message names the file and each invalid field."""
 
 
 class _Section(BaseModel):
@@ -41,11 +41,12 @@ class TlsSettings(_Section):
     cert_file: Path
     key_file: Path
     client_ca_file: Path | None = None
-    #: Names of clients that may call the verbs, and of those that may see the pages: the common name of a certificate,
-    #: or an alternative one (DNS, URI, email, IP address), exactly. Empty: every client of `client_ca_file`.
+    #: Names of the clients that may call the verbs, and of those that may read the pages. A name must exactly match the
+    #: certificate's common name or a subject alternative name (DNS, URI, email, IP address). Empty: every client of
+    #: `client_ca_file`.
     verb_clients: tuple[str, ...] = ()
     page_clients: tuple[str, ...] = ()
-    #: Seconds between two looks at these files; changed ones are taken into use if they are usable.
+    #: Seconds between two checks of these files for changes; changed files are applied if they are usable.
     reload_seconds: float = Field(10, gt=0, le=3600)
 
     @field_validator("verb_clients", "page_clients")
@@ -63,21 +64,21 @@ class ServerSettings(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(9096, ge=0, le=65535)  # 9096 is HiveD's; 0 takes any free port
-    #: A second port with nothing but probes and metrics, in plain HTTP: kubelet has no client certificate.
+    #: A second port with probes and metrics only, in plain HTTP: kubelet has no client certificate.
     health_port: int | None = Field(None, ge=0, le=65535)
-    #: Seconds an idle connection is kept. kube-scheduler's client keeps its own for 90 s and does not retry a POST that
-    #: meets a closed one, so this must be more.
+    #: How long an idle connection is kept, seconds. Must be more than 90: kube-scheduler's client keeps its idle ones
+    #: for 90 s, and does not retry a POST that fails on a closed connection.
     keep_alive_seconds: int = Field(120, ge=91)
-    #: Connections at once. Where there are more, those that are of no use end first; see `web/http/connections.py`.
+    #: Largest number of connections. Beyond it, useless ones are closed first; see `web/http/connections.py`.
     max_connections: int = Field(1000, ge=16, le=50_000)
-    #: Largest body of a scheduler verb. 5,000 full Node objects are some 45 MB.
+    #: Largest body of a request of kube-scheduler. 5,000 full Node objects are some 45 MB.
     max_body_mib: int = Field(32, ge=1, le=1024)
     tls: TlsSettings | None = None
-    #: Further names under which browsers may ask for pages; `*.example.com` is every name below, `*` any name at all.
-    #: The names of the certificate, `host`, IP addresses, single words and `*.svc` may always be used.
+    #: Further host names under which browsers may request pages; `*.example.com` is every name below it, `*` any name.
+    #: The names of the certificate, `host`, IP addresses, single words and `*.svc` are always allowed.
     allowed_hosts: tuple[str, ...] = ()
-    #: Who may look at /v1/inspect/*, /v1/explain/* and /ui. none: whoever reaches the port. kubernetes: who shows a
-    #: token that the API server knows, and may `get` the page as a non-resource URL.
+    #: Who may read /v1/inspect/*, /v1/explain/* and /ui. none: any client that can reach the port. kubernetes: clients
+    #: with a token that the API server accepts and the right to `get` the page as a non-resource URL.
     inspect_authorization: Literal["none", "kubernetes"] = "none"
 
     def remarks(self) -> list[str]:
@@ -104,17 +105,17 @@ class ClusterSettings(_Section):
 
     kubeconfig: Path | None = None
     context: str | None = None
-    #: http(s)://host:port; overrides the server of the kubeconfig. Alone it means: no authentication.
+    #: http(s)://host:port; overrides the server of the kubeconfig. With neither `kubeconfig` nor `context`: no authentication.
     server: str | None = None
-    #: Seconds that one API call may take.
+    #: Time-out of one API call, seconds.
     request_timeout_seconds: float = Field(10, gt=0, le=300)
     #: Seconds between two comparisons of the cache with a live list; 0 is never.
     compare_seconds: float = Field(300, ge=0, le=86_400)
-    #: Memory that nodes and pods may take, in MiB, estimated: some 4.5 KB each. Where there is more, lists fail.
+    #: Memory that nodes and pods may take, in MiB, estimated: some 4.5 KB each. Lists that need more fail.
     cache_mib: int = Field(1024, ge=64, le=65_536)
-    #: Bindings, evictions and verifying reads at the same time: never more. How many it is follows from the API server.
+    #: Upper limit of concurrent bindings, evictions and verifying reads; the number adapts to the API server.
     concurrent_writes: int = Field(32, ge=1, le=128)
-    #: However badly the API server does, so many are tried.
+    #: Lower limit of the same number, even if the API server is slow or fails.
     least_concurrent_writes: int = Field(1, ge=1, le=128)
 
     @field_validator("least_concurrent_writes")
@@ -131,10 +132,10 @@ class AlgorithmSettings(_Section):
 
     name: str = "packing"
     settings: dict[str, Any] = Field(default_factory=dict)
-    #: A file with more of these settings, as the algorithm itself reads it: HiveD's own configuration, say.
+    #: A file with more of these settings, in the algorithm's own format: HiveD's own configuration, for example.
     settings_file: Path | None = None
-    #: Seconds between two looks at the configuration; changed settings of the algorithm are taken into use. 0 is never,
-    #: but for SIGHUP.
+    #: Seconds between two checks of the configuration for changes; changed settings of the algorithm are applied. 0:
+    #: only at SIGHUP.
     reload_seconds: float = Field(10, ge=0, le=3600)
 
 
@@ -158,27 +159,28 @@ class HoldSettings(_Section):
     lease_seconds: float = Field(60, gt=0)
     #: Seconds until a failed or undecided verification is tried again.
     verify_seconds: float = Field(5, gt=0)
-    #: How long a gang's seats are kept for members that kube-scheduler does not come for.
+    #: How long a gang's seats are kept for members that kube-scheduler does not ask about, seconds.
     seat_seconds: float = Field(300, gt=0)
 
 
 class ForceBindSettings(_Section):
     """When the server writes a binding itself instead of waiting for kube-scheduler's bind call."""
 
-    #: After that many filter calls for a placed pod that no bind followed; 0 is never.
+    #: After this many filter calls for a placed pod without a bind; 0 is never.
     after_filters: int = Field(0, ge=0)
-    #: At once when the decided node was not among those offered.
+    #: At once if the chosen node is not among the offered ones.
     when_not_offered: bool = False
 
 
 class PreemptionSettings(_Section):
     """Who evicts the victims of a preemption."""
 
-    #: kube-scheduler: answer /preempt and let it evict. direct: evict by ourselves. auto: by ourselves what it cannot.
+    #: kube-scheduler: it evicts, as we answer /preempt. direct: this server evicts. auto: this server evicts what
+    #: kube-scheduler cannot.
     mode: Literal["auto", "kube-scheduler", "direct"] = "auto"
     #: Seconds that a preemption of ours may take to begin, and its victims to go beyond their own grace periods.
     patience_seconds: float = Field(120, gt=0)
-    #: Seconds until a pod that could not be evicted is tried again.
+    #: Seconds until the eviction of a pod that could not be evicted is retried.
     retry_seconds: float = Field(60, gt=0)
 
 
@@ -186,19 +188,19 @@ class LeaderElectionSettings(_Section):
     """Several replicas: one decides, the others stay informed and take over. See `kube/lease/election.py`."""
 
     enabled: bool = False
-    #: Where the Lease is. Empty: the namespace of the pod that this runs in, elsewhere `default`.
+    #: The namespace of the Lease. Empty: the namespace of the pod that this runs in, outside a pod `default`.
     namespace: str = Field("", pattern=_LABEL_OR_EMPTY, max_length=63)
     name: str = Field("waggle", pattern=_NAME, max_length=253)
-    #: How others see who leads; something unique is always added. Empty: the host's name.
+    #: The holder's name in the Lease; something unique is always added. Empty: the host's name.
     identity: str = Field("", max_length=200)
-    #: Put the label `waggle.dev/leads` on the pod that leads, for a Service to select. See `server/leader_label.py`.
+    #: Put the label `waggle.dev/leads` on the leader's pod, for a Service to select. See `server/leader_label.py`.
     label_pod: bool = False
-    #: Seconds after which a leader that was not heard of is taken for dead.
+    #: Seconds without a renewal after which other replicas may take over the lease.
     lease_seconds: float = Field(10, ge=1, le=120)
-    #: Seconds after which a leader that could not renew its lease has ended. What lies between is for writes under way
-    #: and for clocks that do not run alike.
+    #: Seconds without a renewal after which a leader stops deciding. The difference to `lease_seconds` is for writes in
+    #: flight and for clocks that run at different speeds.
     renew_deadline_seconds: float = Field(7, gt=0, validate_default=True)
-    #: Seconds between two renewals, and between two looks of those that wait.
+    #: Seconds between two renewals by the leader, and between two attempts of the other replicas.
     retry_seconds: float = Field(1.5, gt=0, validate_default=True)
 
     @field_validator("renew_deadline_seconds")
@@ -244,14 +246,15 @@ class Settings(_Section):
         return data
 
 
-#: Of a configuration: ten times what a real one has. A few lines of aliases of aliases would be billions.
+#: Largest number of values in a configuration: ten times that of a real one. A few lines of nested aliases could expand
+#: to billions.
 _MOST_VALUES = 1_000_000
-#: Bytes.
+#: Largest size of a configuration file, bytes.
 _LARGEST = 64 << 20
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as usual, but a key that stands twice is an error and not silently the last one."""
+    """A YAML loader for which a duplicate key is an error; usually the last one silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -265,12 +268,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(path: Path) -> Settings:
-    """The settings in a YAML file. Raises SettingsError, naming the file and each field at fault."""
+    """Return the settings in a YAML file. Raises SettingsError, naming the file and each invalid field."""
     return parse(read_text(path, str(path)), path)
 
 
 def parse(text: str, path: Path) -> Settings:
-    """The settings in the text of that file. Raises SettingsError, naming the file and each field at fault."""
+    """Return the settings in the text of that file. Raises SettingsError, naming the file and each invalid field."""
     try:
         data = _yaml(text)
     except ValueError as error:
@@ -287,12 +290,12 @@ def parse(text: str, path: Path) -> Settings:
 
 
 def read_text(path: Path, field: str) -> str:
-    """Raises SettingsError, naming the field that the file's name is from."""
+    """Return the text of a file. Raises SettingsError, naming the field that has the file's name."""
     where = field if field == str(path) else f"{field}: {path}"
     try:
         is_too_large = path.stat().st_size > _LARGEST
         text = "" if is_too_large else path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # of the file, its text, or its name
+    except (OSError, ValueError) as error:  # from the file, its text, or its name
         raise SettingsError(f"{where}: {_unreadable(error)}") from error
     if is_too_large:
         raise SettingsError(f"{where} is larger than {_LARGEST >> 20} MiB")
@@ -306,7 +309,7 @@ def _unreadable(error: OSError | ValueError) -> str:
 
 
 def algorithm_settings(algorithm: AlgorithmSettings) -> dict[str, Any]:
-    """All settings of the algorithm, those of `settings_file` too; the algorithm's model has yet to check them.
+    """Return all settings of the algorithm, with those of `settings_file`. The algorithm's model has not checked them.
 
     Raises SettingsError, and AlgorithmError if there is no such algorithm.
     """
@@ -317,7 +320,10 @@ def algorithm_settings(algorithm: AlgorithmSettings) -> dict[str, Any]:
 
 
 def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
-    """All settings of the algorithm, `text` being what `settings_file` holds. Raises as `algorithm_settings`."""
+    """Return all settings of the algorithm, with `text` as the contents of `settings_file`.
+
+    Raises as `algorithm_settings`.
+    """
     where = f"algorithm.settings_file: {algorithm.settings_file}"
     try:
         found = (parser(algorithm.name) or _yaml)(text)
@@ -336,10 +342,10 @@ def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> Any:
-    """Raises ValueError."""
+    """Parse YAML. Raises ValueError."""
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, TypeError, IndexError) as error:  # the last two: PyYAML's, of values that make no sense
+    except (yaml.YAMLError, TypeError, IndexError) as error:  # PyYAML raises the last two for nonsensical values
         raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
@@ -349,9 +355,9 @@ def _yaml(text: str) -> Any:
 
 
 def _size(value: Any, known: dict[int, float]) -> float:
-    """How many values there are if each alias is followed, as whoever copies it does; of a value within itself, no end.
+    """Return the number of values with all aliases expanded, as in a copy; infinite for a value that contains itself.
 
-    `known` are the sizes of those that were counted; each is counted once, so that counting itself is quick.
+    `known` has the sizes of the containers counted so far; each is counted once, so that counting is quick.
     """
     if not isinstance(value, dict | list | tuple | set):
         return 1
