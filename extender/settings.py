@@ -105,7 +105,8 @@ class ClusterSettings(_Section):
 
     kubeconfig: Path | None = None
     context: str | None = None
-    #: http(s)://host:port; overrides the server of the kubeconfig. With neither `kubeconfig` nor `context`: no authentication.
+    #: http(s)://host:port; overrides the server of the kubeconfig. With neither `kubeconfig` nor `context` set: no
+    #: authentication.
     server: str | None = None
     #: Time-out of one API call, seconds.
     request_timeout_seconds: float = Field(10, gt=0, le=300)
