@@ -10,7 +10,7 @@ one accepts. Earlier decisions are treated by how far they are:
 
     a binding that is written or may have been    goes on; the new algorithm gets it as allocated
     a place that was only proposed                is withdrawn, and kube-scheduler is made to ask again
-    a preemption, ours or kube-scheduler's        its room is claimed again; our own are planned anew
+    a preemption, ours or kube-scheduler's        its room is claimed again; our own are planned again
     a waiting pod                                 is nudged: there may be room now
 """
 

@@ -341,7 +341,7 @@ class PreemptionExecutor:
         preemption.rewrite_at = min(preemption.rewrite_at, again)
         return self._advance(preemption, now)
 
-    # -- planning anew --------------------------------------------------------------------------------------------
+    # -- planning again -------------------------------------------------------------------------------------------
 
     def _verdict(self, preemption: Preemption, *, once_more: bool = False) -> ScheduleResult:
         """Ask the algorithm for the plan now. `once_more`: without back-off for victims of this preemption."""

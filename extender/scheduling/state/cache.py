@@ -8,7 +8,7 @@
                       expire v  |         again         |
                             EXPIRED --------------------+
 
-    Initial -> ADDED       add_pod: bound by somebody else, or before we started
+    Initial -> ADDED       add_pod: bound by another client, or before we started
     ADDED   -> ADDED       add_pod: seen again, changed, moved to another node
     any     -> Initial     forget: no source names it any more, and it may come again
     any     -> Deleted     remove_pod, or another UID under the same name

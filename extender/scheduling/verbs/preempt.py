@@ -2,7 +2,7 @@
 
     mode             filter finds no place          preempt is asked
     kube-scheduler   nothing                        victims, of lower priority, on its candidates; it evicts them
-    direct           a plan for the whole gang is   likewise, on the candidates too; the answer is "nobody"
+    direct           a plan for the whole gang is   likewise, on the candidates too; the answer has no victims
                      carried out
     auto             as direct                      gangs, and plans that need several nodes: as direct;
                                                     others: as kube-scheduler
@@ -147,11 +147,11 @@ class PreemptHandler:
             return self._by_kube_scheduler(entry, candidates, now)
         except AlgorithmFault as fault:
             entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
-            # The wire has no room for this text, so it is shown as an Event.
+            # The protocol has no field for this text, so it is shown as an Event.
             return [PreemptAnswer(reason=entry.reason, error=True), *entry.announce(entry.reason, warning=True)]
 
     def _by_ourselves(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
-        """Nobody for kube-scheduler to evict; None if this is for kube-scheduler to do."""
+        """Preempt by ourselves, and return an answer without victims; None if kube-scheduler is to evict."""
         entry.asked = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
         if entry.preemption is not None:
             out = self.evictions.asked(entry, entry.asked, now)
