@@ -27,6 +27,8 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """The outcome of one write."""
+
     kind: OutcomeKind
     #: For display and logs only; no decision depends on it.
     detail: str = ""

@@ -91,11 +91,15 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
+    """The API server has this node: added or changed. The event may be doubled, late or out of order."""
+
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
+    """The API server no longer has a node of this name."""
+
     name: str
 
 

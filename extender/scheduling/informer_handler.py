@@ -36,6 +36,11 @@ class InformerHandler:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def pod_seen(self, event: PodSeen, now: float) -> list[Instruction]:
+        """Handle PodSeen: bring the pod's state in line with the API server's record, unless the record is late.
+
+        The pod may begin to wait, be confirmed as bound, or be removed. A pod of the same name with another UID is
+        replaced.
+        """
         pod = event.pod
         if self.t.cache.removed(pod.uid) or older(pod.resource_version, self._aside.get(pod.uid, "")):
             return self._late()
@@ -182,6 +187,7 @@ class InformerHandler:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
+        """Handle NodeSeen: add or update the node, unless the record is late."""
         known = self.t.cache.node(event.node.name)
         if known is not None and older(event.node.resource_version, known.resource_version):
             self.counts["late_events", "node"] += 1

@@ -59,6 +59,7 @@ class Policy:
     nudge_again: float = 10.0
 
     def ours(self, pod: Pod) -> bool:
+        """Whether this server schedules the pod: it meets every criterion that is set."""
         if self.scheduler_names and pod.scheduler_name not in self.scheduler_names:
             return False
         if self.annotation and lookup(pod.annotations, self.annotation) is None:

@@ -58,9 +58,11 @@ class Reconfiguring:
         self._reservations = reservations
 
     def requested(self, event: ReconfigureRequested) -> list[Instruction]:
+        """Handle ReconfigureRequested: return a PrepareAlgorithm with the current state."""
         return [PrepareAlgorithm(event.number, event.algorithm, event.settings, self._truth())]
 
     def prepared(self, event: AlgorithmPrepared, now: float) -> list[Instruction]:
+        """Handle AlgorithmPrepared: let the new algorithm take over, or refuse it. Returns Reconfigured last."""
         new, old = event.teller, self.t.teller
         if new is None:
             return [Reconfigured(event.number, "the new algorithm is not there")]

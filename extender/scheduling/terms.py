@@ -52,6 +52,7 @@ class TermHandler:
         self.unreported = 0
 
     def began(self, event: TermBegan, now: float) -> list[Instruction]:
+        """Handle TermBegan: end the current term if there is one, begin the new one, and nudge all waiting pods."""
         if event.term <= self._last:
             return []
         out = [] if self.t.term is None else self.ended(TermEnded(self.t.term), now)
@@ -62,6 +63,7 @@ class TermHandler:
         return out + self._waking.nudge(now)
 
     def ended(self, event: TermEnded, now: float) -> list[Instruction]:
+        """Handle TermEnded: withdraw unwritten proposals and give up preemptions. Only the current term can end."""
         if event.term != self.t.term:
             return []
         self.t.term = None

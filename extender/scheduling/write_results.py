@@ -48,6 +48,7 @@ class WriteResultHandler:
     # -- reports --------------------------------------------------------------------------------------------------
 
     def bind_finished(self, event: BindFinished, now: float) -> list[Instruction]:
+        """Handle the report of a WriteBinding, as in the module's diagram. A report with an old token is late."""
         outcome = event.outcome
         self.counts["binds", outcome.kind.value] += 1
         entry = self._committing(event.token)
@@ -72,6 +73,7 @@ class WriteResultHandler:
                 return [self._read_outcome(entry, now)]
 
     def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
+        """Handle the report of a ReadPod, as in the module's diagram. Only the pod's latest read counts."""
         entry = self.t.roster.get(self._reading.pop(event.token, ""))
         if entry is None or entry.reading is None or entry.read_token != event.token:
             return []  # superseded by a bind, a filter, an event or a younger read

@@ -143,6 +143,7 @@ class Service:
             self.runtime.add_hindrance(self._leadership.standing)
 
     def start(self) -> None:
+        """Start all threads. Returns at once, before the first lists are complete."""
         # A waiting thread otherwise costs a filter call up to 5 ms each time it meets a busy informer thread.
         sys.setswitchinterval(0.0005)
         self.runtime.start()

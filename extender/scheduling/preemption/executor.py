@@ -274,6 +274,7 @@ class PreemptionExecutor:
     # -- reports --------------------------------------------------------------------------------------------------
 
     def evict_finished(self, event: EvictFinished, now: float) -> list[Instruction]:
+        """Handle the report of an Evict or of its dry run: go on, retry later, or plan without that victim."""
         kind = event.outcome.kind
         self.counts["eviction_checks" if event.dry_run else "evictions", kind.value] += 1
         preemption = self._active.get(event.token)
@@ -383,6 +384,7 @@ class PreemptionExecutor:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Instruction]:
+        """Handle back-offs and preemptions that are due."""
         out: list[Instruction] = []
         for entry in self.protection.tick(now):
             out += self.try_again(entry, now)

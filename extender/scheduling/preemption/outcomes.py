@@ -61,6 +61,7 @@ class PreemptionOutcomes:
         return []
 
     def give_up(self, preemption: Preemption, why: Reason, now: float) -> list[Instruction]:
+        """Give the preemption up: its preemptors wait again, with this reason."""
         leader = preemption.leader
         members = self._release(preemption, Ending.GIVEN_UP, why, now)
         if why.code in _HOPELESS:
@@ -73,6 +74,7 @@ class PreemptionOutcomes:
         return [*out, *orders.unmark(preemption, members, self.policy)]
 
     def unneeded(self, preemption: Preemption, now: float) -> list[Instruction]:
+        """End a preemption that is not needed any more: there is room, so its preemptors are nudged."""
         members = self._release(preemption, Ending.UNNEEDED, None, now)
         for entry in members:
             self.waking.line_up(entry, now, at_once=True)

@@ -99,6 +99,10 @@ class SchedulingState:
         return self.synced and self.term is not None
 
     def move(self, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
+        """Move the pod to a state, by the transition in TABLE, and record that in its history.
+
+        Raises IllegalTransitionError for a pair of states that is not in TABLE; AlgorithmFault if the algorithm fails.
+        """
         start = entry.state
         act = TABLE.get((start, to))
         if act is None:

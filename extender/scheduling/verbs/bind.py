@@ -49,6 +49,11 @@ class BindHandler:
             self._passed.popitem(last=False)
 
     def bind(self, event: BindRequested, now: float) -> list[Instruction]:
+        """Handle a bind request: start the binding write, or answer at once.
+
+        The answer comes at once if the bind is refused, or if the binding is written already. Otherwise it comes with
+        the outcome of the write, or with the event that shows the pod bound.
+        """
         entry = self._leave_other_place(self.t.roster.get(event.uid), event, now)
         refusal = self._cannot_bind(event, entry)
         if refusal is None and entry is None:

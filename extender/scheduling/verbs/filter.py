@@ -48,6 +48,11 @@ class FilterHandler:
         self.counts = counts
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
+        """Answer a filter request: the one node for the pod, a refusal with reasons, or all nodes if it is not ours.
+
+        A pod with a place keeps it, with a new lease, if the place is offered again. The FilterAnswer is among the
+        instructions; they may also write a binding, begin or end a preemption, and requeue other pods.
+        """
         pod = event.pod
         if not self.policy.ours(pod):
             return [self._pass_on(pod, event.nodes)]

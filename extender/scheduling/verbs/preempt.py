@@ -123,6 +123,10 @@ class PreemptHandler:
     # -- preempt --------------------------------------------------------------------------------------------------
 
     def preempt(self, event: PreemptRequested, now: float) -> list[Instruction]:
+        """Answer a preempt request: victims for kube-scheduler to evict, or none if we evict or nothing can help.
+
+        The PreemptAnswer comes first; further instructions may carry out a preemption of our own.
+        """
         pod = event.pod
         if not self.policy.ours(pod):
             return [PreemptAnswer(untouched=True)]
