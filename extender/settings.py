@@ -60,7 +60,7 @@ class TlsSettings(_Section):
 
 
 class ServerSettings(_Section):
-    """The HTTP face."""
+    """The HTTP layer."""
 
     host: str = "127.0.0.1"
     port: int = Field(9096, ge=0, le=65535)  # 9096 is HiveD's; 0 takes any free port
@@ -82,7 +82,7 @@ class ServerSettings(_Section):
     inspect_authorization: Literal["none", "kubernetes"] = "none"
 
     def remarks(self) -> list[str]:
-        """What an operator may not have meant."""
+        """Return warnings about settings that an operator may not have intended."""
         if self.tls is None or self.tls.client_ca_file is None:
             return []
         lists = {"verb_clients": "may call the verbs", "page_clients": "may see the pages"}
@@ -129,7 +129,7 @@ class ClusterSettings(_Section):
 
 
 class AlgorithmSettings(_Section):
-    """Which installed algorithm decides, and its own settings (checked by the algorithm's model)."""
+    """The installed algorithm to use, and its own settings (checked by the algorithm's model)."""
 
     name: str = "packing"
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -141,9 +141,9 @@ class AlgorithmSettings(_Section):
 
 
 class PodSettings(_Section):
-    """Which pods are ours. A pod must match every criterion that is given; none given: all that arrive.
+    """Which pods are ours. A pod must match every criterion that is set; if none is set, all pods are ours.
 
-    Others pass every filter untouched, and are still counted on their nodes.
+    All offered nodes pass for other pods, which are still counted on their nodes.
     """
 
     scheduler_names: tuple[str, ...] = ()

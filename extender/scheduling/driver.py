@@ -215,7 +215,7 @@ class AlgorithmDriver:
             del self.unallocated[uid]
         return uid not in self.unallocated
 
-    # -- what is owed ---------------------------------------------------------------------------------------------
+    # -- owed changes ---------------------------------------------------------------------------------------------
 
     @staticmethod
     def _owe(owed: dict[str, T], key: str, truth: T, told: bool) -> None:

@@ -31,7 +31,7 @@ from extender.scheduling.driver import AlgorithmDriver
 
 @dataclass(frozen=True, slots=True)
 class FilterRequested:
-    """kube-scheduler asks which of `nodes` take the pod. Answered at once with FilterAnswer."""
+    """kube-scheduler asks on which of `nodes` the pod can run. Answered at once with FilterAnswer."""
 
     pod: Pod
     nodes: SuggestedNodes
@@ -48,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class PreemptRequested:
-    """kube-scheduler asks whom to evict for the pod. Answered at once with PreemptAnswer."""
+    """kube-scheduler asks which pods to evict for this pod. Answered at once with PreemptAnswer."""
 
     pod: Pod
     candidates: tuple[Candidate, ...]
@@ -56,7 +56,7 @@ class PreemptRequested:
 
 @dataclass(frozen=True, slots=True)
 class BindRequested:
-    """kube-scheduler asks us to bind. Answered, perhaps later, with the BindAnswer of the same `request`."""
+    """kube-scheduler asks us to bind the pod. Answered, perhaps later, with the BindAnswer of the same `request`."""
 
     request: int
     namespace: str

@@ -176,7 +176,7 @@ class SchedulerStateMachine:
         others = self.evictions.next_due(), self._reservations.next_due()
         return min((at for at in (due, nudge, *others) if at is not None), default=None)
 
-    # -- for people -----------------------------------------------------------------------------------------------
+    # -- read model -----------------------------------------------------------------------------------------------
 
     def entries(self) -> list[PodInfo]:
         """All pods, sorted by namespace and name. Read-only."""

@@ -94,7 +94,7 @@ class WriteResultHandler:
             return self._exists(entry, pod, now)
         return self._not_bound(entry, why, now)
 
-    # -- what was found -------------------------------------------------------------------------------------------
+    # -- results of reads -----------------------------------------------------------------------------------------
 
     def _exists(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """A pod known only from kube-scheduler exists. Verify it again later; remove it if it wants no place."""

@@ -139,7 +139,7 @@ class PreemptionExecutor:
         self.waking.line_up(entry, now)
         return []
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
     def asked(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Filter found no place for a preemptor. Make the plan again if its room was cleared already."""

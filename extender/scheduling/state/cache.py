@@ -154,7 +154,7 @@ class Cache:
         self._put(held.pod, PodState.EXPIRED)
         return held.pod
 
-    # -- what the API server says -----------------------------------------------------------------------------
+    # -- events of the API server -----------------------------------------------------------------------------
 
     def add_pod(self, pod: Pod) -> Pod | None:
         """Add or update a bound pod, on any node. Returns the record that is held now.
@@ -199,7 +199,7 @@ class Cache:
             self._mark(name)
         return before
 
-    # -- the work, once a call is found to be right -----------------------------------------------------------
+    # -- after the checks -------------------------------------------------------------------------------------
 
     def _is_late(self, pod: Pod) -> bool:
         """Whether a younger record than this one is known, or the UID was removed."""

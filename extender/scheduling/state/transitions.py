@@ -5,7 +5,7 @@
           |                                                        |  |  ^                              |
           | shown bound          preempt finds victims             |  |  | preempt or filter says wait, |
           | (recovery)        +------------------------------------+  |  | a victim does not go, or     |
-          |                   v                                       |  | nobody asked for too long    |
+          |                   v                                       |  | no request for too long      |
           |              Preempting ---(again, other victims)--+      |  |      not bound after all:    |
           |                |  |  ^                             |      |  |      hold verified and       |
           |                |  |  +-----------------------------+      |  |      expired, bind refused,  |
@@ -18,7 +18,7 @@
           |                |  +------------------------------------------------------------------+---+--+
           |                | the informer, or a live read, shows it bound
           v                v
-        Bound <------------+---- (Waiting, Preempting: somebody else bound it)
+        Bound <------------+---- (Waiting, Preempting: another client bound it)
 
       any --- deleted or finished ---> (Unknown)
 
