@@ -1,8 +1,8 @@
-"""HiveD: tenants with guaranteed cells of a GPU cluster, who also use what is idle. See docs/algorithm-hived.md.
+"""HiveD: tenants have guaranteed cells of a GPU cluster, and also use idle ones. See docs/algorithm-hived.md.
 
-    formats/     what stands in annotations: wishes (podspec.py), decisions (bindinfo.py)
+    formats/     the contents of annotations: requests of pods (podspec.py), decisions (bindinfo.py)
     cells/       cells from the configuration (config.py, layout.py), and what is free and owed of each chain
-    state/       groups, quota, devices (cluster.py); what was decided before comes back (recovery.py, gangs.py)
+    state/       groups, quota, devices (cluster.py); recovery of earlier decisions (recovery.py, gangs.py)
     planning/    a decision (planner.py): virtual devices (placement.py), then the hardware (mapping.py)
     insight/     pages, explanations, what a changed configuration would mean, a first configuration
 

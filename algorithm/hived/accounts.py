@@ -1,18 +1,18 @@
 """The accounts of bound pods: which groups they form, and which groups have quota.
 
 A pod that is bound while others run is accounted for by itself (`add`): it names the groups that had lost their quota
-when it was bound, and has the place that it was given. Pods that are found bound at a start are accounted for all
-together (`recover`), because one pod may say something about others, and they come in any order:
+when it was bound, and it has the place that it was given. Pods that are found bound at a start are accounted for all
+together (`recover`), because a pod may carry information about others, and they come in any order:
 
-1. Pods are put together to gangs (`gangs.py`).
-2. A gang that lost its quota runs on without, if it agreed to that (`lazyPreemptionEnable`). It lost its quota if a pod
-   that is there says so, or if one of its own pods was bound without.
-3. All other gangs get what they claim. There is room for all of them: they had their
-   quota all at once when the last of their pods was bound, because that pod would have named each that had not. Only a
-   changed configuration can leave too little room. Then the more important gang of a virtual cluster keeps its quota,
-   of equals the older one.
-4. A gang that lost its quota without having agreed lost it to a changed configuration. It gets it back if no other gang
-   has to give up any for it, and so does one that found no room in step 3. Gangs that no pod names come first.
+1. Pods are grouped into gangs (`gangs.py`).
+2. A gang that lost its quota runs on without it, if it agreed to that (`lazyPreemptionEnable`). It lost its quota if an
+   existing pod says so, or if one of its own pods was bound without quota.
+3. All other gangs get what they claim. There is room for all of them: they all had their quota when the last of their
+   pods was bound, because that pod would have named each gang without quota. Only a changed configuration can leave too
+   little room. Then the more important gang of a virtual cluster keeps its quota, of equals the older one.
+4. A gang that lost its quota without having agreed lost it to a changed configuration. It gets its quota back if no
+   other gang has to give up quota for it. The same holds for a gang that found no room in step 3. Gangs that no pod
+   names come first.
 """
 
 from __future__ import annotations

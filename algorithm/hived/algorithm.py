@@ -1,8 +1,8 @@
 """HiveD as an algorithm of this framework: `algorithm.interface` has the calls, `state/cluster.py` what they change.
 
-A pod says what it wants in the original's annotation; a decision is written on it in the original's annotations. So
-either scheduler continues with what the other has bound. Where the original crashed on what somebody wrote on a pod,
-the pod is passed over and shown as a stranger.
+Requests and decisions stand in the annotations of the original HiveD. So either scheduler can continue with pods that
+the other has bound. The original crashed on some malformed annotations. This one skips such a pod and shows it as a
+stranger.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _CODES = {
 }
 
 
-#: Whoever reads these later believes them, also of other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
+#: Later readers trust these, also about other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
 _SAID_WITH_A_BINDING = (lazily.LAZILY, promotion.ORDER)
 
-#: What a fork has in common with its original.
+#: Types of immutable objects, which a fork shares with its original.
 _UNCHANGING = (
     HivedSettings,
     BadDevicesSettings,
@@ -84,7 +84,7 @@ _UNCHANGING = (
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """A preemption that was proposed, until it is taken; it counts only as long as nothing has changed."""
+    """A preemption that was proposed and not accepted yet. It is valid only while nothing has changed."""
 
     generation: int
     plan: Plan
@@ -110,12 +110,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     @property
     def hive(self) -> HivedCluster:
-        """The cells and groups of now. During start-up another one, if more bound pods have been told since."""
+        """The present cells and groups. During start-up, more bound pods may replace this object."""
         return self._start.accounts.hive
 
     @property
     def strangers(self) -> Mapping[str, tuple[str, str]]:
-        """Allocated pods that cannot be accounted for, with why, by UID."""
+        """Allocated pods that cannot be accounted for, with the reason, by UID."""
         return self._start.accounts.strangers
 
     def set_time(self, now: float) -> None:
@@ -140,7 +140,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     # -- pods -------------------------------------------------------------------------------------------------
 
     def add_unallocated_pod(self, pod: Pod) -> None:
-        """Pods come: all machines there are have been announced, and all bound pods are known."""
+        """Handle a waiting pod. The first one ends start-up: all machines and all bound pods are known now."""
         self._start.finish().hive.start()
         with suppress(UserError):
             spec = self._allowed(pod)
@@ -177,7 +177,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
             accounts.promote()
 
     def _releasing(self, spec: PodSpec) -> Group | None:
-        """The pod's group, if that gives its devices back pod by pod."""
+        """The pod's group, if the group gives its devices back pod by pod; else None."""
         group = self.hive.groups.get(spec.group) if spec.releases else None
         return group if group is not None and group.releases and group.tenant == spec.tenant else None
 
@@ -207,11 +207,11 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._protected = uids
 
     def in_gang(self, pod: Pod) -> bool:
-        """Always: kube-scheduler sees no cells, so it cannot tell when evicting would help."""
+        """True for every pod of HiveD: kube-scheduler sees no cells, so it cannot know when evicting would help."""
         return pod.annotation(SPEC) is not None
 
     def priority(self, pod: Pod) -> int:
-        """That of the pod's wish; without a guarantee it is opportunistic. Pods of others are nobody's victims."""
+        """The requested priority; opportunistic for a pod without guarantee. Pods without a request are never victims."""
         try:
             spec = self._read(pod)
         except UserError:
@@ -248,9 +248,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return Bind(allocation.node, bindinfo.write(allocation) + _nothing_else(pod, said) + said)
 
     def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
-        """The preemption that was proposed for this pod; worked out again if something has changed since.
+        """The preemption that was proposed for this pod, planned again if something has changed since.
 
-        The room is kept also if nobody has to go any more. None if there is no room to keep.
+        The room is kept also if no victim is left. None if there is no room to keep.
         """
         known = self._proposed.pop(pod.uid, None)
         if known is not None and known.generation == self._generation:
@@ -258,16 +258,16 @@ class HivedAlgorithm(SchedulerAlgorithm):
         offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
         try:
             decision: Decision = decide(self.hive, spec, offered, preempting=True)
-        except UserError:  # with the settings of today it may not even ask
+        except UserError:  # the present settings may not allow the pod at all
             return None
         return decision if isinstance(decision, Plan) and decision.is_new else None
 
     def _read(self, pod: Pod) -> PodSpec:
-        """What the pod wants. Raises UserError."""
+        """The request of the pod. Raises UserError."""
         return self._start.accounts.read(pod)
 
     def _allowed(self, pod: Pod) -> PodSpec:
-        """The same of a pod that has no place yet, if its namespace may use the virtual cluster. Raises UserError."""
+        """The request of a pod without a place, if its namespace may use the virtual cluster. Raises UserError."""
         spec = self._tenancy.read(pod)
         self._tenancy.check(pod.namespace, spec)
         return spec
@@ -309,7 +309,7 @@ def _is_healthy(node: Node) -> bool:
 
 
 def _nothing_else(pod: Pod, said: Pairs) -> Pairs:
-    """Empties what the pod's author wrote where only a scheduler may say who lost quota."""
+    """Annotations that overwrite with "" what the pod's author wrote where only a scheduler may name lost quota."""
     mine = {name for name, _ in said}
     return tuple((name, "") for name in _SAID_WITH_A_BINDING if name not in mine and pod.annotation(name) is not None)
 

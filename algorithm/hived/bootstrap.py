@@ -1,4 +1,4 @@
-"""Collects the bound pods that are found at a start, and decides about all of them at once.
+"""Collects the bound pods that are found at a start, and accounts for all of them at once.
 
         bound pods, in any order            a question               a pod waits, a bound pod ends
     +------------------------- COLLECTING ------------> RECOVERED ---------------------------------> (start-up is over)
@@ -6,13 +6,13 @@
     +----------------------------+    +---------------------+
                                         a bound pod, a node
 
-A decision pod by pod would depend on the order: quota goes to the first that asks, and a later pod may say that another
-group had lost it. So a pod that is told is only read. Pods are accounted for (`accounts.py`) when a question is
-asked, or when the first pod waits. If more of them come after a question, the accounts are made anew from all pods that
-were told: the result depends on the nodes and on the set of bound pods, and on nothing else.
+Accounting pod by pod would depend on the order: quota would go to the first pod, and a later pod may say that another
+group had lost it. So a reported pod is only read. Pods are accounted for (`accounts.py`) at the first question, or
+when the first pod waits. If more bound pods come after a question, the accounts are made anew from all of them. So the
+result depends only on the nodes and on the set of bound pods.
 
-Start-up is over when the first pod waits, or when the first bound pod ends. If that takes long, it is over after the
-accounts were made anew a bounded number of times.
+Start-up is over when the first pod waits, or when the first bound pod ends. If neither happens for long, it is over
+after the accounts were made anew a bounded number of times.
 """
 
 from __future__ import annotations

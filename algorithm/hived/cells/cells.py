@@ -1,11 +1,12 @@
-"""Cells: the two forests that HiveD keeps in step.
+"""Cells: the two forests that HiveD keeps consistent.
 
 A *physical* cell is a piece of hardware (a device, a socket, a machine, a rack); a *virtual* cell is a piece of a
-tenant's quota, of the same shape. A virtual cell is *bound* to a physical one of its chain and level while it needs
-to be a particular piece of hardware; if it is, so are its ancestors.
+tenant's quota, of the same shape. A virtual cell is *bound* to a physical one of its chain and level while it stands
+for a particular piece of hardware. The ancestors of a bound cell are bound too.
 
-Kept incrementally, for both kinds: a cell's priority is the highest of its children; `used[p]` is the number of leafs
-below it that pods of priority p hold; a cell is healthy if all below it is. Cells are compared by identity.
+These values are updated incrementally, for both kinds: a cell's priority is the highest of its children; `used[p]` is
+the number of leafs below it that pods of priority p hold; a cell is healthy if everything below it is. Cells are
+compared by identity.
 """
 
 from __future__ import annotations

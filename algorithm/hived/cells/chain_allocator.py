@@ -1,13 +1,13 @@
-"""The books of one chain: which hardware is free, how much of it is owed, and what is already known to be missing.
+"""The accounts of one chain: which hardware is free, how much of it is owed, and what is known to be missing.
 
-This is what makes tenants safe from each other. *Free* hardware belongs to no preassigned cell; it is listed at the
-highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; give it back
-and it merges with its buddies). Of each level, `total_left` counts what is free or part of something free, `owed`
-what tenants may still ask for. Safety is that all of it could be handed out at once, always: at every level,
-`total_left` is no less than what is owed of that level and, as parts of larger cells, of the higher ones.
+These accounts protect tenants from each other. *Free* hardware belongs to no preassigned cell. It is listed at the
+highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; a returned cell
+merges with its buddies). For each level, `total_left` counts the cells that are free or part of a free cell, and `owed`
+counts the cells that tenants may still request. The accounts are safe if all owed cells could be handed out at once: at
+every level, `total_left` is no less than what is owed of that level and, as parts of larger cells, of the higher ones.
 
-If hardware is bad, it may happen that more is owed than is healthy: then somebody's cell is *doomed*, bound to bad
-hardware at once, so that the tenant's own scheduler sees what cannot be had. It is undone as soon as enough is
+If hardware is bad, more may be owed than is healthy. Then a tenant's cell is *doomed*: it is bound to bad hardware at
+once, so that the tenant's own scheduler sees that it is not available. This is undone as soon as enough hardware is
 healthy again.
 """
 

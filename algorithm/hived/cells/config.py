@@ -1,8 +1,8 @@
 """HiveD's configuration: the cell types, the hardware, and what each tenant is promised.
 
-The fields are the original's, so its file works as it is. What it let pass unnoticed is refused: an unknown key (a
-pinned cell indented wrongly was silently no pinned cell), a quota that names no cell type. `lax` brings the old habit
-back. Every error names the field and says what was expected.
+The fields are the original's, so its file works unchanged. Some errors that the original ignored are refused: an
+unknown key (a wrongly indented pinned cell was silently ignored), a quota that names no cell type. `lax` restores the
+old behaviour. Every error names the field and says what was expected.
 """
 
 from __future__ import annotations

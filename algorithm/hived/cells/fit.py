@@ -1,8 +1,8 @@
 """Checks whether all promises can be kept at once, by counting the hardware that is left beside the pinned cells.
 
-A pinned cell is one certain piece of hardware. It takes everything inside it, and no larger cell around it is whole
-any more. The trees of a chain are uniform, so counting is exact for the other promises: it does not matter which whole
-cells of a level are handed out first, because the same number of smaller ones is left.
+A pinned cell is one particular piece of hardware. It takes everything inside it, and the larger cells around it are no
+longer whole. The trees of a chain are uniform, so counting is exact for the other promises: whichever whole cells of a
+level are handed out first, the same number of smaller ones is left.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The machines on which a gang can be placed, kept in the order in which they are tried.
 
-Machines are tried healthy first, offered first, then the most used; among equals the order of the last time counts,
-as in the original, which sorts the same list in place at every request. Here the list is a row of buckets: machines
-that moved since the last time are put before or behind those that were in their new bucket already, which is what a
-stable sort would do. So a request costs what changed, and full machines are passed over a bucket at a time.
+The order is: healthy machines first, then offered ones, then the most used. Equal machines keep their previous order,
+as in the original, which sorts the same list in place at every request. Here the list is a row of buckets. A machine
+that has moved since the last request is put before or behind those that were in its new bucket already, as a stable
+sort would do. So the cost of a request depends on what has changed, and full machines are skipped a bucket at a time.
 
-Within a bucket, machines that are used alike (so many devices by each priority) are listed together as well: whether a
-pod that may preempt has room on them is then asked once, however many there are.
+Within a bucket, machines with the same use (the number of devices by priority) are also listed together. Whether a pod
+that may preempt has room on them is then checked once for all of them.
 """
 
 from __future__ import annotations

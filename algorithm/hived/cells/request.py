@@ -1,4 +1,4 @@
-"""What is asked: a gang of pods with so many devices each, and the machines that kube-scheduler offers."""
+"""A request: a gang of pods, the number of devices of each, and the machines that kube-scheduler offers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stands in annotations: the original's formats, read and written."""
+"""The contents of annotations: reads and writes the original's formats."""

@@ -1,10 +1,10 @@
-"""What is written on a pod with its binding, in the original's annotations, and read back after a restart.
+"""The annotations that are written with a binding, in the original's format, and read back after a restart.
 
     .../pod-leaf-cell-isolation   0,1,2,3     the pod's devices; containers use it as NVIDIA_VISIBLE_DEVICES
     .../pod-bind-info             YAML        the same again, and the places of the whole group
 
-Either scheduler reads what the other wrote. What somebody else wrote may be anything: it is a UserError, never a
-fault.
+Either scheduler reads what the other wrote. A text that neither wrote may be malformed in any way. It raises a
+UserError, never another exception.
 """
 
 from __future__ import annotations

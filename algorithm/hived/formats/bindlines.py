@@ -1,8 +1,8 @@
 """Reads the places of a group as either scheduler writes them, line by line, without YAML.
 
-The places of a large group are a quarter of a megabyte of YAML, which takes up to a second to read, and anybody may
-write as much on a pod. Schedulers always write them in one form, which is read here in a fraction of that time. A text
-of another form is left to YAML, and has to be short.
+The places of a large group are a quarter of a megabyte of YAML, which takes up to a second to parse, and anyone may
+write as much on a pod. Schedulers always write them in one form, which is parsed here in a fraction of that time. A
+text of another form is left to the YAML parser, and must be short.
 
     affinityGroupBindInfo:
     - podPlacements:

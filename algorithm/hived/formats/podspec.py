@@ -1,4 +1,4 @@
-"""What a pod says it wants, in the original's annotation, and how its author is told that it is wrong.
+"""The request of a pod, from the original's annotation, and the error texts for its author.
 
 Old clients wrote `gpuType` and so on; both spellings of a key are read (the original replaced the words anywhere in
 the text, in names too). Texts that are the same for a whole gang are read once.

@@ -1,4 +1,4 @@
-"""A time that was told, as Kubernetes writes it. Nothing here reads a clock."""
+"""Formats a given time as Kubernetes writes it. Nothing here reads a clock."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people are told: pages, explanations, what would be if."""
+"""Output for people: pages, explanations, what-if."""

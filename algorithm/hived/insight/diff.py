@@ -1,7 +1,7 @@
 """What another configuration changes: hardware, promises, pinned cells, settings. Nothing runs yet; see `outcomes.py`.
 
-Also a configuration that is refused as a whole is compared, as far as its parts can be read: whoever wrote it wants to
-know what it was meant to change.
+A configuration that is refused as a whole is compared too, as far as its parts can be read: its author wants to know
+what it would have changed.
 """
 
 from __future__ import annotations

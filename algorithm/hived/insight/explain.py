@@ -1,12 +1,13 @@
-"""Why a group waits, in sentences: what its tenant was promised, who has that now, and what would have to end.
+"""Why a group waits, in sentences: what its tenant was promised, which groups have that now, and which would have to
+end.
 
 "16 devices are free, why does my job of 16 wait?" has an answer only in numbers and names, so these texts have both.
-They are for people who ask; the reasons that kube-scheduler is told stay free of numbers that move.
+They are for people who ask. The reasons in answers to kube-scheduler contain no numbers that change by themselves.
 
-The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether an
-end would help is tried (`unblockers.py`): nothing is guessed. `explain_text.py` has the words.
+The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether the
+end of a group would help is tried out (`unblockers.py`): nothing is guessed. `explain_text.py` has the wording.
 
-Trying takes tenths of a second in large clusters, so it goes step by step, and others may change the hive in between.
+Trying takes tenths of a second in large clusters. So it goes step by step, and the hive may change in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a change of the configuration means for the groups that run: two hives with the same pods compared.
+"""The effect of a changed configuration on running groups: compares two hives with the same pods.
 
-Both have really recovered them, so this says what is so, not what should be. A group keeps its devices in any case;
-what may change is whether they are its tenant's by promise, and whether they are accounted for at all.
+Both hives have really recovered the pods, so the comparison shows facts and not expectations. A group keeps its devices
+in any case. The change may affect whether its tenant has them by promise, and whether they are accounted for at all.
 """
 
 from __future__ import annotations

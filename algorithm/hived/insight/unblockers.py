@@ -1,9 +1,9 @@
-"""Whose end would let a group run: found by trying, see `whatif.py`.
+"""Finds, by trying (`whatif.py`), the groups whose end would let another group run.
 
-One group alone is best, else a set of which nobody can be left out. Groups are tried in the order of what their end
-costs: those of the same tenant first, then the least important; the smallest one alone, or else the few largest.
+A single group is best, else a minimal set. Groups are tried in the order of what their end costs: those of the same
+tenant first, then the least important; the smallest one alone, or else the few largest.
 
-It goes step by step: between two trials the cluster may change. Each trial is true of its own moment.
+The search goes step by step: the cluster may change between two trials. The result of a trial is valid for its moment.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What would be if groups ended: they are really ended, somebody looks, and everything is put back as it was.
+"""What-if: really ends groups, lets the caller look, and restores everything.
 
-Nothing is imitated: the hive does what it does when a group ends, with all that follows from it (cells merge, doomed
-ones are pardoned, victims have their devices back). Before that, what can change by it is remembered: the trees of
-cells that the groups are in, those with bad hardware (what is doomed may change there), and the books. Afterwards not
-even an order between equals differs, so asking has no effect on later decisions.
+Nothing is simulated. The hive does what it does when a group ends, with all consequences (cells merge, doomed cells are
+released, victims get their devices back). Before that, everything that can change is saved: the trees of cells that the
+groups are in, those with bad hardware (doomed cells may change there), and the accounts. Afterwards not even an order
+between equals differs, so a what-if has no effect on later decisions.
 
-It costs what the touched trees cost, not what the cluster does; a fork of a large hive would take seconds. What is
-remembered is used again as long as nobody else changes the hive.
+The cost depends on the touched trees, not on the size of the cluster; a fork of a large hive would take seconds. The
+saved state is reused as long as nothing else changes the hive.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Where a gang goes."""
+"""Decides where a gang goes."""

@@ -1,9 +1,8 @@
 """Where a gang goes: machines first, then devices that are close to each other.
 
-The same for a tenant's virtual cells and for opportunistic pods on the hardware itself. First fit over the ordered
-machines, smallest pods first, one sweep; first without anybody having to go, then, for guaranteed pods, also in place
-of lower priorities. It never goes back to an earlier machine: a gang of different sizes may fail although a fit
-exists.
+This works on a tenant's virtual cells, and for opportunistic pods on the hardware itself. It is first fit over the
+ordered machines, smallest pods first, in one sweep: first without victims, then, for guaranteed pods, also in place of
+lower priorities. It never goes back to an earlier machine, so a gang of different sizes may fail although a fit exists.
 """
 
 from __future__ import annotations

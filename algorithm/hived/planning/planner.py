@@ -1,10 +1,10 @@
-"""Decides where a pod goes, for its whole group at the first of its pods. Nothing is changed by deciding.
+"""Decides where a pod goes, for its whole group at the first of its pods. Deciding changes nothing.
 
-    the group is known     its plan counts: the next free slot, or, while it preempts, whom it still waits for
+    the group is known     its plan counts: the next free slot, or, while it preempts, the remaining victims
     guaranteed             places in the tenant's virtual cells, then mapped to hardware; chain after chain
     opportunistic          places on the hardware itself, wherever it is free
 
-Some decisions need the hive as it would be: without the quota of groups that may be preempted lazily, without a
+Some decisions need a hypothetical hive: without the quota of groups that may be preempted lazily, or without a
 preemption that cannot be finished. The hive is then changed and changed back.
 """
 

@@ -1,1 +1,1 @@
-"""What changes: groups and their devices, quota, what was lost of it, and how a start finds all that again."""
+"""The state that changes: groups and their devices, quota, lost quota, and the recovery of all this at a start."""

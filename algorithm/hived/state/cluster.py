@@ -1,7 +1,7 @@
-"""The hive: all cells, books and groups of a cluster, and what changes them.
+"""The hive: all cells, accounts and groups of a cluster, and the operations that change them.
 
-Decisions are in `planner.py`; this holds them true. Nodes and pods come in any order at any time, also those of a
-configuration that is no longer, and books and cells always agree with each other.
+`planner.py` decides; this module records the decisions. Nodes and pods come in any order at any time, also those of an
+earlier configuration, and accounts and cells always agree.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class HivedCluster:
     # -- devices ----------------------------------------------------------------------------------------------
 
     def hold(self, held: Iterable[Held]) -> bool:
-        """Free devices are held by a group. False: a promise to somebody else is broken by it."""
+        """The groups take free devices. False if that breaks a promise to another tenant."""
         roots: list[PhysicalCell] = []
         safe = [self._hold(each, roots) for each in held]
         self._show_bad(roots)
@@ -216,7 +216,7 @@ class HivedCluster:
 
     @contextmanager
     def changing_hands(self) -> Iterator[None]:
-        """While devices go from one group to another, nothing is doomed for lack of what is free only for a moment."""
+        """While devices move between groups, no cell is doomed because of a momentary shortage."""
         with ExitStack() as stack:
             for books in self.books.values():
                 stack.enter_context(books.paused())
@@ -224,14 +224,14 @@ class HivedCluster:
 
     @contextmanager
     def keeping_order(self) -> Iterator[None]:
-        """For what is changed only to see what would be."""
+        """Keep the order of free cells, for changes that are only tried and then undone."""
         with ExitStack() as stack:
             for books in self.books.values():
                 stack.enter_context(books.keeping_order())
             yield
 
     def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
-        """Lazy preemption: the group keeps its devices, but no longer its quota. What its devices were held as."""
+        """Preempt the group lazily: it keeps its devices and loses its quota. Returns the virtual cells that it had."""
         old = group.virtual
         with self.changing_hands():
             for device, virtual in list(group.leafs()):
@@ -244,7 +244,7 @@ class HivedCluster:
         return old
 
     def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
-        """The reverse of a lazy preemption that came to nothing."""
+        """Undo a lazy preemption that came to nothing."""
         group.virtual = virtual
         group.lazily_preempted_by = ""
         self.lazily.pop(group, None)
@@ -265,24 +265,24 @@ class HivedCluster:
         return [group for group in self.lazily if any(device.chain == chain for device, _ in group.leafs())]
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
-        """A plan that preempts these groups lazily is taken."""
+        """Preempt these groups lazily: a plan that needs their quota was accepted."""
         for group in groups:
             self.make_opportunistic(group, preemptor)
 
     def overtake(self, groups: Iterable[Group]) -> None:
-        """These preemptions are over, a more important one needs what they wait for."""
+        """Cancel these preemptions: a more important one needs what they wait for."""
         for group in groups:
             if self.groups.get(group.name) is group:
                 self.cancel(group)
 
     def preempt(self, group: Group, uid: str) -> None:
-        """A plan with victims is taken, for this pod of the group."""
+        """Begin or join the group's preemption: a plan with victims was accepted for this pod."""
         if self.groups.get(group.name) is not group:
             self.reserve(group)
         group.preempting[uid] = None
 
     def reserve(self, group: Group) -> None:
-        """The group preempts: its devices are its own already, though others may still use them."""
+        """The group begins to preempt: its devices are reserved for it, although others may still use them."""
         known = Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         self.orders[group] = self.books[group.chain].order()
@@ -296,7 +296,7 @@ class HivedCluster:
         self.groups[group.name] = group
 
     def cancel(self, group: Group) -> None:
-        """A preempting group gives up; its victims have their devices back."""
+        """Cancel the group's preemption; its victims get their devices back."""
         known = Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         self._hand_over([(each, known.held(each.device)) for each in mine])
@@ -336,7 +336,7 @@ class HivedCluster:
         self._settle(device for device, _ in leafs)
 
     def give_up(self, group: Group, devices: int, number: int) -> None:
-        """Others may have the devices of this place; the group goes on. Call it while devices change hands."""
+        """Give up the devices of this place; the group goes on. Call it inside `changing_hands`."""
         _ = group.places  # is worked out from the devices as long as it has them
         mine = group.physical[devices][number]
         theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
@@ -349,7 +349,7 @@ class HivedCluster:
             group.state = GroupState.ALLOCATED
 
     def _leave(self, leafs: Iterable[tuple[PhysicalCell, VirtualCell | None]]) -> None:
-        """Their user is gone; who waits for them has them now, else nobody."""
+        """Free devices whose user is gone: they go to the group that reserved them, if there is one."""
         for device, virtual in leafs:
             device.group = None
             if device.reserver is not None:
@@ -419,7 +419,7 @@ class HivedCluster:
                 self.cancel(group)
 
     def _arrive(self, group: Group) -> None:
-        """The first pod of a preempting group is placed: all victims are gone."""
+        """The preempting group is allocated: its first pod was placed, so all victims are gone."""
         group.state = GroupState.ALLOCATED
         group.preempting = {}
         self.orders.pop(group, None)
@@ -430,7 +430,7 @@ class HivedCluster:
 
 
 def _touch(cell: PhysicalCell) -> None:
-    """Health changed, by which machines are ordered."""
+    """Update the order of machines after a change of health."""
     for each in (cell, cell.virtual):
         if each is not None and each.listed is not None:
             each.listed.touch(each)

@@ -3,8 +3,8 @@
     waggle.dev/bad-devices: "0,3"                          annotation: device numbers with commas
     waggle.dev/bad-devices=0_3:PreferNoSchedule            taint: with underscores, since its value may hold no comma
 
-Both count, if both are there. Whoever finds out that a device is bad writes it; kubelet only counts what is left.
-What cannot be read is a warning, and the machine's devices stay as they were read last.
+If both exist, both count. The tool that detects a bad device writes it; kubelet only counts the remaining devices.
+A text that cannot be read causes a warning, and the machine's devices keep their last state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exact copies, for what-if: the same cells, books and groups, and the same order between equals.
 
 Cells point to each other in all directions, so a copy that follows pointers (copy.deepcopy) would recurse as deep as
-the cluster is large. Here objects are first made empty, and filled one after the other.
+the cluster is large. Here objects are first created empty, then filled one after the other.
 """
 
 from __future__ import annotations

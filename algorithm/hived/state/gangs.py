@@ -1,4 +1,4 @@
-"""Bound pods by gang, as they are found at a start: the same result in whatever order the pods are told.
+"""Bound pods by gang, as found at a start: the result does not depend on the order of the pods.
 
 Pods are sorted by age (creation time, then namespace, name, UID). The oldest pod of a group says what the gang's plan
 is. A statement of any member holds for the gang: if one member agreed to lazy preemption, the gang did; if one was

@@ -1,7 +1,8 @@
-"""Devices that go from a victim to its preemptor, and back if the preemptor gives up: their holders, and as what.
+"""Devices that move from a victim to its preemptor, and back if the preemptor gives up, with the cells they are held
+as.
 
-The original takes them one by one, and a cell that both have stays the tenant's all the time. This determines the order
-of free cells afterwards, and so which of several equal cells is taken next.
+The original moves them one by one, and a cell that both groups have stays with the tenant all the time. This determines
+the order of free cells afterwards, and so which of several equal cells is taken next.
 """
 
 from __future__ import annotations

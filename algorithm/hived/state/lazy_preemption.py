@@ -1,12 +1,13 @@
-"""Which groups go on without their quota, so that a restart knows it.
+"""Records which groups go on without their quota, for a restart.
 
-A group that is preempted lazily was bound long before: nothing on its pods says what it lost. So every guaranteed pod
-that is bound while groups of its chain are without their quota names them and their pods. A pod that was bound earlier
-had its quota beside them; a pod that is bound later names them. After a restart they do not get back what others were
-given since, in whatever order pods are found. When all pods that name them are gone, nobody needs what they had.
+A group that is preempted lazily was bound long before, so its own pods do not say what it lost. Therefore every
+guaranteed pod that is bound while groups of its chain lack their quota names these groups and their pods. A pod that
+was bound earlier had its quota beside them; a pod that is bound later names them. After a restart they do not get back
+what other groups were given since, in whatever order pods are found. When all pods that name them are gone, no other
+group needs what they had.
 
 Groups that lost their quota to a changed configuration are named as well, although they did not agree to go on without
-it: they have it back after a restart only if nobody has to pay for that (see `accounts.py`).
+it. After a restart they get it back only if no other group has to give up quota for it (see `accounts.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How much opportunistic pods may have at any time: of the whole cluster, of a chain, and as one virtual cluster.
+"""Limits on the devices of opportunistic pods: of the whole cluster, of a chain, and of one virtual cluster.
 
-Without a limit they have whatever is idle, and every device of it has to be taken from somebody when its owner comes.
-A limit makes new ones wait. It takes nothing from those that run: neither if it was lowered, nor from a gang that was
-preempted lazily and goes on without a promise. All of that counts, though.
+Without a limit, opportunistic pods take all idle devices, and each device has to be preempted when its owner needs it.
+A limit makes new pods wait. It takes nothing from running pods, neither when it is lowered, nor from a gang that was
+preempted lazily and goes on without a promise. All of these count against the limit.
 """
 
 from __future__ import annotations

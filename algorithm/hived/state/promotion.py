@@ -1,23 +1,23 @@
-"""Groups that were preempted lazily have their quota back as soon as there is room: who, and in which order.
+"""Gives groups that were preempted lazily their quota back as soon as there is room, and decides in which order.
 
         guaranteed --- somebody is placed who needs its quota --> lost: runs on, opportunistically, and stands in line
             ^                                                        |
             +------- all of its claim is there again, and it is next +
 
-Who is in line, and where, follows from what stands on the pods that run, and from nothing else. So a restart, or a
-second replica that only listens, comes to the same, whatever it has missed. An algorithm writes nothing but with a
-binding; but each pod that is bound names the groups that are without their quota then (`lazy_preemption.py`), and has a
-number that is higher than all others then. Of two groups whose claims exclude each other, a later pod names the one
-that lost: all groups that nobody names had their quota when the last of their pods was bound, all at once.
+The queue follows from the annotations of running pods alone. So a restart, or a second replica that only listens, gets
+the same queue, whatever it has missed. An algorithm can write only with a binding. But each pod that is bound names the
+groups that lack their quota at that time (`lazy_preemption.py`), and gets a number higher than all present ones. Of two
+groups whose claims exclude each other, a later pod names the one that lost. All groups that no pod names had their
+quota at the same time, when the last of their pods was bound.
 
-The line is worked out anew after each event, for each virtual cluster and chain: those that nobody names first, then
-those that are named only by early pods, then the rest; among equals the more important. Whoever is in line has its
-claim, up to the first that cannot: nobody overtakes, so that many small groups do not keep a large one out. So within a
-virtual cluster an end never takes away what had been given back. Between two that wait for the same spare hardware it
-may, as it may then go to the one that is first.
+The queue is derived anew after each event, for each virtual cluster and chain: first the groups that no pod names, then
+those that only early pods name, then the rest; among equals the more important first. Groups get their claims in this
+order, up to the first whose claim is not possible. No group overtakes, so that many small groups do not keep a large
+one out. So within a virtual cluster, the end of a group never takes away returned quota. Between two virtual clusters
+that wait for the same spare hardware it may, because the hardware may then go to the group that is first.
 
-A claim is all cells that stand on a group's pods, for the devices that they run on, at nobody's cost: no group has to
-give up any quota for it, and all that is owed to others can still be handed out.
+A claim is all cells that are written on a group's pods, for the devices that they run on, at no other group's cost: no
+group has to give up quota for it, and all cells that are owed to others can still be handed out.
 """
 
 from __future__ import annotations

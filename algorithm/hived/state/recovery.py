@@ -1,8 +1,8 @@
-"""A group as it is written on one of its pods becomes part of the hive, as far as its devices and quota still exist.
+"""Adds a group to the hive from the annotation of one of its pods, as far as its devices and quota still exist.
 
-The same whether the pod was placed a moment ago or is found bound after a restart, with this configuration or another.
-A device that is configured no more stays a hole. If the tenant is not promised all of it any more, the group goes on
-opportunistically: what runs is never touched.
+This works the same for a pod that was just placed and for one found bound after a restart, with this configuration or
+another. A device that is no longer configured stays a hole. If the tenant's promise no longer covers the group, the
+group goes on opportunistically: running pods are never touched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who a pod speaks for: the scope of its group's name, whether its gang gives devices back one by one, and whether its
-namespace may use the virtual cluster at all.
+"""Rules of the operator for a pod's request: the scope of its group's name, whether its gang gives devices back one by
+one, and whether its namespace may use the virtual cluster at all.
 
-All of it is the operator's choice (`settings.py`) applied to what the pod's author wrote (`podspec.py`). Only pods that
-wait are asked whether they may use a virtual cluster: what is bound stays, and is recovered whatever the rules are now.
+The operator's settings (`settings.py`) are applied to what the pod's author wrote (`podspec.py`). Only waiting pods are
+checked for the use of a virtual cluster. A bound pod stays, and is recovered whatever the present rules are.
 """
 
 from __future__ import annotations

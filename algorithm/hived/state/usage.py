@@ -1,7 +1,7 @@
-"""Who has how many devices of which chain, counted as they change hands: what limits and metrics go by.
+"""Counts devices by virtual cluster and chain, as they are taken and given back. Limits and metrics use these counts.
 
 *Used* devices are held within a promise, *borrowed* ones without one (opportunistic pods, and gangs that were preempted
-lazily). What a preemptor has reserved is its own already. Counts are by virtual cluster and chain.
+lazily). Devices that a preemptor has reserved count for the preemptor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pods that wait for a place: how many, by virtual cluster and by group."""
+"""Counts the pods that wait for a place, by virtual cluster and by group."""
 
 from __future__ import annotations
 
