@@ -211,7 +211,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return pod.annotation(SPEC) is not None
 
     def priority(self, pod: Pod) -> int:
-        """The requested priority; opportunistic for a pod without guarantee. A pod without a request is never a victim."""
+        """The requested priority; opportunistic for a pod without guarantee. A pod without a request is no victim."""
         try:
             spec = self._read(pod)
         except UserError:
