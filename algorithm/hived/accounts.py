@@ -86,7 +86,7 @@ class Accounts:
             self._say_why(takers)
 
     def _who_took(self, spec: PodSpec, uids: Iterable[str], *, lost: bool) -> str:
-        """Who has the quota of the group of these pods, empty if the group has it.
+        """The group that has the quota of the group of these pods; empty if the group has it itself.
 
         `lost`: one of the pods was bound without quota. If no other pod says why, the group itself counts as the taker.
         """
@@ -172,7 +172,7 @@ class Accounts:
         self._line.realign()
 
     def _take_quota(self, group: Group, taker: str) -> None:
-        """Only from groups that agreed to it: anybody may write annotations."""
+        """Only from groups that agreed to it: anyone may write annotations."""
         if taker and group.lazy and group.priority >= 0 and group not in self.hive.lazily:
             self.hive.take_quota([group], taker)
 

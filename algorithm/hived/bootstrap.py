@@ -48,7 +48,7 @@ class Bootstrap:
 
     @property
     def accounts(self) -> Accounts:
-        """The accounts of all that was told so far."""
+        """The accounts of all bound pods reported so far."""
         if self._pending:
             self._recover()
         return self._accounts
@@ -63,7 +63,7 @@ class Bootstrap:
         return accounts
 
     def set_time(self, now: float) -> None:
-        """Seconds since 1970. It is said before each pod that is told, so it is no question."""
+        """Take the time, in seconds since 1970. It comes before each reported pod, and is not a question."""
         hive = self._accounts.hive
         if not hive.now:
             # What was learned before anybody said the time, at a change of settings, was just learned.

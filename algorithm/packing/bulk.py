@@ -1,7 +1,7 @@
 """Nodes for many equal pods at once: exactly those that one call of `Cluster.best` after the other would find.
 
-A call of `best` costs as much as the index is large, and so does telling the index of each seat that is taken. Here
-the index is read once, in order, and told of each node once, at the end: a seat costs some steps in a heap.
+The cost of a call of `best` grows with the index, and so does that of updating the index for each seat. Here the index
+is read once, in order, and updated once for each node, at the end: a seat costs a few steps in a heap.
 
 That works because taking seats only takes room away. A node that does not fit now fits no later pod of the same kind,
 and the nodes that no seat was taken on stay in the order in which the index has them. So the next best node is the

@@ -1,8 +1,8 @@
-"""Counting seats before a gang is seated: where there are too few by number, nobody needs to search.
+"""Counts seats before a gang is placed: if their number is too small, no search is needed.
 
-A node has at most as many seats as the smallest of the gang's demands goes into its room; the sum over the nodes is an
-upper bound, which costs a division a node. For members of one size it is exact. "Too few" is certain; "enough" only
-means that searching is worth while.
+A node has at most as many seats as the gang's smallest demand fits into its free room. The sum over the nodes is an
+upper bound, which costs one division a node. For members of one size it is exact. "Too few" is certain; "enough" only
+means that a search is worthwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from algorithm.packing.trial import Trial
 def enough_free(trial: Trial, members: Iterable[Member], offer: Offer, needed: int) -> bool:
     """Whether there may be `needed` seats for members on offered nodes, and where room is held for them.
 
-    What is held for the members is released in the trial.
+    The holds of the members are released in the trial.
     """
     members = list(members)
     homes = _release(trial, members)
@@ -54,7 +54,7 @@ def enough_evictable(
 
 
 def filled(cluster: Cluster, demand: Demand, offer: Offer) -> dict[str, Mapping[str, int]]:
-    """What stays free on the offered nodes that have room for such pods, when they have taken all they can."""
+    """What stays free on the offered nodes with room for such pods, once they are filled with such pods."""
     left: dict[str, Mapping[str, int]] = {}
     for room in _rooms(cluster, demand, offer, frozenset()):
         seats = room.seats(demand)

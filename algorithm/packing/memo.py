@@ -1,16 +1,16 @@
-"""Verdicts that were reached already: the same question in the same state has the same answer.
+"""A cache of verdicts: the same question in the same state has the same answer.
 
 After every cluster event kube-scheduler asks about all rejected pods again, the members of a gang one after the other.
-The first one asked pays for the search; its mates of the same kind, and other pods like it, are told the same.
+The first call pays for the search; equal mates, and other pods like it, get the same answer.
 
-Only refusals are kept (Wait, Preempt): they do not name the asking pod. A question holds all that an answer may
-depend on, other than
+Only refusals are kept (Wait, Preempt): they do not name the asking pod. A question has everything that an answer may
+depend on, except
 
-* the state, which is told by its generation: with a new one everything is forgotten;
+* the state, which is identified by its generation: a new generation empties the cache;
 * the waiting members of the pod's gang, compared by their faces;
 * the offered nodes, compared as sets: kube-scheduler rotates their order.
 
-That nobody can observe this is tested: a fork starts with an empty memory and has to answer the same.
+A test shows that the cache cannot be observed: a fork starts with an empty cache and must answer the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from algorithm.interface import Phase, Preempt, SuggestedNodes, Wait
 from algorithm.packing.demand import Demand
 from algorithm.packing.gangs import Face, GangKey
 
-#: Verdicts that are remembered. One that speaks of 5,000 nodes takes a third of a megabyte.
+#: The most cached verdicts. One with reasons for 5,000 nodes takes a third of a megabyte.
 REMEMBERED = 64
 
 Faces = Mapping[str, Face]
 
 
 class Question(NamedTuple):
-    """Who asks for what. `uid` is empty unless something is held, or evicted, for this very pod."""
+    """The key of a verdict. `uid` is empty unless something is held, or evicted, for this pod itself."""
 
     phase: Phase
     demand: Demand
@@ -50,7 +50,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._generation = -1
-        # By the number of nodes, too: a trial of one node does not push out the verdict about all.
+        # The number of nodes is part of the key: a trial of one node does not replace the verdict about all.
         self._verdicts: dict[tuple[Question, int], _Verdict] = {}
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Memo:
     def recall(
         self, generation: int, question: Question, faces: Faces | None, offered: SuggestedNodes
     ) -> Preempt | Wait | None:
-        """The answer to this question, if it is known. Looks at the names only if there is a verdict to compare."""
+        """The cached answer to this question, else None. Compares the names only if there is such a verdict."""
         if generation != self._generation:
             self._verdicts.clear()
             self._generation = generation
@@ -71,7 +71,7 @@ class Memo:
     def keep(
         self, question: Question, faces: Faces | None, offered: SuggestedNodes, answer: Preempt | Wait
     ) -> Preempt | Wait:
-        """Remembers the answer to a question that `recall` did not know; the oldest verdict makes way."""
+        """Cache and return the answer to a question that `recall` did not know; drops the oldest verdict if full."""
         key = question, len(offered)
         self._verdicts.pop(key, None)
         if len(self._verdicts) >= REMEMBERED:
@@ -80,6 +80,6 @@ class Memo:
         return answer
 
     def _shared(self, offered: frozenset[str]) -> frozenset[str]:
-        """An equal set that is remembered already: thousands of names are kept once."""
+        """The equal set of the latest verdict, if there is one: thousands of names are kept once."""
         latest = next(reversed(self._verdicts.values()), None)
         return latest.offered if latest is not None and latest.offered == offered else offered

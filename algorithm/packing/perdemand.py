@@ -1,7 +1,7 @@
-"""What a look at every node finds, by demand: kept, and looked at again only where a node changed since.
+"""A cache of findings about every node, by demand. A node is looked at again only after it has changed.
 
-A cluster event changes one node, and then every waiting pod is asked about: with this, one node is looked at instead
-of thousands. What is kept cannot be observed: the answers are those of a fresh look.
+A cluster event changes one node, and then kube-scheduler asks about every waiting pod. With this cache, one node is
+looked at instead of thousands. The cache cannot be observed: the answers are those of a fresh look.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why single nodes have no room for a pod, told for thousands of nodes at little cost."""
+"""The reasons why single nodes have no room for a pod, for thousands of nodes at little cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from algorithm.packing.perdemand import PerDemand
 from algorithm.reasons import Code, Reason, reason
 
 _SHOWN = 3
-#: Of the resources that are short, so many are named.
+#: The most resources that a text names.
 _NAMED = 5
 _MORE = " and others"
 
@@ -42,7 +42,7 @@ def _listed(names: Iterable[str], most: int) -> str:
 
 
 def refusal(room: NodeRoom, demand: Demand, free: Mapping[str, int]) -> Reason | None:
-    """Why this known node has no room for `demand` with so much free, None if it has."""
+    """Why this known node has no room for `demand` with these free amounts; None if it has room."""
     short = [(name, amount) for name, amount in demand if free.get(name, 0) < amount]
     if not short:
         return None
@@ -78,7 +78,7 @@ def _different(reasons: Iterable[Reason | None]) -> set[Reason | None]:
 
 
 class Told(NamedTuple):
-    """The reasons of some nodes; `shared` is the one that all nodes asked about have, if there is such."""
+    """The reasons of some nodes; `shared` is the reason that all of them have, None if they differ."""
 
     shared: Reason | None
     names: Sequence[str]
@@ -107,7 +107,7 @@ class Refusals:
         return Told(None, [name for name, _ in told], [why for _, why in told])
 
     def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
-        """The different reasons among these nodes; on those in `changed` something else is free than now."""
+        """The different reasons among these nodes; `changed` has other free amounts for some of them."""
         refused = self._refused.of(demand)
         kinds = _different(map(refused.get, [name for name in names if name not in changed]))
         for name in changed.keys() & set(names):

@@ -155,7 +155,7 @@ class PhysicalCell(Cell):
         self.bad_leafs = 0
         self.state = CellState.FREE
         self.virtual: VirtualCell | None = None
-        #: Who uses the device, and who waits for it.
+        #: The group that uses the device, and the one that has reserved it.
         self.group: Group | None = None
         self.reserver: Group | None = None
         #: The tenant that uses the device opportunistically.
@@ -235,7 +235,7 @@ class VirtualCell(Cell):
 
 
 def derived_state(children: Iterable[PhysicalCell]) -> CellState:
-    """The children's state if they agree; otherwise Used if somebody runs there, else Free."""
+    """The children's state if they agree; otherwise Used if a group runs there, else Free."""
     states = {child.state for child in children}
     if len(states) == 1:
         return states.pop()

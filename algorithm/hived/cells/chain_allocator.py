@@ -235,13 +235,13 @@ class ChainAllocator:
                 self.release(cell, virtual.tenant, doomed=True)
 
     def _unlist(self, cell: PhysicalCell) -> None:
-        """A doomed cell that somebody runs on turned healthy: it is an allocated cell as any other."""
+        """A doomed cell in use turned healthy: it is now an ordinary allocated cell."""
         virtual = cell.virtual
         if virtual is not None and virtual.is_preassigned and self.is_doomed(cell, virtual.tenant):
             self.doomed[virtual.tenant][cell.level].remove(cell)
 
     def _doom(self, level: int) -> None:
-        """Binds bad hardware to those who will not get healthy hardware in any case."""
+        """Bind bad hardware to tenants that cannot get healthy hardware in any case."""
         if self._paused or self.owed[level] <= self.healthy_free(level):
             return
         for tenant, owed in self.owed_to.items():
@@ -261,7 +261,7 @@ class ChainAllocator:
         return min(spare, key=lambda cell: cell.bad_leafs, default=None) if self._weighs_damage else next(spare, None)
 
     def can_be_spared(self, cell: PhysicalCell) -> bool:
-        """Whether larger cells that would have to be split for it are owed to nobody."""
+        """Whether the larger cells that would have to be split for it are owed to no tenant."""
         above = cell.parent
         while above is not None and not above.split:
             if self.total_left[above.level] <= reserved(self.chain, self.owed, above.level):
@@ -270,7 +270,7 @@ class ChainAllocator:
         return True
 
     def _absolve(self, level: int) -> None:
-        """The reverse, as far as there is healthy hardware again. What somebody runs on stays."""
+        """Undo this as far as there is healthy hardware again. Cells in use stay."""
         if self._paused:
             return
         for tenant, doomed in self.doomed.items():
@@ -281,13 +281,13 @@ class ChainAllocator:
                 self.pardon(cell)
 
     def pardon(self, cell: PhysicalCell) -> None:
-        """A doomed cell that nobody uses is free again, bad as it is."""
+        """Free a doomed cell that is not in use, although it is bad."""
         tenant = unpair(cell).tenant
         self.doomed[tenant][cell.level].remove(cell)
         self.release(cell, tenant, doomed=True)
 
     def pardon_all(self) -> None:
-        """All that nobody uses; `settle` dooms again what has to be."""
+        """Free all doomed cells that are not in use; `settle` dooms the necessary ones again."""
         for cell in [cell for levels in self.doomed.values() for cells in levels.values() for cell in cells]:
             if not _in_use(cell):
                 self.pardon(cell)

@@ -113,7 +113,7 @@ class VirtualCluster(Section):
 
 
 class HivedConfig(Section):
-    """What is promised to whom, of what."""
+    """The physical cluster, and what each tenant is promised of it."""
 
     physical_cluster: PhysicalCluster = Field(default_factory=PhysicalCluster)
     virtual_clusters: dict[str, VirtualCluster] = Field(default_factory=dict)
@@ -153,7 +153,7 @@ def without_server_keys(loaded: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def without_unknown(loaded: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The original's habit: keys that mean nothing are passed over, whatever was meant."""
+    """The original's behaviour: unknown keys are ignored."""
     known: dict[Any, Any] = _known(loaded, {"physicalCluster": _CLUSTER, "virtualClusters": {"*": _TENANT}})
     return known
 

@@ -89,7 +89,7 @@ def _counted(
 def _tried(
     hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf, sentences: Sequence[str]
 ) -> Iterator[str]:
-    """These sentences, and whose end would help. All of them are of one moment, but for the last."""
+    """These sentences, and which groups' end would help. All but the last are of one moment."""
     yield from sentences
     steps = find_ends(hive, spec, tallies, what_if)
     while True:
@@ -107,7 +107,7 @@ def _in_line(hive: HivedCluster, spec: PodSpec) -> list[str]:
 
 
 def _never(hive: HivedCluster, spec: PodSpec, found: Tally) -> bool:
-    """Whether it does not even fit if nobody else runs and all is healthy."""
+    """Whether it does not fit even if nothing else runs and everything is healthy."""
     over = over_limit(hive, spec, found.chain)
     return found.never or (over is not None and spec.devices > over.devices)
 

@@ -1,4 +1,4 @@
-"""What people see of the hive: the original's pages, and a summary that stays small whatever the cluster's size."""
+"""Pages about the hive: the original's, and a summary that stays small for any size of the cluster."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Tally:
 
     @property
     def never(self) -> bool:
-        """Whether it does not even fit if nobody else runs and all is healthy."""
+        """Whether it does not fit even if nothing else runs and everything is healthy."""
         return self.total < self.need or self.ever < self.pods
 
 

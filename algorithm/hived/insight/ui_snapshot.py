@@ -181,7 +181,7 @@ def _devices(chain: int, machines: Sequence[PhysicalCell]) -> dict[str, Any]:
 
 
 def _owner_above(machine: PhysicalCell) -> str:
-    """Whose the cell is that the machine is part of; empty if it is nobody's."""
+    """The tenant of the cell that the machine is part of; "" if it has none."""
     above = machine.parent
     while above is not None and above.virtual is None:
         above = above.parent

@@ -33,7 +33,7 @@ Steps = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Any one of `alone` would do; else all of `together`; if both are empty, nobody's end helps.
+    """Any one of `alone` is enough; else all of `together`; if both are empty, no group's end helps.
 
     `minimal`: nobody can be left out of `together`. In large clusters it may take too long to find out.
     """
@@ -106,7 +106,7 @@ class _Search:
         return ordered[:number]
 
     def _least(self, enough: list[Group]) -> Steps[Ends]:
-        """Leaves out whoever is not needed, the most expensive first, by halves."""
+        """Leave out groups that are not needed, the most expensive first, by halves."""
         kept, share = enough, max(1, len(enough) // 2)
         while self.effort > 0:
             fewer = yield from self._without_some(kept, share)

@@ -51,7 +51,7 @@ class WhatIf:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Whatever ends within has not ended afterwards."""
+        """A block in which groups may be ended: all of them are restored at its end."""
         hive = self._hive
         if self._moment() != self._known_at:
             self._forget()
@@ -91,7 +91,7 @@ class WhatIf:
     # -- remembering ------------------------------------------------------------------------------------------
 
     def _remember(self, ending: Group) -> None:
-        """Where the group is, where those are whom it meets there, and what is bad."""
+        """Save the trees of the group, those of groups that share its devices, and those with bad hardware."""
         if not self._trees:
             for chain in self._hive.layout.chains.values():
                 self._remember_trees(top for top in chain.full[chain.top] if not top.healthy)

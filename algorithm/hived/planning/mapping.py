@@ -155,7 +155,7 @@ class _Mapper:
         return False
 
     def _relax(self, root: Tree, mapped: Mapped) -> bool:
-        """Splits larger cells although there is a free one that cannot be used, as far as nobody is owed them."""
+        """Split larger cells, if no tenant is owed them, although there is a free cell that cannot be used."""
         wanted = root.cell.level
         spare = self._spare(wanted)
         for level in range(wanted + 1, self._top + 1):

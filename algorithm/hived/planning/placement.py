@@ -61,7 +61,7 @@ def place(nodes: NodeList, leafs_at: dict[int, int], request: Request) -> Placem
 
 
 def _needs(request: Request) -> Iterator[int]:
-    """The devices of each pod, smallest first. Somebody may have asked for two billion pods: not as a list."""
+    """The devices of each pod, smallest first. An iterator, because a request may have two billion pods."""
     return chain.from_iterable(repeat(devices, pods) for devices, pods in sorted(request.pods.items()))
 
 

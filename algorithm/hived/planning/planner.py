@@ -89,7 +89,7 @@ def decide(hive: HivedCluster, spec: PodSpec, offered_names: Collection[str], *,
 
 
 def _check_belongs(group: Group, spec: PodSpec) -> None:
-    """A group is one wish, repeated by each pod: nobody joins another tenant's, or with another priority."""
+    """Check that the pod's request matches its group: no pod joins another tenant's group, or with another priority."""
     same = (
         ("virtualCluster", group.tenant, spec.tenant),
         ("priority", group.priority, spec.priority),

@@ -58,7 +58,7 @@ class Group:
     written: dict[int, tuple[Place, ...]] = field(default_factory=dict)
     slots: dict[int, list[Member | None]] = field(default_factory=dict)
     preempting: dict[str, None] = field(default_factory=dict)
-    #: Who made it opportunistic; empty if nobody did.
+    #: The preemptor that made it opportunistic; empty if none did.
     lazily_preempted_by: str = ""
     #: When, in seconds since 1970; 0 if that is not known.
     lazily_preempted_at: float = 0.0
@@ -130,7 +130,7 @@ class Group:
         self.written = with_claim(self.written, said)
 
     def add_place(self, place: Place) -> None:
-        """One more of its places becomes known. Nobody holds its devices yet for this group."""
+        """Add a place of the group that has become known. Its devices are not held for the group yet."""
         devices = len(place.indices)
         _ = self.places  # is worked out from the devices as long as it has them
         known = self.written.get(devices, ())

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
 from algorithm.hived.state.groups import Group, Held
 
-#: Who has a device before, and who afterwards; None: nobody.
+#: The holder of a device before, and the holder afterwards; None: no holder.
 Moves = list[tuple[Held | None, Held | None]]
 
 

@@ -54,7 +54,7 @@ def write(lost: Iterable[QuotaLoss]) -> tuple[tuple[str, str], ...]:
 
 
 def read(text: str | None) -> Sequence[QuotaLoss]:
-    """Anybody may have written it: what cannot be read says nothing, nor do hundreds of names that are no UIDs."""
+    """Anyone may have written it: an unreadable text says nothing, nor do hundreds of names that are no UIDs."""
     if not text or len(text) > LONGEST:
         return ()
     try:

@@ -37,7 +37,7 @@ _LONGEST_NUMBER = 15
 
 
 class Said(NamedTuple):
-    """What stands on a pod: who was without quota when it was bound, and its number; 0 if there was nothing to say."""
+    """The record on a pod: the groups without quota when it was bound, and its number; 0 if there were none."""
 
     lost: Sequence[lazily.QuotaLoss]
     number: int
@@ -52,7 +52,7 @@ def read(pod: Pod) -> Said:
 
 
 class PromotionQueue:
-    """Who is without quota and would have it back. Tell it of every pod that comes and goes."""
+    """The groups without quota that are to get it back. Call it for every pod that comes and goes."""
 
     def __init__(self, hive: HivedCluster) -> None:
         self._hive = hive
@@ -111,7 +111,7 @@ class PromotionQueue:
     # -- the line -------------------------------------------------------------------------------------------------
 
     def step_aside(self, chains: Collection[str]) -> None:
-        """Before somebody comes: who has its claim only because it was in line makes way, for this moment."""
+        """Before a pod is placed: a group that has its claim only by promotion gives it up, for this moment."""
         if not self._named:
             return
         for group in self._hive.groups.values():

@@ -48,7 +48,7 @@ def recovered(
 
 
 def _unpromised(allocation: Allocation) -> Allocation:
-    """Opportunistic pods have no quota, whatever somebody wrote on one: devices held with it would count as free."""
+    """Opportunistic pods have no quota, whatever is written on one: devices held with quota would count as free."""
     places = tuple((devices, tuple(map(unpromised, pods))) for devices, pods in allocation.places)
     return replace(allocation, places=places)
 
@@ -117,7 +117,7 @@ def virtual_for(hive: HivedCluster, group: Group, device: PhysicalCell, type_: s
 
 
 class _Recovery:
-    """`gentle`: without taking anything from anybody. `preemptor`: who has the group's quota already."""
+    """`gentle`: take nothing from any group. `preemptor`: the group that already has this group's quota."""
 
     def __init__(self, hive: HivedCluster, group: Group, *, gentle: bool = False, preemptor: str = "") -> None:
         self._hive, self._group, self._gentle = hive, group, gentle
@@ -160,7 +160,7 @@ class _Recovery:
         return False
 
     def run(self, allocation: Allocation) -> None:
-        """Holds the pod's own place, and the places of its group that nobody uses; other places are given up."""
+        """Hold the pod's own place, and the unused places of its group; other places are given up."""
         group = self._group
         physical: Physical = {}
         virtual: Virtual = {}
@@ -190,7 +190,7 @@ class _Recovery:
         if device is None or (device.group is not None and not self._yields(device.group, device)):
             return None
         if device.reserver is not None:
-            # Somebody is placed on what a preemptor had reserved: that preemption is over.
+            # A group is placed on what a preemptor had reserved: that preemption is over.
             self._hive.cancel(device.reserver)
         cell = self.virtual_for(device, type_) if type_ and self.keeps else None
         held = Held(device, cell, self._group)
@@ -255,7 +255,7 @@ class _Recovery:
         if root is None or (self._gentle and root.physical is not None):
             return None
         if root.physical is not None:
-            # Its quota is needed here: whoever has it goes on without (possible after a reconfiguration).
+            # Its quota is needed here: the group that has it goes on without (possible after a reconfiguration).
             for user in _users(root):
                 self._hive.make_opportunistic(user, self._group.name)
             if root.physical is not None and books.can_be_pardoned(root.physical):

@@ -27,7 +27,7 @@ def pod_ended(hive: HivedCluster, group: Group, uid: str, waiting: Waiting) -> N
 
 
 def pod_waits(hive: HivedCluster, group: Group, uid: str, waiting: Waiting) -> None:
-    """A pod of the group waits: a new one, or one whose place came to nothing, which is no end."""
+    """Handle a waiting pod of the group: a new one, or one whose proposal came to nothing, which is not an end."""
     if group.ended_by == uid:
         group.ended_by = ""
     hold_what_is_awaited(hive, group, waiting)
@@ -71,7 +71,7 @@ def _could_be_held(hive: HivedCluster, group: Group, devices: int, number: int) 
 
 
 def occupants(hive: HivedCluster, group: Group, devices: int) -> list[str]:
-    """Who has devices of vacant places of the group."""
+    """The groups that have devices of vacant places of the group."""
     places = [group.places[devices][number] for at, number in group.given_up if at == devices]
     found = [hive.layout.devices.get((group.chain, place.node, index)) for place in places for index in place.indices]
     return sorted({name for device in found if device is not None for name in _names(device)})

@@ -56,7 +56,7 @@ class Tenancy:
 
 
 def unambiguous(names_per: Sequence[Scope], tenants: Iterable[str]) -> None:
-    """Raises ValueError if scope and name of a group could not be told apart."""
+    """Raises ValueError if scope and name of a group could not be separated again."""
     slashed = sorted(name for name in tenants if "/" in name)
     if "virtualCluster" in names_per and slashed:
         raise ValueError(

@@ -50,7 +50,7 @@ def guaranteed(layout: Layout) -> Counter[Where]:
 
 
 def bad(layout: Layout) -> Counter[Where]:
-    """Promised devices that are bad hardware now, whether somebody uses them or not.
+    """Promised devices that are bad hardware now, used or not.
 
     Costs one look at each promised cell, and more only where something is bad.
     """
