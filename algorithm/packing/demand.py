@@ -1,7 +1,7 @@
-"""What a pod takes from a node, and how much of what there is.
+"""What a pod takes from a node, and arithmetic with it.
 
-The rules are those of kube-scheduler's NodeResourcesFit plug-in: a request of zero never refuses, a resource that a
-node does not name is there zero times, and every pod takes one of the node's `pods`.
+The rules are those of kube-scheduler's NodeResourcesFit plug-in: a request of zero always fits, a resource that a
+node does not name counts as zero, and every pod takes one of the node's `pods`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def seats_in(free: Mapping[str, int], demand: Demand) -> int:
 
 
 def short_of(demand: Demand, free: Mapping[str, int]) -> dict[str, int]:
-    """How much is missing of each resource that is short, in the resource's units."""
+    """The missing amount of each resource that is short, in the resource's units."""
     return {name: amount - free.get(name, 0) for name, amount in demand if free.get(name, 0) < amount}
 
 
 def least_of(demands: Iterable[Demand]) -> Demand:
-    """What each of these takes at least: with equal ones, exactly that."""
+    """The minimum of these demands, resource by resource. Of equal demands, exactly that demand."""
     different = set(demands)
     if len(different) == 1:
         return different.pop()

@@ -1,14 +1,14 @@
 """Finds the best node for a demand without looking at all of them.
 
-Nodes stand in buckets by what they have free of extended resources; a cluster has few such combinations. In a bucket
-they stand in order of free cpu and, a second time, of free memory. A search goes through the buckets from the one
-that wastes least, skips by bisection the nodes without enough cpu (or memory, if fewer nodes have enough of that),
-and takes the first node that fits and is allowed.
+Nodes are in buckets by their free extended resources; a cluster has few such combinations. A bucket lists them in order
+of free cpu and, a second time, of free memory. A search goes through the buckets from the one that wastes least, skips
+by bisection the nodes without enough cpu (or memory, if fewer nodes have enough of that), and takes the first node that
+fits and is allowed.
 
     pack     smallest bucket, least free first          spread     largest bucket, most free first
              (GPU nodes stay whole, and are left alone by pods that ask for none)
 
-Ties go to the smaller node name. The index knows free amounts only; who takes them is `nodes.py`'s business.
+Ties go to the smaller node name. The index knows free amounts only; `nodes.py` knows the pods that take the rest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Bucket:
 
 
 class FreeIndex:
-    """Nodes by what they have free. `spread` turns the order round."""
+    """Nodes by their free amounts. `spread` reverses the order."""
 
     def __init__(self, *, spread: bool) -> None:
         self._sign = -1 if spread else 1
@@ -73,7 +73,7 @@ class FreeIndex:
         insort(bucket.by_memory, by_memory)
 
     def remove(self, name: str, free: Mapping[str, int]) -> None:
-        """Takes the node out; `free` as it was when the node was added."""
+        """Remove the node; `free` as it was when the node was added."""
         bucket = self._buckets[shape_of(free)]
         by_cpu, by_memory = self.entries(name, free)
         del bucket.by_cpu[bisect_left(bucket.by_cpu, by_cpu)]
@@ -90,7 +90,7 @@ class FreeIndex:
         return found
 
     def expected(self, name: str, free: Mapping[str, int]) -> set[Entry]:
-        """What `contents` has to say about this node."""
+        """The entries that `contents` must have for this node."""
         return set(self.entries(name, free))
 
     def best(self, demand: Demand, allowed: Allowed, free_of: FreeOf) -> str | None:
@@ -111,7 +111,7 @@ class FreeIndex:
         return None
 
     def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
-        """The choice among a few given nodes, all of them known: looks at each."""
+        """The best of a few given nodes, all of them known; None if it fits on none. Looks at each."""
         frees = {name: free_of(name) for name in names}
         cpu, memory = (
             sum(free.get(lead, 0) >= amount for free in frees.values())
@@ -125,7 +125,7 @@ class FreeIndex:
         return min(ranked)[1][-1] if ranked else None
 
     def roomy(self, demand: Demand) -> Iterator[str]:
-        """Nodes that may have room for `demand`, in no order that means anything: no other node has."""
+        """Nodes that may have room for `demand`, in arbitrary order. All other nodes have none."""
         buckets = self.fitting(demand)
         amounts = dict(demand)
         lead = self._scarcer(buckets, amounts)
@@ -162,7 +162,7 @@ class FreeIndex:
         return (len(bucket.most) - len(asked), asked, bucket.shape)
 
     def preference(self, shape: Shape, demand: Demand) -> Preference | None:
-        """Of a bucket of this shape, the least is preferred; None if it has not enough of extended resources."""
+        """The preference of a bucket of this shape, the least is best; None if it lacks extended resources."""
         bucket = Bucket(shape)
         if any(bucket.most.get(name, 0) < amount for name, amount in demand if is_extended(name)):
             return None
@@ -187,7 +187,7 @@ class FreeIndex:
     def _range(self, entries: list[Entry], least: int) -> range:
         """Positions of the entries with at least `least` free of the leading resource."""
         if self._sign > 0:
-            # A demand of nothing is met by a node that is over-committed, too.
+            # An over-committed node also meets a demand of 0.
             start = bisect_left(entries, least, key=_leading) if least else 0
             return range(start, len(entries))
         return range(bisect_right(entries, -least, key=_leading) if least else len(entries))
@@ -214,7 +214,7 @@ def _leading(entry: Entry) -> int:
 
 
 def shape_of(free: Mapping[str, int]) -> Shape:
-    """The shape of the bucket in which a node with so much free stands."""
+    """The shape of the bucket of a node with these free amounts."""
     return tuple(sorted([(name, _at_most(amount)) for name, amount in free.items() if amount > 0 and "/" in name]))
 
 

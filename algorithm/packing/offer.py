@@ -1,4 +1,4 @@
-"""Which nodes may be used: filters for a search, as cheap as they can be."""
+"""Filters for a search: which nodes may be used, as cheap as possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FEW_NODES = 16
 
 
 class Allowed(Protocol):
-    """Says of a known node whether it may be used. `few`: all there are, if looking at each is cheapest."""
+    """Whether a known node may be used. `few` has all allowed nodes, if looking at each is cheapest; else None."""
 
     @property
     def few(self) -> tuple[str, ...] | None: ...

@@ -1,7 +1,7 @@
-"""What people see of the algorithm's state: counts, sums, and the gangs and preemptions that are under way.
+"""A summary of the algorithm's state for people: counts, sums, and the gangs and preemptions under way.
 
-It is made while nothing can be decided, so it stays small whatever the cluster's size: sums are kept, not computed,
-gangs that are complete are only counted, and of long lists the first ones by name are shown.
+No decision is possible while it is made, so it stays small for any size of the cluster: sums are kept up to date and
+not computed, complete gangs are only counted, and long lists show the first entries by name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from algorithm.packing.gangs import Gang
 from algorithm.packing.state import Preemption, State
 
-#: So many gangs, preemptions and names each are shown at most.
+#: The most gangs, preemptions and names of each that are shown.
 SHOWN = 50
 
 

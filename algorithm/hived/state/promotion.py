@@ -64,9 +64,9 @@ class PromotionQueue:
     # -- what stands on pods --------------------------------------------------------------------------------------
 
     def to_write(self, uid: str, group: str, lost: Sequence[lazily.QuotaLoss]) -> Pairs:
-        """What this pod of the group has to say, which is placed now. As long as nobody lost anything, nothing.
+        """The annotations for this pod of the group, which is placed now. None while no group has lost its quota.
 
-        A pod of a group that is without its quota says so of itself as well.
+        A pod of a group without its quota names its own group as well.
         """
         if not lost and not self._numbers:
             return ()
@@ -87,18 +87,18 @@ class PromotionQueue:
             for pod in each.pods:
                 named = self._named.get((each.group, pod), {})
                 named.pop(uid, None)
-                if not named:  # perhaps since before: anybody may have written it there twice
+                if not named:  # maybe removed before: anyone may have written it there twice
                     self._named.pop((each.group, pod), None)
 
     def who_took(self, group: str, uids: Iterable[str]) -> str:
-        """Who has the quota of the group of these pods, as the latest says that names it; empty if nobody does."""
+        """The group that has the quota of the group of these pods, as the latest pod says; "" if no pod names it."""
         namers = self._namers(group, uids)
         return namers[0][1] if namers else ""
 
     def _namers(self, group: str, uids: Iterable[str]) -> list[tuple[int, str]]:
-        """Who names the group, the latest first: number, and who took its quota.
+        """The pods that name the group, the latest first: the number of each, and the taker of the quota.
 
-        A pod that was bound later than that was bound with quota, whatever was said of it before.
+        A pod with a later number was bound with quota, whatever earlier pods say.
         """
         found = {
             namer: (self._numbers.get(namer, 0), by)
@@ -121,7 +121,7 @@ class PromotionQueue:
                     self._hive.make_opportunistic(group, by)
 
     def realign(self) -> None:
-        """Gives back what can be given back."""
+        """Give quota back to the groups that can have it."""
         lost = self._hive.lazily
         if not lost:
             return
