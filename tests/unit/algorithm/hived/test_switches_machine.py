@@ -6,6 +6,7 @@ places of gangs that release pod by pod those for pods that wait.
 
 import random
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -120,12 +121,20 @@ def had_place(devices, place):
     return all((place.node, index) in devices for index in place.indices)
 
 
-TestSwitches = SwitchesMachine.TestCase
-TestSwitches.settings = settings(
-    max_examples=12,
+FEW = settings(
+    max_examples=5,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+class TestSwitches(SwitchesMachine.TestCase):
+    settings = FEW
+
+
+@pytest.mark.slow
+class TestSwitchesForLonger(SwitchesMachine.TestCase):
+    settings = settings(FEW, max_examples=25)

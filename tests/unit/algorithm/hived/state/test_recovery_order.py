@@ -368,14 +368,10 @@ def bound(draw, number):
     return pod(f"p{number}", json.dumps(wish), **more).placed(info["node"], ((BIND_INFO, json.dumps(info)),))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
-@given(
-    data=st.data(),
-    config=st.sampled_from(["two of three", "mixed"]),
-    switches=st.sets(st.sampled_from(["promoteLazilyPreempted", "obeyGangRelease"])),
-    luck=st.integers(0, 1 << 32),
-)
-def test_any_pods_in_any_order_are_the_same_state(data, config, switches, luck):
+FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+
+
+def assert_any_order(data, config, switches, luck):
     world = World(SMALL[config] + "".join(f"{switch}: true\n" for switch in sorted(switches)))
     world.allocated = {each.uid: each for each in (data.draw(bound(number)) for number in range(6))}
     order = sorted(world.allocated)
@@ -392,3 +388,24 @@ def test_any_pods_in_any_order_are_the_same_state(data, config, switches, luck):
     assert members | known.algorithm.strangers.keys() == set(order)
     known.delete(*[known.allocated[uid] for uid in chance.sample(order, len(order))])
     assert not known.hive.groups
+
+
+ANY_PODS = given(
+    data=st.data(),
+    config=st.sampled_from(["two of three", "mixed"]),
+    switches=st.sets(st.sampled_from(["promoteLazilyPreempted", "obeyGangRelease"])),
+    luck=st.integers(0, 1 << 32),
+)
+
+
+@FEW
+@ANY_PODS
+def test_any_pods_in_any_order_are_the_same_state(data, config, switches, luck):
+    assert_any_order(data, config, switches, luck)
+
+
+@pytest.mark.slow
+@settings(FEW, max_examples=150)
+@ANY_PODS
+def test_many_pods_in_any_order_are_the_same_state(data, config, switches, luck):
+    assert_any_order(data, config, switches, luck)
