@@ -13,7 +13,7 @@ What this module promises:
 What a pod asks for follows k8s.io/component-helpers `resource.PodRequests`: the larger of (containers plus
 sidecars) and (each init container plus the sidecars started before it), plus the overhead; pod-level
 `spec.resources` replaces what the containers say, resource by resource. Where a request is absent the API
-server's defaults are applied again (a limit stands for it), so that a record does not depend on who sent the pod.
+server's defaults are applied again (a limit counts as the request), so that a record does not depend on its source.
 `status.containerStatuses[].resources`, the sizes of a pod that is being resized in place, are not read. They concern
 cpu and memory only. kube-scheduler counts these itself and offers no node that is too full.
 """

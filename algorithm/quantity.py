@@ -38,7 +38,7 @@ class QuantityError(ValueError):
 def parse_quantity(text: str | int | float, *, milli: bool = False) -> int:
     """The value of a quantity as an integer, rounded away from zero.
 
-    `text` is what stands in a Kubernetes object: normally a string, but JSON numbers are accepted as the API
+    `text` is a value of a Kubernetes object: normally a string, but JSON numbers are accepted as the API
     server accepts them. With `milli` the unit is a thousandth (cpu), otherwise one.
 
     Raises QuantityError for anything outside the grammar.
