@@ -157,6 +157,7 @@ def promised_bind_answer(arena: Arena) -> str:
     "binds are answered a byte at a time",
     limit="cluster.request_timeout_seconds for the whole answer",
     settings={"cluster": {"request_timeout_seconds": 1}},
+    alone=True,  # tried again, its binds would be held back for what happened before
 )
 def dripping_bind_answer(arena: Arena) -> str:
     return binds(arena, "drip", "time")

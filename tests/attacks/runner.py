@@ -75,7 +75,7 @@ class Runner:
                 self._shared.popitem()[1].close()
             self._shared[key] = self._start(attack)
         result = assail(attack, self._shared[key])
-        if not result.is_only_late:
+        if attack.alone or not result.is_only_late:
             self._shared.pop(key).close()
         return result
 
