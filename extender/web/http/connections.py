@@ -37,6 +37,7 @@ from typing import Final, Protocol
 import structlog
 
 from extender.server.views import Metric
+from extender.web.limits.rounds import Rounds
 
 _log = structlog.get_logger(__name__)
 
@@ -131,8 +132,8 @@ class Connections:
         self._unfinished_by_address: Counter[str] = Counter()
         #: Unfinished connections by address: those whose first message is not complete, and those whose handshake has
         #: not begun.
-        self._silent: dict[str, dict[Entry, None]] = {}
-        self._queued: dict[str, dict[Entry, None]] = {}
+        self._silent: Rounds[str, Entry] = Rounds()
+        self._queued: Rounds[str, Entry] = Rounds()
 
     def __len__(self) -> int:
         return len(self._unfinished) + len(self._open)
@@ -191,18 +192,18 @@ class Connections:
             self.evict([self._oldest_unfinished()])
         self._unfinished[entry] = None
         self._unfinished_by_address[entry.address] += 1
-        _put(entry, self._silent)
+        self._silent.add(entry.address, entry)
 
     def hear(self, entry: Entry) -> None:
         """Record that the first message is complete."""
         entry.heard = True
-        _drop(entry, self._silent)
-        _put(entry, self._queued)
+        self._silent.discard(entry.address, entry)
+        self._queued.add(entry.address, entry)
 
     def start(self, entry: Entry) -> None:
         """Record that the handshake begins."""
         entry.started = True
-        _drop(entry, self._queued)
+        self._queued.discard(entry.address, entry)
 
     def finish(self, entry: Entry) -> None:
         """Record that the connection has begun: it is served from now on."""
@@ -238,8 +239,8 @@ class Connections:
             self._unfinished_by_address[entry.address] -= 1
             if not self._unfinished_by_address[entry.address]:
                 del self._unfinished_by_address[entry.address]
-            _drop(entry, self._silent)
-            _drop(entry, self._queued)
+            self._silent.discard(entry.address, entry)
+            self._queued.discard(entry.address, entry)
 
     # -- choosing victims ----------------------------------------------------------------------------------------------
 
@@ -250,20 +251,8 @@ class Connections:
         A valid client waits for neither, unless others do in great number, and then it is not the oldest.
         """
         [(heaviest, _)] = self._unfinished_by_address.most_common(1)
-        waiting = max((each.get(heaviest, {}) for each in (self._silent, self._queued)), key=len)
+        waiting = max((each.of(heaviest) for each in (self._silent, self._queued)), key=len)
         return next(iter(waiting)) if waiting else next(each for each in self._unfinished if each.address == heaviest)
-
-
-def _put(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
-    entries.setdefault(entry.address, {})[entry] = None
-
-
-def _drop(entry: Entry, entries: dict[str, dict[Entry, None]]) -> None:
-    theirs = entries.get(entry.address)
-    if theirs is not None:
-        theirs.pop(entry, None)
-        if not theirs:
-            del entries[entry.address]
 
 
 def _is_unused(entry: Entry) -> bool:

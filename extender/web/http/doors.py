@@ -17,7 +17,7 @@ import ipaddress
 import re
 import socket
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from extender.server.views import Metric
 from extender.settings import ServerSettings
 from extender.web.errors import error_response
 from extender.web.http.peers import Peer
+from extender.web.limits.rounds import Rounds
 from extender.web.pages.health import ProbesOnly
 
 _log = structlog.get_logger(__name__)
@@ -140,7 +141,7 @@ class Turnstile:
 
     def __init__(self, a_turn: int = _A_TURN) -> None:
         self._a_turn = self._left = a_turn
-        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: Rounds[Hashable, asyncio.Future[None]] = Rounds()
         self._turn: asyncio.Handle | None = None
 
     async def enter(self, who: Hashable = None) -> None:
@@ -151,16 +152,13 @@ class Turnstile:
             self._left -= 1
             return
         passed = loop.create_future()
-        self._waiting.setdefault(who, deque()).append(passed)
+        self._waiting.add(who, passed)
         await passed
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._left = self._a_turn
         while self._waiting and self._left:
-            who, theirs = self._waiting.popitem(last=False)
-            passed = theirs.popleft()
-            if theirs:
-                self._waiting[who] = theirs
+            passed = self._waiting.pop()
             if not passed.done():  # it may have been cancelled
                 passed.set_result(None)
                 self._left -= 1

@@ -15,12 +15,13 @@ It also checks every connection once a second, so that deadlines need no timer f
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from time import perf_counter
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
 import structlog
+
+from extender.web.limits.rounds import Rounds
 
 _log = structlog.get_logger(__name__)
 
@@ -52,39 +53,12 @@ class Paced(Protocol):
         """End what is beyond its deadline; `now` is the event loop's time."""
 
 
-class _Queue:
-    """Waiting connections. Addresses take turns, and so do the connections of each."""
-
-    def __init__(self) -> None:
-        # Used as an ordered set: finds out quickly whether a connection waits already, and keeps the order.
-        self._by_address: OrderedDict[str, OrderedDict[Paced, None]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._by_address)
-
-    def add(self, connection: Paced) -> None:
-        self._by_address.setdefault(connection.address, OrderedDict())[connection] = None
-
-    def discard(self, connection: Paced) -> None:
-        theirs = self._by_address.get(connection.address)
-        if theirs is not None:
-            theirs.pop(connection, None)
-            if not theirs:
-                del self._by_address[connection.address]
-
-    def pop(self) -> Paced:
-        address, theirs = self._by_address.popitem(last=False)
-        connection, _ = theirs.popitem(last=False)
-        if theirs:
-            self._by_address[address] = theirs
-        return connection
-
-
 class Turns:
     """The turns of one event loop. Used by its thread only."""
 
     def __init__(self) -> None:
-        self._calls, self._others = _Queue(), _Queue()
+        self._calls: Rounds[str, Paced] = Rounds()
+        self._others: Rounds[str, Paced] = Rounds()
         self._scheduled = False
         self._slice_over = False
         #: Loop time of the last iteration in which data arrived, and when the first of that data arrived.
@@ -126,8 +100,8 @@ class Turns:
 
     def _line_up(self, connection: Paced) -> None:
         mine, other = (self._calls, self._others) if connection.has_call else (self._others, self._calls)
-        other.discard(connection)
-        mine.add(connection)
+        other.discard(connection.address, connection)
+        mine.add(connection.address, connection)
 
     def end_slice(self) -> None:
         """Give no further turn in this iteration: the work that was begun continues elsewhere in the loop (a task)."""
@@ -163,8 +137,8 @@ class Turns:
 
     def unwatch(self, connection: Paced) -> None:
         self._watched.discard(connection)
-        self._calls.discard(connection)
-        self._others.discard(connection)
+        for queue in (self._calls, self._others):
+            queue.discard(connection.address, connection)
 
     def _look_at_all(self) -> None:
         loop = asyncio.get_running_loop()
