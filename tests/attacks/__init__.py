@@ -12,6 +12,9 @@ Every attack must meet the same aims (`aims.py`):
 * resident memory stays below 512 MiB;
 * nothing stays behind when the attacker leaves: file descriptors, threads and memory come back.
 
+What was only late is tried again. Where the machine itself withheld CPU time at each try (`machine.py`), the attack is
+printed as `late` and counted as undecided, unless the answer took seconds.
+
 To add an attack, write a function in the module of its family (`http1.py`, `http2.py`, `memory.py`, `doors.py`,
 `clients.py`, `pods.py`, `hived.py`, `apiserver.py`, `logs.py`; `catalogue.py` imports them all):
 

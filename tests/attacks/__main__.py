@@ -17,7 +17,7 @@ _FAILED = Path(".pytest_cache") / "attacks-that-broke"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status is 0 if every attack met the aims."""
+    """The exit status is 0 if no attack missed the aims on a machine that gave the CPU time it was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description="Attacks on a server that runs.")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="attacks whose name has one of these in it")
     parser.add_argument("--list", action="store_true", help="print the attacks and their limits")
@@ -42,13 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Runner(chosen.server) as runner:
         results = runner.run(attacks, lambda result: print(line(result), flush=True))
     _FAILED.parent.mkdir(exist_ok=True)
-    _FAILED.write_text("\n".join(result.attack.name for result in results if result.problems))
+    _FAILED.write_text("\n".join(result.attack.name for result in results if result.broke))
     if chosen.json is not None:
         chosen.json.write_text(as_json(results))
     if chosen.markdown is not None:
         chosen.markdown.write_text(as_markdown(results))
     print(f"\n{summary(results, time.monotonic() - began)}")
-    return 1 if not results or any(result.problems for result in results) else 0
+    return 1 if not results or any(result.broke for result in results) else 0
 
 
 if __name__ == "__main__":

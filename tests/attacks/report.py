@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tests.attacks.aims import MOST_WITHHELD
 from tests.attacks.runner import Result
 
 
 def line(result: Result) -> str:
     """One attack in a line or two."""
     figures = result.figures
-    verdict = "held " if not result.problems else "BROKE"
+    verdict = "BROKE" if result.broke else "late " if result.problems else "held "
     head = f"{verdict} {result.attack.name:<34} {result.did or result.attack.title}"
     if figures is None:
         return "\n".join((head, *(f"      ! {problem}" for problem in result.problems)))
@@ -21,13 +22,16 @@ def line(result: Result) -> str:
         f"/filter p99 {figures.p99 * 1000:.1f} ms, worst {figures.worst * 1000:.0f} ms of {len(figures.latencies)}, "
         f"{figures.log_bytes / 1024:.0f} KiB logged, {figures.seconds:.1f} s"
     )
+    if figures.withheld > MOST_WITHHELD:
+        measured += f"; the machine withheld {figures.withheld:.0%} of the CPU time it was asked for"
     return "\n".join((head, measured, *(f"      ! {problem}" for problem in result.problems)))
 
 
 def summary(results: Sequence[Result], seconds: float) -> str:
     """How many held, in the form that CI reads."""
-    failed = sum(bool(result.problems) for result in results)
-    return f"{len(results) - failed} passed, {failed} failed\n({seconds:.0f} s)"
+    failed, undecided = sum(result.broke for result in results), sum(result.undecided for result in results)
+    late = f", {undecided} undecided (late on a machine that withheld CPU time)" if undecided else ""
+    return f"{len(results) - failed - undecided} passed, {failed} failed{late}\n({seconds:.0f} s)"
 
 
 def as_markdown(results: Sequence[Result]) -> str:
@@ -62,5 +66,6 @@ def _one(result: Result) -> dict[str, Any]:
             "calls": len(figures.latencies),
             "log_bytes": figures.log_bytes,
             "seconds": figures.seconds,
+            "withheld": figures.withheld,
         }
     return found

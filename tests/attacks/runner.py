@@ -8,11 +8,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_THREADS, Figures, Usage, missed
 from tests.attacks.arena import Arena
+from tests.attacks.machine import cpu_time, withheld
 from tests.attacks.registry import Attack
 from tests.attacks.servers import Server, World
 
@@ -28,6 +29,13 @@ class Result:
     did: str
     figures: Figures | None
     problems: tuple[str, ...]
+    #: The server was late at every try while the machine withheld CPU time: this decides nothing.
+    undecided: bool = False
+
+    @property
+    def broke(self) -> bool:
+        """Whether the server did not hold."""
+        return bool(self.problems) and not self.undecided
 
     @property
     def is_only_late(self) -> bool:
@@ -60,8 +68,12 @@ class Runner:
 
     def _run_until_held(self, attack: Attack, tell: Callable[[Result], None]) -> Result:
         """Tries again what was only late: a server that is held up is so again, a machine that was busy is not."""
+        held_up = True
         for _ in range(_TRIES):
             result = self.run_one(attack)
+            if result.problems and result.is_only_late:
+                held_up = held_up and result.figures is not None and result.figures.was_held_up
+                result = replace(result, undecided=held_up)
             tell(result)
             if not (result.problems and result.is_only_late):
                 break
@@ -96,7 +108,7 @@ def assail(attack: Attack, world: World) -> Result:
     arena = Arena(world)
     before = world.server.usage()
     world.probe.begin()
-    began = time.monotonic()
+    began, asked = time.monotonic(), cpu_time()
     try:
         did, problems = attack.run(arena), []
     except AssertionError as error:
@@ -106,6 +118,7 @@ def assail(attack: Attack, world: World) -> Result:
     seconds = time.monotonic() - began
     time.sleep(0.1)  # the attacker has left; this may cost the innocent caller, too
     measured = world.probe.end()
+    not_given = withheld(asked, cpu_time())
     try:
         after = _settled(world.server, before, attack)
     except AssertionError as error:
@@ -118,6 +131,7 @@ def assail(attack: Attack, world: World) -> Result:
         after,
         len(arena.logged()),
         seconds,
+        not_given,
     )
     return Result(attack, did, figures, (*problems, *missed(figures, attack.left_mib)))
 
