@@ -1,7 +1,8 @@
 """What the machine gave: a virtual machine asks its host for CPU time and does not always get it.
 
 Linux counts the time that was asked for and not given as "steal" (proc(5), /proc/stat). A machine that withholds a
-third of it has fewer than the two cores that the aims are stated for, and then nobody can say whether the server was slow.
+third of it has fewer than the two cores that the aims are stated for, and then nobody can say whether the server was
+slow.
 """
 
 from __future__ import annotations
