@@ -33,9 +33,9 @@ from algorithm.packing.clearing import Clearing
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
 from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none, too_large
+from algorithm.packing.index import Offer
 from algorithm.packing.memo import Memo, Question
 from algorithm.packing.nodes import NodeRoom
-from algorithm.packing.offer import Offer
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
@@ -160,6 +160,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return self._make_room(pod, gang, offer, phase, [], 1) or self._refuse(pod, gang, offer, phase)
 
     def _place(self, pod: Pod, gang: Gang | None, offer: Offer) -> str | None:
+        if pod.uid not in self._state.holds:
+            node = self._state.cluster.best(demand_of(pod.requests), offer)
+            if node is not None or not self._state.holds:
+                return node
         member = self._member(pod)
         with Trial(self._state.cluster) as trial:
             node = seat(trial, member, pod.uid, offer)

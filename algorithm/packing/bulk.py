@@ -19,8 +19,7 @@ from heapq import heapify, heappop, heappush
 
 from algorithm.model import CPU, MEMORY
 from algorithm.packing.demand import Demand, fits, seats_in
-from algorithm.packing.index import Entry, FreeIndex, FreeOf, Preference, Shape, shape_of
-from algorithm.packing.offer import Allowed
+from algorithm.packing.index import Allowed, Entry, FreeIndex, FreeOf, Preference, Shape, shape_of
 
 #: Preference of the bucket and place in it, seats taken on the node by then, number of the source: the least is best.
 _Item = tuple[Preference, Entry, int, int]
@@ -113,7 +112,7 @@ class BulkSearch:
 
     def _in_buckets(self, lead: str) -> list[_Source]:
         buckets = self._index.fitting(self._demand)
-        return [self._in_order(self._index.in_order(b, lead, self._least.get(lead, 0)), b.shape) for b in buckets]
+        return [self._in_order(self._index.in_order(b, lead, self._least.get(lead, 0)), b.shape) for _, b in buckets]
 
     def _in_order(self, entries: Iterator[Entry], shape: Shape) -> _Source:
         preference = self._of_shape(shape)

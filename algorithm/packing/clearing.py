@@ -17,7 +17,7 @@ from algorithm.interface import Preempt, Share, Victim, Wait
 from algorithm.model import Pod
 from algorithm.packing.counting import enough_evictable
 from algorithm.packing.demand import Demand, demand_of
-from algorithm.packing.offer import Allowed
+from algorithm.packing.index import Allowed
 from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.preemption import release_lower
 from algorithm.packing.refusals import some

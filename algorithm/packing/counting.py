@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from algorithm.packing.demand import Demand, least_of
+from algorithm.packing.index import Offer
 from algorithm.packing.nodes import Cluster, NodeRoom
-from algorithm.packing.offer import Offer
 from algorithm.packing.plan import Member
 from algorithm.packing.trial import Trial
 

@@ -23,9 +23,10 @@ def demand_of(requests: Resources) -> Demand:
     return tuple(sorted(taken.items()))
 
 
-def is_extended(resource: str) -> bool:
-    """Whether this is a device or another extended resource: those have a domain in their name."""
-    return "/" in resource
+@lru_cache(maxsize=4096)
+def extended_of(demand: Demand) -> Demand:
+    """The devices and other extended resources in it: those have a domain in their name."""
+    return tuple([part for part in demand if "/" in part[0]])
 
 
 def fits(demand: Demand, free: Mapping[str, int]) -> bool:
@@ -64,5 +65,5 @@ def least_of(demands: Iterable[Demand]) -> Demand:
 def size(demand: Demand) -> tuple[int, ...]:
     """Larger means harder to place: extended resources count before cpu and memory."""
     amounts = dict(demand)
-    extended = sum(amount for name, amount in demand if is_extended(name))
+    extended = sum(amount for _, amount in extended_of(demand))
     return (extended, amounts.get("cpu", 0), amounts.get("memory", 0))

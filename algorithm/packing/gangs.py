@@ -96,6 +96,8 @@ class Plan:
 
 def membership(pod: Pod) -> Membership | None:
     """What the pod declares, None if it is in no gang. Raises PodRefused (GangInvalid) naming the annotation."""
+    if not pod.annotations and not pod.group:
+        return None
     name, minimum = pod.annotation(GANG), pod.annotation(GANG_MIN)
     if name is None and not pod.group:
         if minimum is not None:
@@ -301,11 +303,9 @@ class GangBook:
         self.gangs: dict[GangKey, Gang] = {}
         self._of: dict[str, GangKey] = {}
 
-    def add(self, pod: Pod) -> Gang | None:
-        """Add the pod's record and return its gang. A pod with a node counts as allocated, else as waiting."""
-        declared = membership_or_none(pod)
-        if declared is None:
-            return None
+    def add(self, pod: Pod, declared: Membership) -> Gang:
+        """Add the record of a pod, which declares this, and return its gang. A pod with a node counts as allocated,
+        else as waiting."""
         gang = self.gangs.get(declared.gang)
         if gang is None:
             gang = self.gangs[declared.gang] = Gang(declared.gang)
@@ -329,11 +329,6 @@ class GangBook:
         key = self._of.get(uid)
         return None if key is None else self.gangs[key]
 
-    def named(self, pod: Pod) -> Gang | None:
-        """The gang that the pod declares, if it has any member yet."""
-        declared = membership_or_none(pod)
-        return None if declared is None else self.gangs.get(declared.gang)
-
     def copy(self) -> GangBook:
         twin = GangBook()
         twin.gangs = {key: gang.copy() for key, gang in self.gangs.items()}
@@ -344,7 +339,8 @@ class GangBook:
         """Compare the book with one derived from the records. Raises AssertionError."""
         fresh = GangBook()
         for pod in (*waiting, *allocated):
-            fresh.add(pod)
+            if (declared := membership_or_none(pod)) is not None:
+                fresh.add(pod, declared)
         assert fresh._of == self._of, "gang membership differs from the pods"
         assert fresh.gangs.keys() == self.gangs.keys(), "gangs differ from the pods"
         for key, gang in self.gangs.items():

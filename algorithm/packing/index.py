@@ -13,17 +13,20 @@ Ties go to the smaller node name. The index knows free amounts only; `nodes.py` 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any, Self
+from operator import itemgetter
+from typing import Any, Protocol, Self
 
+from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, MEMORY, PODS
-from algorithm.packing.demand import Demand, fits, is_extended
-from algorithm.packing.offer import Allowed
+from algorithm.packing.demand import Demand, extended_of, fits
 
 #: Up to here every amount of an extended resource has a bucket of its own; above, one per power of two.
 _EXACT = 32
+#: Up to so many offered nodes, looking at each of them is cheapest.
+_FEW_NODES = 16
 
 FreeOf = Callable[[str], Mapping[str, int]]
 #: Leading amount, the other amount, pods, node name: all negated to spread, so that the first fitting one is best.
@@ -31,6 +34,29 @@ Entry = tuple[int, int, int, str]
 #: What is free of extended resources, rounded up above _EXACT, sorted by name.
 Shape = tuple[tuple[str, int], ...]
 Preference = tuple[Any, ...]
+_first_of_pair = itemgetter(0)
+
+
+class Allowed(Protocol):
+    """Whether a known node may be used. `few` has all allowed nodes, if looking at each is cheapest; else None."""
+
+    @property
+    def few(self) -> tuple[str, ...] | None: ...
+
+    def __call__(self, name: str) -> bool: ...
+
+
+class Offer:
+    """The nodes that kube-scheduler offered for one pod."""
+
+    __slots__ = ("few", "nodes")
+
+    def __init__(self, nodes: SuggestedNodes) -> None:
+        self.nodes = nodes
+        self.few = nodes[:] if len(nodes) <= _FEW_NODES else None
+
+    def __call__(self, name: str) -> bool:
+        return name in self.nodes
 
 
 class Bucket:
@@ -57,13 +83,17 @@ class FreeIndex:
     def __init__(self, *, spread: bool) -> None:
         self._sign = -1 if spread else 1
         self._buckets: dict[Shape, Bucket] = {}
+        #: The bucket of each node, and its places in both orders there.
+        self._places: dict[str, tuple[Shape, Entry, Entry]] = {}
 
     def copy(self) -> Self:
         twin = type(self)(spread=self._sign < 0)
         twin._buckets = {shape: bucket.copy() for shape, bucket in self._buckets.items()}
+        twin._places = self._places.copy()
         return twin
 
     def add(self, name: str, free: Mapping[str, int]) -> None:
+        """Add a node that is not here."""
         shape = shape_of(free)
         bucket = self._buckets.get(shape)
         if bucket is None:
@@ -71,15 +101,16 @@ class FreeIndex:
         by_cpu, by_memory = self.entries(name, free)
         insort(bucket.by_cpu, by_cpu)
         insort(bucket.by_memory, by_memory)
+        self._places[name] = shape, by_cpu, by_memory
 
-    def remove(self, name: str, free: Mapping[str, int]) -> None:
-        """Remove the node; `free` as it was when the node was added."""
-        bucket = self._buckets[shape_of(free)]
-        by_cpu, by_memory = self.entries(name, free)
+    def remove(self, name: str) -> None:
+        """Remove a node that is here."""
+        shape, by_cpu, by_memory = self._places.pop(name)
+        bucket = self._buckets[shape]
         del bucket.by_cpu[bisect_left(bucket.by_cpu, by_cpu)]
         del bucket.by_memory[bisect_left(bucket.by_memory, by_memory)]
         if not bucket.by_cpu:
-            del self._buckets[bucket.shape]
+            del self._buckets[shape]
 
     def contents(self) -> dict[str, set[Entry]]:
         """Everything that is indexed, for validation: entries by node name."""
@@ -87,6 +118,7 @@ class FreeIndex:
         for bucket in self._buckets.values():
             for entry in (*bucket.by_cpu, *bucket.by_memory):
                 found.setdefault(entry[-1], set()).add(entry)
+        assert found == {name: set(entries) for name, (_, *entries) in self._places.items()}, "places differ"
         return found
 
     def expected(self, name: str, free: Mapping[str, int]) -> set[Entry]:
@@ -100,25 +132,23 @@ class FreeIndex:
             return None
         amounts = dict(demand)
         lead = self._scarcer(buckets, amounts)
-        for _, group in groupby(buckets, key=lambda bucket: self._preference(bucket, demand)):
-            found = [
-                entry
-                for bucket in group
-                for entry in self._first(bucket, lead, amounts.get(lead, 0), demand, allowed, free_of)
-            ]
+        least = amounts.get(lead, 0)
+        for _, alike in groupby(buckets, key=_first_of_pair):
+            firsts = [self._first(bucket, lead, least, demand, allowed, free_of) for _, bucket in alike]
+            found = [entry for entry in firsts if entry is not None]
             if found:
                 return min(found)[-1]
         return None
 
     def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
         """The best of a few given nodes, all of them known; None if it fits on none. Looks at each."""
-        frees = {name: free_of(name) for name in names}
+        frees, extended = {name: free_of(name) for name in names}, extended_of(demand)
         cpu, memory = (
             sum(free.get(lead, 0) >= amount for free in frees.values())
             for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
         )
         ranked = [
-            (self._preference(Bucket(shape_of(free)), demand), self.entries(name, free)[cpu > memory])
+            (self._preference(Bucket(shape_of(free)), extended), self.entries(name, free)[cpu > memory])
             for name, free in frees.items()
             if fits(demand, free)
         ]
@@ -129,10 +159,9 @@ class FreeIndex:
         buckets = self.fitting(demand)
         amounts = dict(demand)
         lead = self._scarcer(buckets, amounts)
-        for bucket in buckets:
-            entries = bucket.by_cpu if lead == CPU else bucket.by_memory
-            for position in self._range(entries, amounts.get(lead, 0)):
-                yield entries[position][-1]
+        for _, bucket in buckets:
+            for entry in self.in_order(bucket, lead, amounts.get(lead, 0)):
+                yield entry[-1]
 
     @property
     def spreads(self) -> bool:
@@ -144,53 +173,53 @@ class FreeIndex:
         cpu, memory, pods = sign * free.get(CPU, 0), sign * free.get(MEMORY, 0), sign * free.get(PODS, 0)
         return (cpu, memory, pods, name), (memory, cpu, pods, name)
 
-    def fitting(self, demand: Demand) -> list[Bucket]:
-        """The buckets with enough of extended resources, the preferred one first."""
-        extended = [(name, amount) for name, amount in demand if is_extended(name)]
+    def fitting(self, demand: Demand) -> list[tuple[Preference, Bucket]]:
+        """The buckets with enough of extended resources, with their preferences, the preferred one first."""
+        extended = extended_of(demand)
         buckets = [
-            bucket
+            (self._preference(bucket, extended), bucket)
             for bucket in self._buckets.values()
-            if all(bucket.most.get(name, 0) >= amount for name, amount in extended)
+            if fits(extended, bucket.most)
         ]
-        buckets.sort(key=lambda bucket: self._preference(bucket, demand))
+        buckets.sort(key=_first_of_pair)
         return buckets
 
-    def _preference(self, bucket: Bucket, demand: Demand) -> Preference:
-        asked = tuple(self._sign * bucket.most[name] for name, _ in demand if name in bucket.most)
+    def _preference(self, bucket: Bucket, extended: Demand) -> Preference:
+        asked = tuple([self._sign * bucket.most[name] for name, _ in extended])
         if self._sign < 0:
             return asked
         return (len(bucket.most) - len(asked), asked, bucket.shape)
 
     def preference(self, shape: Shape, demand: Demand) -> Preference | None:
         """The preference of a bucket of this shape, the least is best; None if it lacks extended resources."""
-        bucket = Bucket(shape)
-        if any(bucket.most.get(name, 0) < amount for name, amount in demand if is_extended(name)):
-            return None
-        return self._preference(bucket, demand)
+        bucket, extended = Bucket(shape), extended_of(demand)
+        return self._preference(bucket, extended) if fits(extended, bucket.most) else None
 
-    def _scarcer(self, buckets: list[Bucket], amounts: Mapping[str, int]) -> str:
+    def _scarcer(self, buckets: list[tuple[Preference, Bucket]], amounts: Mapping[str, int]) -> str:
         """cpu or memory, whichever fewer nodes have enough of: the search is shorter, and that one is packed tight."""
         cpu, memory = self.enough(buckets, amounts)
         return CPU if cpu <= memory else MEMORY
 
-    def enough(self, buckets: list[Bucket], amounts: Mapping[str, int]) -> tuple[int, int]:
+    def enough(self, buckets: list[tuple[Preference, Bucket]], amounts: Mapping[str, int]) -> tuple[int, int]:
         """How many nodes in these buckets have enough cpu, and how many have enough memory."""
-        cpu, memory = amounts.get(CPU, 0), amounts.get(MEMORY, 0)
-        enough_cpu = sum(len(self._range(bucket.by_cpu, cpu)) for bucket in buckets)
-        return enough_cpu, sum(len(self._range(bucket.by_memory, memory)) for bucket in buckets)
+        cpu = memory = 0
+        for _, bucket in buckets:
+            cpu += len(self._range(bucket.by_cpu, amounts.get(CPU, 0)))
+            memory += len(self._range(bucket.by_memory, amounts.get(MEMORY, 0)))
+        return cpu, memory
 
     def in_order(self, bucket: Bucket, lead: str, least: int) -> Iterator[Entry]:
         """The nodes of a bucket with at least `least` free of `lead`, in order; the index must not change meanwhile."""
         entries = bucket.by_cpu if lead == CPU else bucket.by_memory
-        return (entries[position] for position in self._range(entries, least))
+        return map(entries.__getitem__, self._range(entries, least))
 
     def _range(self, entries: list[Entry], least: int) -> range:
         """Positions of the entries with at least `least` free of the leading resource."""
+        if not least:  # an over-committed node also meets a demand of 0
+            return range(len(entries))
         if self._sign > 0:
-            # An over-committed node also meets a demand of 0.
-            start = bisect_left(entries, least, key=_leading) if least else 0
-            return range(start, len(entries))
-        return range(bisect_right(entries, -least, key=_leading) if least else len(entries))
+            return range(bisect_left(entries, (least,)), len(entries))
+        return range(bisect_left(entries, (1 - least,)))
 
     def _first(
         self,
@@ -200,23 +229,22 @@ class FreeIndex:
         demand: Demand,
         allowed: Allowed,
         free_of: FreeOf,
-    ) -> Iterator[Entry]:
-        entries = bucket.by_cpu if lead == CPU else bucket.by_memory
-        for position in self._range(entries, least):
-            name = entries[position][-1]
+    ) -> Entry | None:
+        for entry in self.in_order(bucket, lead, least):
+            name = entry[-1]
             if allowed(name) and fits(demand, free_of(name)):
-                yield entries[position]
-                return
-
-
-def _leading(entry: Entry) -> int:
-    return entry[0]
+                return entry
+        return None
 
 
 def shape_of(free: Mapping[str, int]) -> Shape:
     """The shape of the bucket of a node with these free amounts."""
-    return tuple(sorted([(name, _at_most(amount)) for name, amount in free.items() if amount > 0 and "/" in name]))
-
-
-def _at_most(amount: int) -> int:
-    return amount if amount < _EXACT else (1 << amount.bit_length()) - 1
+    return tuple(
+        sorted(
+            [
+                (name, amount if amount < _EXACT else (1 << amount.bit_length()) - 1)
+                for name, amount in free.items()
+                if amount > 0 and "/" in name
+            ]
+        )
+    )

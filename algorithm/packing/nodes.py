@@ -25,8 +25,7 @@ from typing import Self
 from algorithm.model import PODS, Node, Pod
 from algorithm.packing.bulk import BulkSearch
 from algorithm.packing.demand import Demand, demand_of
-from algorithm.packing.index import FreeIndex
-from algorithm.packing.offer import Allowed
+from algorithm.packing.index import Allowed, FreeIndex
 
 _NOTHING: Mapping[str, int] = {}
 #: The most changes that are remembered. A reader that is further behind looks at every node again.
@@ -99,7 +98,7 @@ class NodeRoom:
 
     def counted(self, demand: Demand) -> Demand:
         """The part of the demand that counts here. `pods` always counts, so that `taken` has every priority."""
-        return tuple(part for part in demand if part[0] in self.allocatable or part[0] == PODS)
+        return tuple([part for part in demand if part[0] in self.allocatable or part[0] == PODS])
 
     def used(self) -> dict[str, int]:
         return _sum(self.taken.values())
@@ -272,7 +271,7 @@ class Cluster:
         room = self.known(name)
         if room is None:
             return
-        self.index.remove(name, room.free)
+        self.index.remove(name)
         room.shift(demand, sign)
         self.index.add(name, room.free)
 
@@ -287,7 +286,7 @@ class Cluster:
             if room is None:
                 continue
             if name not in rooms:
-                self.index.remove(name, room.free)
+                self.index.remove(name)
                 rooms[name] = room
             room.shift(demand, sign)
         for name, room in rooms.items():
@@ -343,9 +342,10 @@ class Cluster:
             self._aside[room.name] = room
         if room.node is None:
             return
-        self.index.remove(room.name, room.free)
-        if room.lowest is not None:
-            del self.by_priority[bisect_left(self.by_priority, (room.lowest, room.name))]
+        self.index.remove(room.name)
+        lowest = room.lowest
+        if lowest is not None:
+            del self.by_priority[bisect_left(self.by_priority, (lowest, room.name))]
 
     def _in(self, room: NodeRoom) -> None:
         if self._aside is not None:
@@ -356,12 +356,10 @@ class Cluster:
             del self._journal[:_JOURNAL]
         if room.node is not None:
             self.index.add(room.name, room.free)
-            if room.lowest is not None:
-                insort(self.by_priority, (room.lowest, room.name))
-        self._forget_if_empty(room)
-
-    def _forget_if_empty(self, room: NodeRoom) -> None:
-        if room.empty:
+            lowest = room.lowest
+            if lowest is not None:
+                insort(self.by_priority, (lowest, room.name))
+        elif room.empty:
             del self.rooms[room.name]
 
     def validate(self) -> None:

@@ -14,8 +14,8 @@ from itertools import groupby
 
 from algorithm.model import Pod
 from algorithm.packing.demand import Demand, demand_of, size
+from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Hold
-from algorithm.packing.offer import Allowed
 from algorithm.packing.trial import Trial
 
 

@@ -25,8 +25,8 @@ from algorithm.model import Pod
 from algorithm.packing.counting import enough_evictable
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.gangs import Gang
+from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import NodeRoom, Schedulable
-from algorithm.packing.offer import Allowed
 from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.refusals import some
 from algorithm.packing.state import State

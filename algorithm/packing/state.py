@@ -20,7 +20,7 @@ from typing import Self
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod
 from algorithm.packing.demand import demand_of, fits
-from algorithm.packing.gangs import Gang, GangBook
+from algorithm.packing.gangs import Gang, GangBook, membership_or_none
 from algorithm.packing.nodes import Cluster, Hold
 
 
@@ -174,20 +174,27 @@ class State:
     # -- gangs ------------------------------------------------------------------------------------------------
 
     def _join(self, pod: Pod) -> None:
-        before = _plan_of(self.gangs.named(pod))
-        gang = self.gangs.add(pod)
+        declared = membership_or_none(pod)
+        if declared is None:
+            self._settle_one(pod.uid, None, None)
+            return
+        before = _plan_of(self.gangs.gangs.get(declared.gang))
+        gang = self.gangs.add(pod, declared)
         self._note_minimum(gang, pod.uid)
         self._settle(gang, pod.uid, before)
 
     def _leave(self, pod: Pod) -> None:
         gang = self.gangs.of(pod.uid)
+        if gang is None:
+            self._settle_one(pod.uid, None, None)
+            return
         before = _plan_of(gang)
         self._note_minimum(gang, pod.uid)
         self._settle(self.gangs.remove(pod), pod.uid, before)
 
-    def _note_minimum(self, gang: Gang | None, uid: str) -> None:
+    def _note_minimum(self, gang: Gang, uid: str) -> None:
         """Count a change of a running gang's minimum: victims depend on it, and a single member may decide it."""
-        if gang is not None and gang.allocated:
+        if gang.allocated:
             self._changes += gang.alone_asks_for_most(uid)
 
     # -- holds ------------------------------------------------------------------------------------------------
@@ -206,7 +213,10 @@ class State:
                 self._settle_one(member, gang, seats.get(member))
 
     def _settle_one(self, uid: str, gang: Gang | None, seat: str | None) -> None:
-        wanted, present = self._wanted(uid, gang, seat), self.holds.get(uid)
+        present = self.holds.get(uid)
+        if seat is None and present is None and uid not in self.preemptions:
+            return
+        wanted = self._wanted(uid, gang, seat)
         if wanted == present:
             return
         if present is not None:

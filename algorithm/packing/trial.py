@@ -17,8 +17,8 @@ from typing import Self
 
 from algorithm.model import Pod
 from algorithm.packing.demand import Demand, demand_of, fits
+from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
-from algorithm.packing.offer import Allowed
 
 #: The most victims for one gang: the cost of finding them grows with their number.
 MOST_VICTIMS = 2000

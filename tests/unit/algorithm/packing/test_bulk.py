@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node
 from algorithm.packing.demand import Demand
+from algorithm.packing.index import Offer
 from algorithm.packing.nodes import Cluster
-from algorithm.packing.offer import Offer
 from algorithm.packing.trial import Trial
 from tests.support.packing_world import GPU, pod
 

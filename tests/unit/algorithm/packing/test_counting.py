@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from algorithm.interface import Preempt, SuggestedNodes
 from algorithm.packing.algorithm import PackingAlgorithm
 from algorithm.packing.counting import enough_free
-from algorithm.packing.offer import Offer
+from algorithm.packing.index import Offer
 from algorithm.packing.plan import Member, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor
 from algorithm.packing.trial import Trial
