@@ -187,6 +187,16 @@ class Wait(msgspec.Struct, frozen=True, tag=True):
 ScheduleResult = Bind | Preempt | Wait
 
 
+class GangInfo(msgspec.Struct, frozen=True):
+    """The gang of a pod, as `SchedulerAlgorithm.gang` reports it."""
+
+    #: Pods that were refused with GANG_INCOMPLETE are requeued by this name. "" if you never refuse with that code.
+    name: str
+    #: Whether the pod is useful now only together with other waiting members. kube-scheduler evicts the victims of one
+    #: pod at a time. So in mode `auto` the extender evicts for such a pod.
+    all_or_nothing: bool
+
+
 class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an error of the program
     """The pod cannot be scheduled as it is declared. Its author sees `reason`. The state is unchanged."""
 
@@ -195,12 +205,16 @@ class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an err
         self.reason = reason
 
 
-class NoSuchPage(Exception):  # noqa: N818 - what the caller asked for is wrong
-    """The algorithm has no page at this path. `text` says which pages there are; `status` is the HTTP status."""
+class PageNotFound(Exception):  # noqa: N818 - what the caller asked for is wrong
+    """The algorithm has no page at this path. `text` is for the caller; it may say which pages there are."""
 
-    def __init__(self, path: str, text: str = "", *, status: int = 404) -> None:
+    def __init__(self, path: str, text: str = "") -> None:
         super().__init__(text or f"there is no page /v1/inspect/{path}")
-        self.text, self.status = text, status
+        self.text = text
+
+
+class InvalidArgument(Exception):  # noqa: N818 - what the caller asked for is wrong
+    """The page exists, but not for this argument in its path (an unknown name, say). The message is for the caller."""
 
 
 class SchedulerAlgorithm(ABC):
@@ -292,20 +306,13 @@ class SchedulerAlgorithm(ABC):
         The set is complete and replaces the one before.
         """
 
-    def in_gang(self, pod: Pod) -> bool:  # noqa: ARG002
-        """Whether the pod is useful now only together with other waiting pods.
-
-        kube-scheduler evicts the victims of one pod at a time. So in mode `auto` it does not evict for such a pod.
-        """
-        return False
-
-    def gang(self, pod: Pod) -> str:  # noqa: ARG002
-        """The name of the gang that the pod belongs to, "" if to none.
+    def gang(self, pod: Pod) -> GangInfo | None:  # noqa: ARG002
+        """The gang that the pod belongs to, None if it schedules alone.
 
         As soon as one pod of the gang gets a decision other than GANG_INCOMPLETE, the extender requeues the pods of the
         gang that got GANG_INCOMPLETE. kube-scheduler may see no event that would make it retry them.
         """
-        return ""
+        return None
 
     def priority(self, pod: Pod) -> int:
         """The priority that decides about preemption: a victim's must be lower than the preemptor's.
@@ -346,9 +353,11 @@ class SchedulerAlgorithm(ABC):
         """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.
 
         Pieces are made under the lock one at a time, and the lock is released in between, so that a page of megabytes
-        does not delay kube-scheduler. Different pieces may therefore show different moments. Raises NoSuchPage.
+        does not delay kube-scheduler. Different pieces may therefore show different moments.
+
+        Raises PageNotFound, or InvalidArgument for a page that exists.
         """
-        raise NoSuchPage(path)
+        raise PageNotFound(path)
 
     def changes_to(self, other: Self) -> Sequence[str]:  # noqa: ARG002
         """Sentences for people: what changes for the running pods if `other` replaces this algorithm.

@@ -36,6 +36,7 @@ from algorithm.hived.state.tenancy import Tenancy
 from algorithm.hived.state.waiting import Waiting
 from algorithm.interface import (
     Bind,
+    GangInfo,
     Phase,
     PodRefused,
     Preempt,
@@ -206,9 +207,17 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self._protected = uids
 
-    def in_gang(self, pod: Pod) -> bool:
-        """True for every pod of HiveD: kube-scheduler sees no cells, so it cannot know when evicting would help."""
-        return pod.annotation(SPEC) is not None
+    def gang(self, pod: Pod) -> GangInfo | None:
+        """The affinity group, always all-or-nothing: kube-scheduler cannot know which cells an eviction would free.
+
+        The name is empty if the request cannot be read; `schedule` refuses such a pod.
+        """
+        if pod.annotation(SPEC) is None:
+            return None
+        try:
+            return GangInfo(self._read(pod).group, all_or_nothing=True)
+        except UserError:
+            return GangInfo("", all_or_nothing=True)
 
     def priority(self, pod: Pod) -> int:
         """The requested priority; opportunistic for a pod without guarantee. A pod without a request is no victim."""

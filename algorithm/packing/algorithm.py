@@ -20,6 +20,7 @@ import msgspec
 
 from algorithm.interface import (
     Bind,
+    GangInfo,
     Phase,
     Preempt,
     SchedulerAlgorithm,
@@ -296,13 +297,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _member(self, pod: Pod) -> Member:
         return Member(pod, self._state.holds.get(pod.uid))
 
-    def in_gang(self, pod: Pod) -> bool:
-        gang = self._state.gangs.of(pod.uid)
-        return gang is not None and gang.minimum > 1 and not gang.allocated
-
-    def gang(self, pod: Pod) -> str:
+    def gang(self, pod: Pod) -> GangInfo | None:
         declared = membership_or_none(pod)
-        return "" if declared is None else str(declared.gang)
+        if declared is None:
+            return None
+        gang = self._state.gangs.of(pod.uid)
+        unplaced = gang is not None and gang.minimum > 1 and not gang.allocated
+        return GangInfo(str(declared.gang), all_or_nothing=unplaced)
 
     # -- optional ---------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import msgspec
 from algorithm.gauges import Gauge, sound
 from algorithm.interface import (
     Bind,
+    GangInfo,
     Phase,
     PodRefused,
     Preempt,
@@ -266,21 +267,17 @@ class AlgorithmDriver:
         self.last_fault = what
         return AlgorithmFault(what)
 
-    def in_gang(self, pod: Pod) -> bool:
-        """Whether the pod is useful only together with others; False if the call fails."""
+    def gang(self, pod: Pod) -> GangInfo | None:
+        """The pod's gang; None if it is in none, or if the call fails."""
         try:
-            return bool(self.algorithm.in_gang(pod))
+            found: object = self.algorithm.gang(pod)
         except Exception as error:
             self._failed(error)
-            return False
-
-    def gang(self, pod: Pod) -> str:
-        """The name of the pod's gang; "" if it is in none, or if the call fails."""
-        try:
-            return str(self.algorithm.gang(pod))
-        except Exception as error:
-            self._failed(error)
-            return ""
+            return None
+        if found is None or isinstance(found, GangInfo):
+            return found
+        self.misbehaved(f"gang returned {type(found).__name__}, not GangInfo or None")
+        return None
 
     def priority(self, pod: Pod) -> int:
         """The priority that decides who may preempt whom; the pod's Kubernetes priority if the call fails."""

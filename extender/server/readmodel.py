@@ -77,7 +77,7 @@ class ReadModel:
             return self._machine.teller.algorithm.inspect()
 
     def algorithm_page(self, path: str) -> bytes:
-        """Return one of the algorithm's own pages, as JSON. Raises algorithm.interface.NoSuchPage."""
+        """Return one of the algorithm's own pages, as JSON. Raises PageNotFound, InvalidArgument."""
         return b"".join(self.algorithm_pieces(path))
 
     def algorithm_pieces(self, path: str) -> list[bytes]:

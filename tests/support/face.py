@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from algorithm.interface import NoSuchPage, SuggestedNodes
+from algorithm.interface import PageNotFound, SuggestedNodes
 from algorithm.model import Pod
 from extender.kube.informers.podreader import PodReader
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
@@ -52,6 +52,7 @@ class FixedRuntime:
         self.state: dict[str, Any] = {}
         #: The algorithm's own pages, in pieces.
         self.own_pages: dict[str, list[bytes]] = {}
+        self.page_failure: Exception | None = None
         self.metrics: list[Metric] = []
 
     @property
@@ -117,8 +118,10 @@ class FixedRuntime:
         return b"".join(self.algorithm_pieces(path))
 
     def algorithm_pieces(self, path: str) -> list[bytes]:
+        if self.page_failure is not None:
+            raise self.page_failure
         if path not in self.own_pages:
-            raise NoSuchPage(path)
+            raise PageNotFound(path)
         return self.own_pages[path]
 
     def stats(self) -> list[Metric]:

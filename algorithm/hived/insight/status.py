@@ -19,7 +19,7 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
 from algorithm.hived.state.usage import Where, bad
 from algorithm.hived.state.waiting import Waiting
-from algorithm.interface import NoSuchPage
+from algorithm.interface import InvalidArgument, PageNotFound
 
 #: So many strangers are shown at most.
 SHOWN = 50
@@ -38,7 +38,7 @@ class Pages:
         self._picture = Picture(hive)
 
     def page(self, path: str) -> Any:
-        """JSON-ready data, or pieces of JSON. Raises NoSuchPage; what the original has, fails with its status 400."""
+        """JSON-ready data, or pieces of JSON. Raises PageNotFound; InvalidArgument where the original answers 400."""
         parts = path.strip("/").split("/", 2)
         match parts:
             case ["cells"]:
@@ -57,7 +57,7 @@ class Pages:
                 return self._tenant(inner.removeprefix("virtualclusters/"))
             case ["clusterstatus", "virtualclusters", tenant]:
                 return self._tenant(tenant)
-        raise NoSuchPage(path, f"there is no page /v1/inspect/{path}; {_ALL}")
+        raise PageNotFound(path, f"there is no page /v1/inspect/{path}; {_ALL}")
 
     def _groups(self) -> Iterator[bytes]:
         """A gang may have ended between two pieces: it is shown as it was last."""
@@ -71,10 +71,9 @@ class Pages:
         found = [groups[name]] if name in groups else [group for group in groups.values() if group.shown == name]
         if len(found) > 1:
             paths = ", ".join(sorted(group.name for group in found))
-            raise NoSuchPage(f"affinitygroups/{name}", f"several affinity groups have that name: {paths}", status=400)
+            raise InvalidArgument(f"several affinity groups have that name: {paths}")
         if not found:
-            text = f"affinity group {name} does not exist since it is not allocated or preempting"
-            raise NoSuchPage(f"affinitygroups/{name}", text, status=400)
+            raise InvalidArgument(f"affinity group {name} does not exist since it is not allocated or preempting")
         return affinity_group(found[0])
 
     def _cluster(self) -> Iterator[bytes]:
@@ -97,7 +96,7 @@ class Pages:
         """The preassigned cells, and a made-up one for each device that the tenant uses opportunistically."""
         tenant = self._hive.layout.tenants.get(name)
         if tenant is None:
-            raise NoSuchPage(f"clusterstatus/virtualclusters/{name}", f"VC {name} not found", status=400)
+            raise InvalidArgument(f"VC {name} not found")
         return self._list(preassigned(tenant), (_borrowed(each) for each in _borrowed_by(self._hive, name)))
 
     def _list(self, cells: Iterable[Cell], more: Iterable[dict[str, Any]] = ()) -> Iterator[bytes]:

@@ -101,10 +101,12 @@ class FilterHandler:
         """
         gang = self.teller.gang(entry.pod)
         code = None if isinstance(result, Bind) else result.reason.code
+        if gang is None or not gang.name:
+            return ""
         if code is Code.GANG_INCOMPLETE:
-            return gang
-        if gang and code is not Code.NOTHING_OFFERED:
-            self.waking.gathered(gang, now, by=entry)
+            return gang.name
+        if code is not Code.NOTHING_OFFERED:
+            self.waking.gathered(gang.name, now, by=entry)
         return ""
 
     def _fail_trial(self, entry: PodInfo, result: ScheduleResult) -> FilterAnswer:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
+from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import Candidate, Instruction, PreemptAnswer, PreemptRequested
@@ -160,7 +161,7 @@ class PreemptHandler:
         if entry.preemption is not None:
             out = self.evictions.asked(entry, entry.asked, now)
             return [PreemptAnswer(reason=entry.reason), *out]
-        ours = self.policy.preemption is PreemptionMode.DIRECT or self.teller.in_gang(entry.pod)
+        ours = self.policy.preemption is PreemptionMode.DIRECT or self._is_all_or_nothing(entry.pod)
         if not self._may_evict(entry):
             return [PreemptAnswer(reason=entry.reason)] if ours else None
         if (rest := self.evictions.protection.resting(entry.uid)) is not None:
@@ -172,6 +173,10 @@ class PreemptHandler:
         if answer is not None:
             entry.refuse(answer, now)
         return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
+
+    def _is_all_or_nothing(self, pod: Pod) -> bool:
+        gang = self.teller.gang(pod)
+        return gang is not None and gang.all_or_nothing
 
     def _by_kube_scheduler(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
         offered = {candidate.node: candidate for candidate in candidates}

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from algorithm.interface import NoSuchPage
+from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
 from algorithm.reasons import Reason
 from extender.scheduling.state.node_info import NodeInfo
@@ -196,8 +196,10 @@ def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
         try:
             return Response(runtime.model.algorithm_page(path) + b"\n", media_type=JSON)
-        except NoSuchPage as missing:
-            raise HTTPException(missing.status, missing.text or None) from missing
+        except PageNotFound as missing:
+            raise HTTPException(404, missing.text or None) from missing
+        except InvalidArgument as wrong:
+            raise HTTPException(400, str(wrong)) from wrong
 
     return router
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from algorithm.interface import NoSuchPage
+from algorithm.interface import PageNotFound
 from extender.server.runtime import Runtime
 from extender.web.errors import JSON, ErrorBody
 from extender.web.limits.pool import Pool
@@ -117,7 +117,7 @@ class _Reader:
         if self._has_cells:
             try:
                 return _elements(self._runtime.model.algorithm_pieces("cells"))
-            except NoSuchPage:
+            except PageNotFound:
                 self._has_cells = False
         return self._nodes.of(self._runtime.model.cache_snapshot())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from algorithm.interface import Bind, NoSuchPage, Preempt
+from algorithm.interface import Bind, InvalidArgument, Preempt
 from algorithm.model import Pod
 from tests.conformance.adversary.instance import (
     Instance,
@@ -96,7 +96,7 @@ def check_pages(instance: Instance, wishes: Mapping[str, Mapping[str, Any]], bef
     if not instance.allocated and not instance.claims:
         assert not shown, f"no pod runs, and there are {shown}"
     instance.algorithm.metrics()
-    with pytest.raises(NoSuchPage):
+    with pytest.raises(InvalidArgument):
         instance.algorithm.page("affinitygroups/nobody")
     _check_explanation(instance)
     return sum(_has_lost(name, status, shown, wishes) for name, status in before.items())

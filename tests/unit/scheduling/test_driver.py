@@ -161,6 +161,13 @@ def test_scores_are_whole_numbers_from_0_to_10(heart: Heart) -> None:
     assert heart.lifecycle.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
 
 
+@pytest.mark.parametrize("gang", [lambda _pod: "default/g", lambda _pod: True, fails])
+def test_a_gang_that_is_no_gang_info_is_no_gang_and_is_counted(heart: Heart, gang: object) -> None:
+    heart.algorithm.gang = gang
+    assert heart.filter(pod("p"), "a").node == "a"
+    assert heart.lifecycle.teller.faults == 1
+
+
 def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(heart: Heart) -> None:
     heart.algorithm.schedule = fails
     answer = heart.filter(pod("p"))

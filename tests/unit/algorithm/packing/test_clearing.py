@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from algorithm.interface import Bind, Phase, Preempt, Share, Victim, Wait
+from algorithm.interface import Bind, GangInfo, Phase, Preempt, Share, Victim, Wait
 from algorithm.reasons import Code
 from tests.support.packing_world import GPU, World, member, node, pod
 
@@ -183,9 +183,14 @@ def test_who_is_in_a_gang():
     members = gang(world, 2)
     single, alone = pod("single"), member("alone", "h", 1)
     world.submit(single, alone)
-    assert [world.algorithm.in_gang(p) for p in (members[0], single, alone)] == [True, False, False]
+    assert [world.algorithm.gang(p) for p in (members[0], single, alone)] == [
+        GangInfo("ns/g", all_or_nothing=True),
+        None,
+        GangInfo("ns/h", all_or_nothing=False),
+    ]
     world.bound(member("placed", "g", 2, gpu=0), "a")
-    assert not world.algorithm.in_gang(members[0]), "one that is left over is placed by itself"
+    left_over = GangInfo("ns/g", all_or_nothing=False)
+    assert world.algorithm.gang(members[0]) == left_over, "it is placed by itself"
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from extender.server.views import Explanation, Metric, PodView, Readiness
@@ -169,6 +170,26 @@ def test_an_unknown_page_is_told_its_neighbours(client: Client):
 
     assert answer.status == 404
     assert answer.json["error"].startswith("no page /v1/inspect/pod; try: /v1/inspect/pods")
+
+
+def test_a_page_that_does_not_take_the_argument_is_a_400_with_the_text_of_the_algorithm(
+    client: Client, runtime: FixedRuntime
+):
+    runtime.page_failure = InvalidArgument("VC nobody not found")
+
+    answer = client.get("/v1/inspect/clusterstatus/virtualclusters/nobody")
+
+    assert (answer.status, answer.json) == (400, {"error": "VC nobody not found", "field": None})
+
+
+def test_a_page_that_the_algorithm_does_not_have_is_a_404_with_the_text_of_the_algorithm(
+    client: Client, runtime: FixedRuntime
+):
+    runtime.page_failure = PageNotFound("cells/3", "there is only the page cells")
+
+    answer = client.get("/v1/inspect/cells/3")
+
+    assert (answer.status, answer.json["error"]) == (404, "there is only the page cells")
 
 
 def test_a_defect_behind_a_page_is_a_500_of_the_one_shape(client: Client, runtime: FixedRuntime):
