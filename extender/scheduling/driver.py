@@ -109,8 +109,10 @@ class AlgorithmDriver:
 
     def wants_place(self, pod: Pod) -> None:
         """Make the pod unallocated, whatever it was before. A changed record replaces the old one."""
-        told = self._reach(pod.uid, pod) if pod.uid in self._owed_pods else self._reach_unallocated(pod)
-        self._owe(self._owed_pods, pod.uid, pod, told)
+        if pod.uid in self._owed_pods:
+            self._owe(self._owed_pods, pod.uid, pod, self._reach(pod.uid, pod))
+        elif not self._reach_unallocated(pod):
+            self._owed_pods[pod.uid] = pod
 
     def takes_room(self, placed: Pod) -> None:
         """Allocate a pod that is not allocated yet on `placed.node_name`. Raises AlgorithmFault if the call fails."""
@@ -120,7 +122,9 @@ class AlgorithmDriver:
 
     def is_bound(self, placed: Pod) -> None:
         """Make the algorithm's record of the pod match this bound one, whatever it was before."""
-        self._owe(self._owed_pods, placed.uid, placed, self._reach_allocated(placed))
+        told = self._reach_allocated(placed)
+        if not told or self._owed_pods:
+            self._owe(self._owed_pods, placed.uid, placed, told)
 
     def forget(self, uid: str) -> None:
         """Delete the pod, which is gone, from the algorithm."""
@@ -245,7 +249,7 @@ class AlgorithmDriver:
         """Return the algorithm's decision; Wait for a pod that it refuses (PodRefused). Raises AlgorithmFault."""
         if not nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
-        if self.owes:
+        if self._owed_nodes or self._owed_pods:
             self.catch_up()
         if pod.uid not in self.unallocated or pod.uid in self._owed_pods:
             raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before

@@ -55,7 +55,7 @@ from extender.scheduling.reservations import Reservations
 from extender.scheduling.state.cache import PodState
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
-from extender.scheduling.terms import HandoverVersions, TermHandler
+from extender.scheduling.terms import NOT_LEADING, HandoverVersions, TermHandler
 from extender.scheduling.verbs.bind import BindHandler
 from extender.scheduling.verbs.filter import FilterHandler
 from extender.scheduling.verbs.preempt import PreemptHandler
@@ -102,7 +102,9 @@ class SchedulerStateMachine:
 
     def missing(self) -> str:
         """Why no verb can be served now; "" if verbs are served."""
-        return self._terms.missing() if self.transitions.synced else "nodes and pods are not synced yet"
+        if not self.transitions.synced:
+            return "nodes and pods are not synced yet"
+        return NOT_LEADING if self.transitions.term is None else ""
 
     def known(self) -> HandoverVersions | None:
         """The versions that the next leader must have seen, once the term is over; None while they can still change."""

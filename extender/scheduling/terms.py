@@ -22,7 +22,8 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.verbs.bind import BindHandler
 
-_NOT_LEADING = "another replica leads, or is about to"
+#: Why a replica outside any term does not decide.
+NOT_LEADING = "another replica leads, or is about to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class TermHandler:
         if event.term != self.t.term:
             return []
         self.t.term = None
-        why = reason(Code.NOT_READY, detail=_NOT_LEADING)
+        why = reason(Code.NOT_READY, detail=NOT_LEADING)
         for entry in self.t.roster:
             if entry.state is State.PREEMPTING:
                 self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
@@ -96,10 +97,6 @@ class TermHandler:
         nodes = latest(node.resource_version for node in self.t.cache.nodes())
         pods = latest(entry.pod.resource_version for entry in self.t.roster)
         return None if nodes is None or pods is None else HandoverVersions(nodes, pods)
-
-    def missing(self) -> str:
-        """Why this replica may not decide now; "" if it may."""
-        return _NOT_LEADING if self.t.term is None else ""
 
     def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
         """Return the instructions stamped with the current term. Outside any term, commands that write are dropped."""

@@ -27,6 +27,8 @@ def believed(t: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
     if not claims:
         return pod
     if entry.placed is not None and entry.node == pod.node_name and entry.state in (State.BINDING, State.BOUND):
+        if pod.annotations == entry.placed.annotations:
+            return pod
         return _with(pod, tuple(pair for pair in entry.placed.annotations if pair[0] in claims), claims)
     return _with(pod, (), claims) if t.deciding else pod
 
@@ -40,6 +42,8 @@ def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:
 def written(pod: Pod, annotations: Pairs, claims: frozenset[str]) -> Pairs:
     """Return the annotations that the pod's binding writes. A claim that is already on the pod is its author's: it is
     emptied."""
+    if not pod.annotations:
+        return annotations
     decided = {name for name, _ in annotations}
     emptied = ((name, "") for name in sorted(claims - decided) if lookup(pod.annotations, name) is not None)
     return (*annotations, *emptied)

@@ -216,8 +216,8 @@ class Cache:
         held = self._pods.get(pod.uid)
         if held == (pod, state):
             return
-        if held is not None and held.state is state and _takes_the_same(held.pod, pod):
-            self._replace(pod, state)
+        if held is not None and _takes_the_same(held, pod, state):
+            self._replace(held.state, pod, state)
             return
         self._remove_namesake(pod)
         if held is not None:
@@ -230,9 +230,11 @@ class Cache:
             self._room(pod.node_name).take(pod)
             self._mark(pod.node_name)
 
-    def _replace(self, pod: Pod, state: PodState) -> None:
-        """Replace a record by one with the same name, node and requests, as in most updates of a pod."""
+    def _replace(self, before: PodState, pod: Pod, state: PodState) -> None:
+        """Replace a record by one that takes the same, as in most updates of a pod and when it is confirmed."""
         self._pods[pod.uid] = _Record(pod, state)
+        self._states[before] -= 1
+        self._states[state] += 1
         self._generation += 1
         if state is not PodState.EXPIRED:
             self._room(pod.node_name).replace(pod)
@@ -389,13 +391,14 @@ def _check(pod: Pod, *, bound: bool = True) -> None:
         raise CacheError(f"{_text(pod)}: spec.nodeName is empty, a node's name was expected")
 
 
-def _takes_the_same(held: Pod, pod: Pod) -> bool:
-    """Whether the two records have the same name, node and requests."""
+def _takes_the_same(held: _Record, pod: Pod, state: PodState) -> bool:
+    """Whether this pod takes the same room under the same name as before, or both take none."""
     return (
-        held.node_name == pod.node_name
-        and held.requests == pod.requests
-        and held.name == pod.name
-        and held.namespace == pod.namespace
+        held.pod.node_name == pod.node_name
+        and held.pod.requests == pod.requests
+        and held.pod.name == pod.name
+        and held.pod.namespace == pod.namespace
+        and (held.state is state or PodState.EXPIRED not in (held.state, state))
     )
 
 

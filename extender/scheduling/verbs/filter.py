@@ -24,7 +24,7 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 from extender.scheduling.trusted_claims import written
 from extender.scheduling.verbs.bind import BindHandler
 from extender.scheduling.verbs.preempt import PreemptHandler
-from extender.scheduling.verbs.validation import RequestValidator
+from extender.scheduling.verbs.validation import Rejection, RequestValidator
 
 
 class FilterHandler:
@@ -56,13 +56,9 @@ class FilterHandler:
         pod = event.pod
         if not self.policy.ours(pod):
             return [self._pass_on(pod, event.nodes)]
-        if (bound := self.callers.bound_to(pod)) is not None:
-            return [_refused(reason(Code.ALREADY_BOUND, node=bound))]
-        if (over := self.callers.is_over(pod)) is not None:
-            return [_refused(over)]
-        if (mistaken := self.callers.mistaken_for(pod, now)) is not None:
-            return [FilterAnswer(reason=mistaken, error=True)]
-        entry = self.callers.meet(pod, now)
+        entry = self.callers.meet(pod, now, if_bound=Code.ALREADY_BOUND)
+        if isinstance(entry, Rejection):
+            return [FilterAnswer(reason=entry.reason, error=entry.error)]
         entry.attempts += 1
         entry.insisted = False
         if entry.state is State.BINDING:
@@ -208,4 +204,5 @@ def _is_trial(entry: PodInfo, nodes: SuggestedNodes) -> bool:
 
     The second such request in a row is no trial: then the full list has only this node.
     """
-    return len(nodes) == 1 and nodes[0] == entry.pod.nominated_node_name and nodes[0] != entry.tried
+    nominated = entry.pod.nominated_node_name
+    return nominated not in ("", entry.tried) and len(nodes) == 1 and nodes[0] == nominated

@@ -28,7 +28,7 @@ from extender.scheduling.preemption.planner import shares_of, union
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
-from extender.scheduling.verbs.validation import RequestValidator
+from extender.scheduling.verbs.validation import Rejection, RequestValidator
 
 #: How long victims that were named to kube-scheduler count as evicted, seconds.
 PATIENCE = 30.0
@@ -131,13 +131,9 @@ class PreemptHandler:
         pod = event.pod
         if not self.policy.ours(pod):
             return [PreemptAnswer(untouched=True)]
-        if (bound := self.callers.bound_to(pod)) is not None:
-            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=bound))]
-        if (over := self.callers.is_over(pod)) is not None:
-            return [PreemptAnswer(reason=over)]
-        if (mistaken := self.callers.mistaken_for(pod, now)) is not None:
-            return [PreemptAnswer(reason=mistaken, error=True)]
-        entry = self.callers.meet(pod, now)
+        entry = self.callers.meet(pod, now, if_bound=Code.ALREADY_PLACED)
+        if isinstance(entry, Rejection):
+            return [PreemptAnswer(reason=entry.reason, error=entry.error)]
         if entry.state is State.BINDING:
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
         return self._answer_preempt(entry, event.candidates, now)
