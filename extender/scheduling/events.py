@@ -1,6 +1,7 @@
 """The engine's inputs (events) and outputs (instructions). Plain data, nothing else.
 
-    kube-scheduler -- FilterRequested, PreemptRequested, BindRequested -->  +-----------+ --> FilterAnswer,
+    kube-scheduler -- FilterRequested, PrioritizeRequested, ------------->  +-----------+ --> FilterAnswer,
+                      PreemptRequested, BindRequested ------------------->  |           |     PrioritizeAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
     election -------- TermBegan, TermEnded ------------------------------>  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  |  engine   | --> WriteBinding, ReadPod,
@@ -10,6 +11,10 @@
                                                                                               Reconfigured
 
 `commands.py` has the instructions that go to the API server, and the guarantees they come with.
+
+Events and instructions hold no object of the program. What cannot be data (an algorithm that is being prepared, and the
+state that is loaded into it) is in a table, by number: `reconfiguration.Preparations`. So a recording of the events has
+everything that a replay needs.
 """
 
 from __future__ import annotations
@@ -22,9 +27,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod, PodKey
 from algorithm.reasons import Reason
 from extender.core.outcomes import Outcome
-from extender.scheduling.bootstrap import ClusterState
 from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
-from extender.scheduling.driver import AlgorithmDriver
 
 # -- events: what happened -------------------------------------------------------------------------------------
 
@@ -32,6 +35,14 @@ from extender.scheduling.driver import AlgorithmDriver
 @dataclass(frozen=True, slots=True)
 class FilterRequested:
     """kube-scheduler asks on which of `nodes` the pod can run. Answered at once with FilterAnswer."""
+
+    pod: Pod
+    nodes: SuggestedNodes
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizeRequested:
+    """kube-scheduler asks how good each of `nodes` is for the pod. Answered at once with PrioritizeAnswer."""
 
     pod: Pod
     nodes: SuggestedNodes
@@ -175,13 +186,9 @@ class ReconfigureRequested:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPrepared:
-    """The report of a PrepareAlgorithm that succeeded: the new algorithm's driver, with the state it was given.
-
-    `teller` is not recorded: a replay makes it again. Answered with Reconfigured.
-    """
+    """The report of a PrepareAlgorithm: the algorithm of this number has the state. Answered with Reconfigured."""
 
     number: int
-    teller: AlgorithmDriver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +198,7 @@ class Ticked:
 
 Event = (
     FilterRequested
+    | PrioritizeRequested
     | PreemptRequested
     | BindRequested
     | PodSeen
@@ -232,6 +240,13 @@ class FilterAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class PrioritizeAnswer:
+    """The answer to a prioritize request: scores 0..10 by node name, more is better; a node without one has 0."""
+
+    scores: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PreemptAnswer:
     """The answer to a preempt request: victims by node, nodes sorted; never a node without victims.
 
@@ -255,12 +270,14 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PrepareAlgorithm:
-    """Create this algorithm, unless it was already created for this number, and load the current state into it."""
+    """Create this algorithm, unless it was already created for this number, and load the current state into it.
+
+    The state is in `reconfiguration.Preparations`, under the same number.
+    """
 
     number: int
     algorithm: str
     settings: dict[str, Any]
-    truth: ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +291,7 @@ class Reconfigured:
 
 Instruction = (
     FilterAnswer
+    | PrioritizeAnswer
     | PreemptAnswer
     | BindAnswer
     | WriteBinding

@@ -39,6 +39,8 @@ from extender.scheduling.events import (
     PreemptAnswer,
     PreemptionRecorded,
     PreemptRequested,
+    PrioritizeAnswer,
+    PrioritizeRequested,
     ReconfigureRequested,
     Synced,
     TermBegan,
@@ -49,7 +51,7 @@ from extender.scheduling.informer_handler import InformerHandler
 from extender.scheduling.policy import Policy
 from extender.scheduling.preemption.executor import PreemptionExecutor
 from extender.scheduling.preemption.recovery import PreemptionRecovery
-from extender.scheduling.reconfiguration import Reconfiguring
+from extender.scheduling.reconfiguration import Preparations, Reconfiguring
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.reservations import Reservations
 from extender.scheduling.state.cache import PodState
@@ -66,12 +68,14 @@ class SchedulerStateMachine:
     """All pods, one algorithm. Not thread-safe: `server.loop` has one lock around it.
 
     `epoch` plus the `now` of an event is the time in seconds since 1970, used only for display. None: unknown.
+    `preparations` has the algorithms that the I/O layer prepares on our instruction.
     """
 
     def __init__(
         self, algorithm: SchedulerAlgorithm, policy: Policy | None = None, *, epoch: float | None = None
     ) -> None:
         self.policy = policy or Policy()
+        self.preparations = Preparations()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.teller = AlgorithmDriver(algorithm)
         self.teller.epoch = epoch
@@ -87,7 +91,7 @@ class SchedulerStateMachine:
         self._commits = WriteResultHandler(self.transitions, self._informed, self.counts)
         self._terms = TermHandler(self.transitions, self._informed, self._binding, self._waking)
         self._reconfiguring = Reconfiguring(
-            self.transitions, self._informed, self.evictions, self._waking, self._reservations
+            self.transitions, self._informed, self.evictions, self._waking, self._reservations, self.preparations
         )
 
     @property
@@ -124,6 +128,8 @@ class SchedulerStateMachine:
                 return [_not_ready(event, missing)]
             case FilterRequested():
                 return self._filtering.filter(event, now)
+            case PrioritizeRequested():
+                return [PrioritizeAnswer(self._prioritize(event.pod, event.nodes))]
             case PreemptRequested():
                 return self._preempting.preempt(event, now)
             case BindRequested():
@@ -162,7 +168,7 @@ class SchedulerStateMachine:
             case Ticked():
                 return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
 
-    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+    def _prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Return scores 0..10 by node name; if the pod already has a place, only that node, with score 10."""
         if self.missing() or pod.oversized or not self.policy.ours(pod):
             return {}

@@ -17,7 +17,6 @@ one accepts. Earlier decisions are treated by how far they are:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from algorithm.interface import SchedulerAlgorithm
@@ -26,7 +25,6 @@ from extender.scheduling.bootstrap import ClusterState, learn
 from extender.scheduling.driver import AlgorithmDriver, AlgorithmFault
 from extender.scheduling.events import (
     AlgorithmPrepared,
-    Event,
     Instruction,
     PrepareAlgorithm,
     Reconfigured,
@@ -39,6 +37,9 @@ from extender.scheduling.reservations import Reservations
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 
+#: Creates an algorithm of this name with these settings.
+Create = Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]
+
 
 class Reconfiguring:
     """Replaces the algorithm. Keeps no state between two events."""
@@ -50,20 +51,23 @@ class Reconfiguring:
         evictions: PreemptionExecutor,
         waking: Requeuer,
         reservations: Reservations,
+        preparations: Preparations,
     ) -> None:
         self.t = transitions
+        self._preparations = preparations
         self._informed = informed
         self._evictions = evictions
         self._waking = waking
         self._reservations = reservations
 
     def requested(self, event: ReconfigureRequested) -> list[Instruction]:
-        """Handle ReconfigureRequested: return a PrepareAlgorithm with the current state."""
-        return [PrepareAlgorithm(event.number, event.algorithm, event.settings, self._truth())]
+        """Handle ReconfigureRequested: return a PrepareAlgorithm, and put the current state into the table."""
+        self._preparations.offer(event.number, self._truth())
+        return [PrepareAlgorithm(event.number, event.algorithm, event.settings)]
 
     def prepared(self, event: AlgorithmPrepared, now: float) -> list[Instruction]:
         """Handle AlgorithmPrepared: let the new algorithm take over, or refuse it. Returns Reconfigured last."""
-        new, old = event.teller, self.t.teller
+        new, old = self._preparations.take(event.number), self.t.teller
         if new is None:
             return [Reconfigured(event.number, "the new algorithm is not there")]
         learn(new, self._truth())
@@ -123,32 +127,39 @@ class Reconfiguring:
 
 
 class Preparations:
-    """For the I/O layer: creates algorithms as instructed and loads state into them. Slow: not to be called under the
-    lock.
+    """The table of the algorithms that are being prepared, by number, between an engine and its I/O layer.
 
-    `create` creates an algorithm of this name with these settings. A replay does the same as the server did.
+        engine     ReconfigureRequested --> offer: the state that is to be loaded --> PrepareAlgorithm
+        I/O layer  PrepareAlgorithm ------> carry_out: creates the algorithm and loads that state
+        engine     AlgorithmPrepared -----> take: it takes over, or is dropped
+
+    So events and instructions hold only the number. The engine's calls are quick; `carry_out` is slow, and is not to be
+    called under the lock. A replay carries out the same instructions, and finds the same here.
     """
 
-    def __init__(self, create: Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]) -> None:
-        self._create = create
+    def __init__(self) -> None:
+        self._states: dict[int, ClusterState] = {}
         self._made: dict[int, AlgorithmDriver] = {}
 
-    def carry_out(self, instruction: PrepareAlgorithm) -> int:
-        """Create the algorithm if needed, and load the state. Returns the number of changes delivered."""
+    def offer(self, number: int, state: ClusterState) -> None:
+        """Keep the state that is to be loaded into the algorithm of this number; it replaces an earlier one."""
+        self._states[number] = state
+
+    def carry_out(self, instruction: PrepareAlgorithm, create: Create) -> int:
+        """Create the algorithm if needed, and load the state. Returns the number of changes delivered.
+
+        `create` creates an algorithm of this name with these settings; its exceptions pass.
+        """
         number = instruction.number
         if number not in self._made:
-            self._made[number] = AlgorithmDriver(self._create(instruction.algorithm, instruction.settings))
-        return learn(self._made[number], instruction.truth)
+            self._made[number] = AlgorithmDriver(create(instruction.algorithm, instruction.settings))
+        state = self._states.pop(number, None)
+        return learn(self._made[number], state) if state is not None else 0
 
     def take(self, number: int) -> AlgorithmDriver | None:
         """Remove and return the driver of the algorithm created for this number; None if there is none."""
+        self._states.pop(number, None)
         return self._made.pop(number, None)
-
-    def completed(self, event: Event) -> Event:
-        """Return a recorded AlgorithmPrepared with its algorithm; any other event unchanged."""
-        if isinstance(event, AlgorithmPrepared) and event.teller is None:
-            return replace(event, teller=self.take(event.number))
-        return event
 
 
 def _set(known: dict[str, Any], key: str, value: object) -> None:

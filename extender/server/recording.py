@@ -32,11 +32,9 @@ import structlog
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.registry import create
 from extender.scheduling import events
-from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import Event, Instruction, PrepareAlgorithm
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.scheduling.reconfiguration import Preparations
 
 log = structlog.get_logger(__name__)
 
@@ -187,12 +185,11 @@ def replay(
 
 def replay_on(machine: SchedulerStateMachine, steps: Iterator[Step]) -> Iterator[tuple[Step, list[Instruction]]]:
     """Replay the steps on this engine. Yields each step with the instructions that it causes."""
-    preparations = Preparations(create)
     for step in steps:
-        instructions = machine.handle(preparations.completed(step.event), step.at)
+        instructions = machine.handle(step.event, step.at)
         for item in instructions:
             if isinstance(item, PrepareAlgorithm):
-                preparations.carry_out(item)
+                machine.preparations.carry_out(item, create)
         yield step, instructions
 
 
@@ -201,8 +198,6 @@ def _encode_hook(value: object) -> object:
         return list(value)
     if isinstance(value, frozenset):
         return sorted(value)
-    if isinstance(value, AlgorithmDriver):
-        return None
     if isinstance(value, str):
         # An algorithm's parser of its own file may return subclasses of str.
         return str(value)

@@ -30,7 +30,6 @@ import structlog
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import AlgorithmError, create
 from extender.scheduling.events import AlgorithmPrepared, PrepareAlgorithm, Reconfigured, ReconfigureRequested
-from extender.scheduling.reconfiguration import Preparations
 from extender.server.loop import SLICE
 from extender.server.runtime import Runtime
 from extender.server.views import Metric
@@ -203,14 +202,14 @@ class Reconfiguration:
 
     def _replace(self, algorithm: SchedulerAlgorithm, name: str, used: dict[str, Any]) -> Reconfigured:
         self._number += 1
-        preparations = Preparations(lambda _name, _settings: algorithm)
+        preparations = self._runtime.preparations
         for _ in range(_ROUNDS):
             wanted = self._runtime.ask(ReconfigureRequested(self._number, name, used))
             if not isinstance(wanted, PrepareAlgorithm):
                 break
-            if preparations.carry_out(wanted) <= SLICE:
+            if preparations.carry_out(wanted, lambda _name, _settings: algorithm) <= SLICE:
                 break
-        answer = self._runtime.ask(AlgorithmPrepared(self._number, preparations.take(self._number)))
+        answer = self._runtime.ask(AlgorithmPrepared(self._number))
         return answer if isinstance(answer, Reconfigured) else Reconfigured(self._number, "the server has failed")
 
     # -- reporting ------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ from extender.scheduling.events import (
     PreemptAnswer,
     PreemptRequested,
     PrepareAlgorithm,
+    PrioritizeAnswer,
+    PrioritizeRequested,
     Reconfigured,
     ReconfigureRequested,
     TermEnded,
@@ -48,8 +50,8 @@ Command = WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | Recor
 #: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
 _KINDS: Kinds[Event] = Kinds(
-    answers=(FilterAnswer, PreemptAnswer, PrepareAlgorithm, Reconfigured),
-    fenced=(FilterRequested, PreemptRequested, BindRequested),
+    answers=(FilterAnswer, PrioritizeAnswer, PreemptAnswer, PrepareAlgorithm, Reconfigured),
+    fenced=(FilterRequested, PrioritizeRequested, PreemptRequested, BindRequested),
     term_ended=TermEnded,
     tick=Ticked(),
 )
@@ -80,6 +82,8 @@ class Runtime:
             machine, self._deliver, _KINDS, broke=self._refuse_binds, clock=clock, fence=fence, record=record
         )
         self.model = ReadModel(machine, self.loop, algorithm=algorithm)
+        #: The algorithms that are prepared on the engine's instruction.
+        self.preparations = machine.preparations
         #: Handles events of informers and committer, in order.
         self.handle = self.loop.handle
         self._requests = itertools.count(1)
@@ -139,8 +143,8 @@ class Runtime:
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Return scores 0..10 of the offered nodes; none outside a term."""
-        with self.loop.paused():
-            return {} if self.loop.overdue() else self._machine.prioritize(pod, nodes)
+        answer = self.loop.ask(PrioritizeRequested(pod, nodes))
+        return answer.scores if isinstance(answer, PrioritizeAnswer) else {}
 
     def ask(self, event: _Question) -> Instruction | None:
         """Return the answer to an event that is answered at once; None if the engine has failed."""

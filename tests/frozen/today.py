@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.registry import create
 from extender.scheduling import events
 from extender.scheduling.events import PrepareAlgorithm
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.scheduling.reconfiguration import Preparations
 from tests.frozen.plain import KIND, record_of
 
 
 @dataclass(frozen=True, slots=True)
-class Prioritize:
-    """A question that is no event of the engine yet. It changes nothing."""
-
-    pod: Pod
-    nodes: SuggestedNodes
-
-
-@dataclass(frozen=True, slots=True)
-class PrioritizeAnswer:
-    """Points by node."""
-
-    scores: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Explain:
-    """Another question: why does this pod wait?"""
+    """A question that is no event of the engine: why does this pod wait? It changes nothing."""
 
     pod: Pod
 
@@ -44,7 +27,7 @@ class Explanation:
     sentences: tuple[str, ...] = ()
 
 
-_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*events.Event.__args__, Prioritize, Explain)}
+_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*events.Event.__args__, Explain)}
 
 
 def event_of(known: Mapping[str, Any]) -> Any:
@@ -63,22 +46,15 @@ class Replayed:
 
     def __init__(self, algorithm: str, settings: Mapping[str, Any], policy: Policy) -> None:
         self.engine = SchedulerStateMachine(create(algorithm, settings), policy)
-        self._preparations = Preparations(create)
 
     def handle(self, event: Any, now: float) -> list[Any]:
-        if isinstance(event, Prioritize):
-            return prioritize(self.engine, event)
         if isinstance(event, Explain):
             return explain(self.engine, event)
-        out = self.engine.handle(self._preparations.completed(event), now)
+        out = self.engine.handle(event, now)
         for instruction in out:
             if isinstance(instruction, PrepareAlgorithm):
-                self._preparations.carry_out(instruction)
+                self.engine.preparations.carry_out(instruction, create)
         return out
-
-
-def prioritize(engine: SchedulerStateMachine, asked: Prioritize) -> list[Any]:
-    return [PrioritizeAnswer(engine.prioritize(asked.pod, asked.nodes))]
 
 
 def explain(engine: SchedulerStateMachine, asked: Explain) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.frozen.plain import KIND
 
 #: Kinds of records that are called otherwise: "Nudge": "RequeuePod".
-KINDS: dict[str, str] = {"Nudge": "RequeuePod"}
+KINDS: dict[str, str] = {"Nudge": "RequeuePod", "Prioritize": "PrioritizeRequested"}
 #: Fields that are called otherwise, by the frozen kind: "FilterAnswer": {"untouched": "pass_through"}.
 FIELDS: dict[str, dict[str, str]] = {}
 #: Fields that are no longer there, by the frozen kind.
@@ -26,10 +26,7 @@ REBUILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 #: Texts that were reworded: a pattern that the whole text matches, and what it is now (`\1` as in `re.sub`).
 TEXTS: list[tuple[str, str]] = []
 #: Fields of today, by today's kind, that are not compared: what is no plain data, and what is new.
-APART: dict[str, set[str]] = {
-    "AlgorithmPrepared": {"teller"},  # an object of the program
-    "PrepareAlgorithm": {"truth"},  # all nodes and pods, as the events before it said
-}
+APART: dict[str, set[str]] = {}
 
 
 def today(frozen: Any) -> Any:

@@ -31,6 +31,7 @@ from extender.scheduling.events import (
     FilterAnswer,
     FilterRequested,
     Instruction,
+    PrioritizeRequested,
     ReconfigureRequested,
 )
 from tests.frozen import recording, today
@@ -184,8 +185,7 @@ class Recorded(World):
 
     def _prioritize(self, replica: Replica) -> None:
         if found := self._pod_and_nodes():
-            asked = today.Prioritize(*found)
-            self._add(replica, asked, today.prioritize(replica.heart, asked))
+            replica._apply(PrioritizeRequested(*found))  # without the fence: when this was frozen, it had none
 
     def _explain(self, replica: Replica) -> None:
         """Somebody looks why a pod waits: what the algorithm tries for that must leave no trace."""

@@ -51,6 +51,8 @@ from extender.scheduling.events import (
     PreemptAnswer,
     PreemptRequested,
     PrepareAlgorithm,
+    PrioritizeAnswer,
+    PrioritizeRequested,
     Reconfigured,
     Synced,
     TermBegan,
@@ -58,7 +60,6 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.scheduling.reconfiguration import Preparations
 from extender.server.cache_comparer import CacheComparer, CompareError
 from extender.server.leader_label import LeaderLabeler, _FailedError
 from extender.server.service import _UntilSynced
@@ -103,7 +104,6 @@ class Replica:
         self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
         self._answered, self._heard = answered, heard
         self.heart = SchedulerStateMachine(make(), policy)
-        self.preparations = Preparations(create)
         self.work: list[Work] = []
         self.paused_until = self.cut_until = float("-inf")
         #: What was known is not true any more: it asks to be restarted.
@@ -146,19 +146,21 @@ class Replica:
 
     def handle(self, event: Event) -> list[Instruction]:
         out: list[Instruction] = []
-        if isinstance(event, FilterRequested | PreemptRequested | BindRequested) and (term := self._overdue()):
+        if isinstance(event, FilterRequested | PrioritizeRequested | PreemptRequested | BindRequested) and (
+            term := self._overdue()
+        ):
             out += self._apply(TermEnded(term))
         return out + self._apply(event)
 
     def _apply(self, event: Event) -> list[Instruction]:
-        out = self.heart.handle(self.preparations.completed(event), self.clock())
+        out = self.heart.handle(event, self.clock())
         self._heard(self.name, event, out)
         for instruction in out:
             if isinstance(instruction, BindAnswer):
                 self._answered(self, instruction)
             elif isinstance(instruction, PrepareAlgorithm):
-                self.preparations.carry_out(instruction)
-            elif not isinstance(instruction, FilterAnswer | PreemptAnswer | Reconfigured):
+                self.heart.preparations.carry_out(instruction, create)
+            elif not isinstance(instruction, FilterAnswer | PrioritizeAnswer | PreemptAnswer | Reconfigured):
                 self.work.append(Work(instruction, self.clock()))
         return out
 

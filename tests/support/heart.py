@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from algorithm.interface import SuggestedNodes
@@ -22,6 +23,8 @@ from extender.scheduling.events import (
     PodSeen,
     PreemptAnswer,
     PreemptRequested,
+    PrioritizeAnswer,
+    PrioritizeRequested,
     Synced,
     Ticked,
 )
@@ -64,6 +67,9 @@ class Heart:
 
     def preempt(self, pod: Pod, *nodes: str) -> PreemptAnswer:
         return only(self.handle(PreemptRequested(pod, tuple(Candidate(n) for n in nodes))), PreemptAnswer)
+
+    def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
+        return only(self.handle(PrioritizeRequested(pod, nodes)), PrioritizeAnswer).scores
 
     def bind(self, pod: Pod, node: str) -> list[Instruction]:
         return self.handle(BindRequested(next(self.requests), pod.namespace, pod.name, pod.uid, node))

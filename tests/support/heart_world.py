@@ -45,7 +45,6 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy, PreemptionMode
-from extender.scheduling.reconfiguration import Preparations
 from extender.scheduling.state.pod_info import State
 from extender.scheduling.state.preemption_record import ANNOTATION
 from tests.support.objects import node
@@ -178,7 +177,7 @@ class HeartWorld:
         self.drifting: list[tuple[float, WriteBinding]] = []
         self.delivered: list[Event] = []
         self.missed, self.log = False, []
-        self.preparations, self.preparing, self.reconfigurations = self._preparations(), False, 0
+        self.preparing, self.reconfigurations = False, 0
         self.open_binds: set[int] = set()
         #: Since when pods that are being deleted are victims of a preemptor that kube-scheduler asks for, by UID.
         self.leaving: dict[str, float] = {}
@@ -195,7 +194,7 @@ class HeartWorld:
         plain = self.algorithm if isinstance(self.algorithm, PlainAlgorithm) else None
         if plain and self.armed:
             plain.fail.add(self.armed)
-        out = self.heart.handle(self.preparations.completed(event), self.now)
+        out = self.heart.handle(event, self.now)
         self.log.append((event, self.now, out, (self.armed, plain.choose if plain else "")))
         self.armed = ""
         self.heart.validate()
@@ -460,16 +459,16 @@ class HeartWorld:
         self.safe = False
         self.armed = call
 
-    def _preparations(self) -> Preparations:
-        return Preparations(lambda name, settings: self.make())
+    def _prepare(self, engine: SchedulerStateMachine, out: list[Instruction]) -> None:
+        for item in out:
+            if isinstance(item, PrepareAlgorithm):
+                engine.preparations.carry_out(item, lambda name, settings: self.make())
 
     def reconfiguration_goes_on(self) -> None:
         """An operator wants other settings: another algorithm learns what is true now, for the first time or again."""
         self.reconfigurations += not self.preparing
         self.preparing = True
-        for item in self.handle(ReconfigureRequested(self.reconfigurations, "packing", {})):
-            if isinstance(item, PrepareAlgorithm):
-                self.preparations.carry_out(item)
+        self._prepare(self.heart, self.handle(ReconfigureRequested(self.reconfigurations, "packing", {})))
 
     def reconfiguration_ends(self) -> Reconfigured | None:
         """It takes over, whatever has happened meanwhile."""
@@ -538,13 +537,11 @@ class HeartWorld:
 
     def check_replay(self) -> None:
         """The same events give the same instructions."""
-        again, preparations = SchedulerStateMachine(self.make(), self.policy), self._preparations()
+        again = SchedulerStateMachine(self.make(), self.policy)
         for event, at, out, (armed, choose) in self.log:
             algorithm = again.teller.algorithm
             if isinstance(algorithm, PlainAlgorithm):
                 algorithm.choose = choose
                 algorithm.fail |= {armed} - {""}
-            assert repr(again.handle(preparations.completed(event), at)) == repr(out)
-            for item in out:
-                if isinstance(item, PrepareAlgorithm):
-                    preparations.carry_out(item)
+            assert repr(again.handle(event, at)) == repr(out)
+            self._prepare(again, out)

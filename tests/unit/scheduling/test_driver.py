@@ -153,12 +153,12 @@ def test_a_node_that_does_not_exist_is_never_bound_to(force: bool) -> None:
 @pytest.mark.parametrize("scores", [None, {"a": "x"}, {"a": float("nan")}, 7])
 def test_nonsensical_scores_are_no_scores(heart: Heart, scores: object) -> None:
     heart.algorithm.prioritize = lambda *_: scores
-    assert heart.lifecycle.prioritize(pod("p"), SuggestedNodes(["a"])) == {}
+    assert heart.prioritize(pod("p"), SuggestedNodes(["a"])) == {}
 
 
 def test_scores_are_whole_numbers_from_0_to_10(heart: Heart) -> None:
     heart.algorithm.prioritize = lambda *_: {"a": 99, "b": -3, "c": 4.9}
-    assert heart.lifecycle.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
+    assert heart.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
 
 
 @pytest.mark.parametrize("gang", [lambda _pod: "default/g", lambda _pod: True, fails])

@@ -59,7 +59,7 @@ def test_where_it_runs_it_takes_room(heart: Heart) -> None:
 
 
 def test_scores_are_not_worked_out_for_it(heart: Heart) -> None:
-    assert heart.lifecycle.prioritize(oversized("p"), SuggestedNodes(["a"])) == {}
+    assert heart.prioritize(oversized("p"), SuggestedNodes(["a"])) == {}
 
 
 def test_of_pods_of_others_that_pass_by_nothing_is_kept_that_their_authors_wrote() -> None:

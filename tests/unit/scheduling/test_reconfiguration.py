@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from algorithm.interface import SchedulerAlgorithm
 from extender.core.outcomes import OutcomeKind
-from extender.scheduling.bootstrap import learn
 from extender.scheduling.commands import Evict, RecordPreemption, RequeuePod, WriteBinding
-from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
     AlgorithmPrepared,
     Instruction,
@@ -32,9 +30,9 @@ class Talkative(PlainAlgorithm):
 def prepare(heart: Heart, new: PlainAlgorithm | None = None, number: int = 1) -> AlgorithmPrepared:
     """What the rim does: the new algorithm has learnt what is true now."""
     out = heart.handle(ReconfigureRequested(number, "plain", {}))
-    teller = AlgorithmDriver(new or PlainAlgorithm())
-    learn(teller, only(out, PrepareAlgorithm).truth)
-    return AlgorithmPrepared(number, teller)
+    made = new or PlainAlgorithm()
+    heart.lifecycle.preparations.carry_out(only(out, PrepareAlgorithm), lambda name, settings: made)
+    return AlgorithmPrepared(number)
 
 
 def take_over(heart: Heart, event: AlgorithmPrepared) -> list[Instruction]:
@@ -170,11 +168,12 @@ def test_what_the_old_one_could_not_be_told_the_new_one_learns() -> None:
 
 def test_two_that_learn_at_the_same_time_take_over_one_after_the_other() -> None:
     heart = a_heart()
-    first, second = prepare(heart, number=1), prepare(heart, number=2)
+    last = PlainAlgorithm()
+    first, second = prepare(heart, number=1), prepare(heart, last, number=2)
     heart.see(pod("runs", cpu=4000, on="a"))
     take_over(heart, first)
     take_over(heart, second)
-    assert heart.lifecycle.teller.algorithm is second.teller.algorithm
+    assert heart.lifecycle.teller.algorithm is last
     assert heart.filter(pod("p"), "a", "b").node == "b"
 
 

@@ -41,7 +41,7 @@ def test_outside_of_a_synced_term_every_verb_is_refused(events: list) -> None:
     assert heart.filter(p, "a").reason.code == "NotReady"
     assert heart.preempt(p, "a").reason.code == "NotReady"
     assert error_of(heart.bind(p, "a")) == "NotReady"
-    assert heart.lifecycle.prioritize(p, ["a"]) == {}
+    assert heart.prioritize(p, ["a"]) == {}
     assert heart.lifecycle.missing()
 
 

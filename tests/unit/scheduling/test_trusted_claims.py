@@ -11,9 +11,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod, pairs
 from algorithm.packing import PackingAlgorithm
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.bootstrap import learn
 from extender.scheduling.commands import WriteBinding
-from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
     AlgorithmPrepared,
     BindFinished,
@@ -300,10 +298,9 @@ def test_an_algorithm_that_takes_over_is_told_whose_seats_have_lapsed() -> None:
     server.wait(301)
     (prepare,) = server.handle(ReconfigureRequested(1, "packing", {}))
     assert isinstance(prepare, PrepareAlgorithm)
-    new = AlgorithmDriver(PackingAlgorithm())
-    learn(new, prepare.truth)
-    server.algorithm = new.algorithm  # type: ignore[assignment]
-    server.heart.handle(AlgorithmPrepared(1, new), server.now)
+    server.algorithm = new = PackingAlgorithm()  # type: ignore[assignment]
+    server.heart.preparations.carry_out(prepare, lambda name, settings: new)
+    server.heart.handle(AlgorithmPrepared(1), server.now)
     server.wait(1)
     assert server.seats() == {}
 

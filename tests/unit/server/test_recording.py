@@ -70,7 +70,7 @@ def test_a_recorded_log_replays_to_byte_identical_instructions(tmp_path: Path) -
 
 def test_every_kind_of_event_survives_the_log() -> None:
     seen = set(recording._EVENTS)
-    assert len(seen) == 17
+    assert len(seen) == 18
     line = recording.encode_step(recording.Step(1.0, Synced()))
     header = b'{"waggle":1,"algorithm":"packing","settings":{},"policy":{}}\n'
     _, steps = recording.read(io.BytesIO(header + line))
