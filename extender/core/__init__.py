@@ -6,6 +6,7 @@ layers (`extender.server.loop`). The same events give the same instructions, byt
     engine.py      the engine protocol: the interface between an engine and the loop that runs it
     outcomes.py    the outcome of a write to the API server
     ledger.py      holds with tokens and leases: the right to write, and its deadline
+    deadlines.py   when something is due, by key: the only timer mechanism
     wait_index.py  waiters by the keys that they wait on, so that nothing polls
     freshness.py   compares resourceVersions: which of two records of the API server is the newer one
 """

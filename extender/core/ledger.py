@@ -31,13 +31,13 @@ All times are seconds of one monotonic clock; the caller passes them in.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from extender.core.deadlines import Deadlines
 from extender.core.freshness import older
 
 
@@ -89,8 +89,8 @@ class Ledger:
         self._tokens: dict[str, int] = {}
         #: Active tokens of each group, in the order of acquisition; no empty ones.
         self._groups: dict[int, list[int]] = {}
-        #: (deadline, token) of every timed hold, and stale entries of holds that have changed since.
-        self._heap: list[tuple[float, int]] = []
+        #: When each timed hold is due, by token.
+        self._deadlines: Deadlines[int] = Deadlines()
         self._counts: Counter[HoldState] = Counter()
         self._required: dict[str, str] = {}
         self._seen: dict[str, str] = {}
@@ -186,9 +186,7 @@ class Ledger:
             self._counts[before.state] -= 1
         self._counts[hold.state] += 1
         self._holds[hold.token] = hold
-        if hold.state in _TIMED:
-            heapq.heappush(self._heap, (hold.deadline, hold.token))
-            self._compact()
+        self._deadlines.set(hold.token, hold.deadline)
 
     # -- ends -------------------------------------------------------------------------------------------------
 
@@ -209,6 +207,7 @@ class Ledger:
             return False
         del self._holds[hold.token]
         del self._tokens[hold.key]
+        self._deadlines.discard(hold.token)
         if hold.group:
             self._groups[hold.group].remove(hold.token)
             if not self._groups[hold.group]:
@@ -221,30 +220,12 @@ class Ledger:
 
     def due(self, now: float) -> list[Hold]:
         """Timed holds whose deadline has passed, by deadline and token. They stay due until they change."""
-        found: list[tuple[float, int]] = []
-        while self._heap and self._heap[0][0] <= now:
-            entry = heapq.heappop(self._heap)
-            if self._current(entry) and (not found or found[-1] != entry):
-                found.append(entry)
-        for entry in found:
-            heapq.heappush(self._heap, entry)
-        return [self._holds[token] for _, token in found]
+        found = [self._holds[token] for token in self._deadlines.due(now)]
+        return sorted(found, key=lambda hold: (hold.deadline, hold.token))
 
     def next_deadline(self) -> float | None:
         """The earliest deadline, seconds; None if no hold is timed."""
-        while self._heap and not self._current(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def _current(self, entry: tuple[float, int]) -> bool:
-        deadline, token = entry
-        hold = self._in_state(token, *_TIMED)
-        return hold is not None and hold.deadline == deadline
-
-    def _compact(self) -> None:
-        """Drop stale heap entries, so that they never outnumber the holds by much, however often these are renewed."""
-        if len(self._heap) > 2 * len(self._holds) + 64:
-            self._heap = sorted({entry for entry in self._heap if self._current(entry)})
+        return self._deadlines.first()
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -312,14 +293,14 @@ class Ledger:
             assert seen is None or older(seen, version), f"{key}: {version} is required, {seen} was seen"
 
     def _validate_states(self) -> None:
-        heap = set(self._heap)
+        self._deadlines.validate()
         active = Counter(hold.state for hold in self._holds.values())
         for state in (HoldState.HELD, HoldState.COMMITTING, HoldState.COMMITTED):
             assert self._counts[state] == active[state], f"{state}: counted {self._counts[state]}, are {active[state]}"
         for token, hold in self._holds.items():
             assert token == hold.token, f"{hold} under token {token}"
             if hold.state in _TIMED:
-                assert (hold.deadline, token) in heap, f"{hold} will never be due"
+                assert self._deadlines.get(token) == hold.deadline, f"{hold} will never be due"
             else:
                 assert hold.state is HoldState.COMMITTING, f"{hold} has ended"
                 assert hold.deadline == math.inf, f"{hold} has a deadline while committing"

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
+from extender.core.deadlines import first_of
 from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
     AlgorithmPrepared,
@@ -179,10 +180,9 @@ class SchedulerStateMachine:
 
     def next_due(self) -> float | None:
         """When the next Ticked has work to do, seconds; None if no timer is set."""
-        due = self._commits.next_due()
-        nudge = self._waking.next_due()
-        others = self.evictions.next_due(), self._reservations.next_due()
-        return min((at for at in (due, nudge, *others) if at is not None), default=None)
+        return first_of(
+            self._commits.next_due(), self.evictions.next_due(), self._waking.next_due(), self._reservations.next_due()
+        )
 
     # -- read model -----------------------------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ the following three changes. For these, the pod is nudged: an annotation on it m
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, OrderedDict
 
+from extender.core.deadlines import Deadlines, first_of
 from extender.scheduling.commands import RequeuePod
 from extender.scheduling.events import Instruction
 from extender.scheduling.policy import Policy
@@ -48,10 +48,8 @@ class Requeuer:
         self.t = transitions
         self.policy: Policy = transitions.policy
         self.counts = counts
-        #: When each queued pod may be nudged, by UID; the heap may have stale entries of pods that left the queue.
-        self._line: dict[str, float] = {}
-        self._heap: list[tuple[float, int, str]] = []
-        self._entered = 0
+        #: When each queued pod may be nudged, by UID.
+        self._line: Deadlines[str] = Deadlines()
         #: The current batch: when it began, and how many nudges were sent in it.
         self._batch_began = float("-inf")
         self._batch_sent = 0
@@ -66,7 +64,7 @@ class Requeuer:
 
     def asked(self, entry: PodInfo) -> None:
         """kube-scheduler asks about the pod, so it needs no nudge."""
-        self._line.pop(entry.uid, None)
+        self._line.discard(entry.uid)
         self._refused.pop(entry.uid, None)
         self._early.pop(entry.uid, None)
 
@@ -115,11 +113,9 @@ class Requeuer:
     def line_up(self, entry: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
         """Queue the pod for a nudge: at once, or after `after` seconds and `nudge_again` after its last nudge."""
         due = now if at_once else max(now + after, entry.nudged_at + self.policy.nudge_again)
-        if self._line.get(entry.uid, due + 1) <= due:
-            return
-        self._entered += 1
-        self._line[entry.uid] = due
-        heapq.heappush(self._heap, (due, self._entered, entry.uid))
+        known = self._line.get(entry.uid)
+        if known is None or known > due:
+            self._line.set(entry.uid, due)
 
     def _look_after_refused(self, now: float) -> None:
         if self._shown is None or now < self._shown[0] + SETTLE:
@@ -148,9 +144,7 @@ class Requeuer:
         if now >= self._batch_began + PAUSE:
             self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
-        while self._batch_sent < self.policy.nudge_batch and self._first_due() <= now:
-            uid = heapq.heappop(self._heap)[2]
-            del self._line[uid]
+        while self._batch_sent < self.policy.nudge_batch and (uid := self._line.pop(now)) is not None:
             entry = self.t.roster.get(uid)
             if entry is not None and (entry.state in (State.WAITING, State.PREEMPTING) or entry.insisted):
                 entry.nudged_at = now
@@ -161,16 +155,10 @@ class Requeuer:
 
     def next_due(self) -> float | None:
         """When `nudge` next has work to do, seconds; None if nothing is queued."""
-        if self.t.term is None or not (self._shown or self._heap):
+        if self.t.term is None:
             return None
-        times = [self._shown[0] + SETTLE] if self._shown else []
-        first = self._first_due()
-        if first != float("inf"):
-            full = self._batch_sent >= self.policy.nudge_batch
-            times.append(max(first, self._batch_began + PAUSE) if full else first)
-        return min(times, default=None)
-
-    def _first_due(self) -> float:
-        while self._heap and self._line.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else float("inf")
+        settled = self._shown[0] + SETTLE if self._shown else None
+        first = self._line.first()
+        if first is not None and self._batch_sent >= self.policy.nudge_batch:
+            first = max(first, self._batch_began + PAUSE)
+        return first_of(settled, first)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from extender.core.deadlines import Deadlines
 from extender.scheduling.events import Event as AnyEvent
 from extender.scheduling.events import Instruction, Synced, TermBegan, Ticked
 from extender.scheduling.requeue import Requeuer
@@ -35,8 +36,8 @@ class Reservations:
         self.t = transitions
         self.waking = waking
         self.counts = counts
-        #: When each reservation became known, by UID, seconds, the oldest first.
-        self._since: dict[str, float] = {}
+        #: When each reservation lapses, by UID.
+        self._lapses: Deadlines[str] = Deadlines()
         #: Past reservations by UID: how long room was kept, and when that ended, seconds.
         self._spent: dict[str, tuple[float, float]] = {}
         self._lapsed: frozenset[str] = frozenset()
@@ -50,7 +51,8 @@ class Reservations:
     def after(self, event: AnyEvent, now: float) -> list[Instruction]:
         """Return further instructions after this event, which has been handled already."""
         if isinstance(event, Synced | TermBegan):
-            self._since = dict.fromkeys(self._since, now)
+            for uid in sorted(self._lapses):
+                self._lapses.set(uid, now + self.t.policy.seat)
             self._spent.clear()
         reserved = self.t.teller.reserved()
         if reserved is not self._seen:
@@ -65,16 +67,15 @@ class Reservations:
 
     def next_due(self) -> float | None:
         """When the next reservation lapses, seconds; None if nothing is reserved."""
-        first = next(iter(self._since.values()), None)
-        return None if first is None else first + self.t.policy.seat
+        return self._lapses.first()
 
     def _follow(self, reserved: frozenset[str], now: float) -> None:
-        for uid in [uid for uid in self._since if uid not in reserved]:
-            self._spent[uid] = (now - self._since.pop(uid), now)
-        came = sorted(reserved - self._since.keys())
-        self._since.update((uid, now - self._kept(uid, now)) for uid in came)
-        if any(self._since[uid] < now for uid in came):
-            self._since = dict(sorted(self._since.items(), key=lambda each: (each[1], each[0])))
+        known = frozenset(self._lapses)
+        for uid in known - reserved:
+            self._spent[uid] = (now + self.t.policy.seat - (self._lapses.get(uid) or now), now)
+            self._lapses.discard(uid)
+        for uid in sorted(reserved - known):
+            self._lapses.set(uid, now - self._kept(uid, now) + self.t.policy.seat)
         self._spent = {
             uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
         }
@@ -95,15 +96,11 @@ class Reservations:
         return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
 
     def _expire(self, now: float) -> list[Instruction]:
-        due = []
-        for uid, since in self._since.items():
-            if since + self.t.policy.seat > now:
-                break
-            due.append(uid)
+        due = self._lapses.due(now)
         if not due:
             return []
         for uid in due:
-            del self._since[uid]
+            self._lapses.discard(uid)
             self.counts["holds", "seat_lapsed"] += 1
             entry = self.t.roster.get(uid)
             if entry is not None:

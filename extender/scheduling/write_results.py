@@ -20,6 +20,7 @@ from collections import Counter
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.core.deadlines import first_of
 from extender.core.ledger import HoldState
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import ReadPod, RecordEvent
@@ -58,7 +59,7 @@ class WriteResultHandler:
         match outcome.kind:
             case OutcomeKind.DONE:
                 self.t.ledger.committed(event.token, now=now, lease=self.policy.lease)
-                self.t.unresolved.pop(entry.uid, None)
+                self.t.unresolved.discard(entry.uid)
                 return self.informed.answer_binds(entry, None)
             case OutcomeKind.GONE | OutcomeKind.STALE:
                 return self._vanished(entry, outcome.kind, now)
@@ -128,7 +129,7 @@ class WriteResultHandler:
             self.informed.let_go(entry, why, now)
             return [*answers, *self.waking.room_freed(now)]
         self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
-        self.t.unresolved.pop(entry.uid, None)
+        self.t.unresolved.discard(entry.uid)
         entry.reason = why
         if entry.pod.terminating:
             answers = self.informed.answer_binds(entry, why)
@@ -142,7 +143,7 @@ class WriteResultHandler:
         self.counts["reads", "failed"] += 1
         if why is not Why.OUTCOME:
             return []  # the hold is due again at its verification deadline
-        self.t.unresolved[entry.uid] = now + self.policy.verify
+        self.t.unresolved.set(entry.uid, now + self.policy.verify)
         entry.reason = reason(Code.BIND_UNKNOWN)
         return self.informed.answer_binds(entry, entry.reason)
 
@@ -176,7 +177,7 @@ class WriteResultHandler:
             entry = self.t.roster.holding(hold.token)
             if entry is not None and self.t.ledger.get(hold.token) is not None:
                 out += self._due(entry, now)
-        for uid in [uid for uid, at in self.t.unresolved.items() if at <= now]:
+        for uid in self.t.unresolved.due(now):
             entry = self.t.roster.get(uid)
             if entry is not None:
                 entry.doubt_until = now + self.policy.arrival
@@ -208,7 +209,7 @@ class WriteResultHandler:
         return any(victim is not None and victim.terminating for victim in victims)
 
     def _read_outcome(self, entry: PodInfo, now: float) -> ReadPod:
-        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        self.t.unresolved.set(entry.uid, now + self.policy.write_timeout)
         return self._read(entry, Why.OUTCOME)
 
     def _read(self, entry: PodInfo, why: Why) -> ReadPod:
@@ -221,8 +222,4 @@ class WriteResultHandler:
 
     def next_due(self) -> float | None:
         """When `tick` next has work to do, seconds; None if no timer is set."""
-        deadline = self.t.ledger.next_deadline()
-        if not self.t.unresolved:
-            return deadline
-        first = min(self.t.unresolved.values())
-        return first if deadline is None else min(first, deadline)
+        return first_of(self.t.ledger.next_deadline(), self.t.unresolved.first())

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from algorithm.reasons import Code, Reason
+from extender.core.deadlines import Deadlines, first_of
 from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.state.transitions import SchedulingState
 
@@ -20,8 +21,10 @@ class EvictionBackoff:
     def __init__(self, transitions: SchedulingState) -> None:
         self.t = transitions
         self._pause = transitions.policy.protection
-        self._protected: dict[str, float] = {}
-        self._resting: dict[str, tuple[float, Reason]] = {}
+        self._protected: Deadlines[str] = Deadlines()
+        self._resting: Deadlines[str] = Deadlines()
+        #: Why each of the resting pods backs off.
+        self._why: dict[str, Reason] = {}
 
     @property
     def uids(self) -> frozenset[str]:
@@ -30,7 +33,7 @@ class EvictionBackoff:
 
     def protect(self, uid: str, now: float) -> None:
         """Start the back-off of a pod that could not be evicted: plans must not name it."""
-        self._protected[uid] = now + self._pause
+        self._protected.set(uid, now + self._pause)
         self.t.teller.protects(self.uids)
 
     @contextmanager
@@ -46,21 +49,22 @@ class EvictionBackoff:
 
     def rest(self, uid: str, why: Reason, now: float) -> None:
         """Start the back-off of a pod whose preemption was given up for this reason, which it shows meanwhile."""
-        self._resting[uid] = now + self._pause, why
+        self._resting.set(uid, now + self._pause)
+        self._why[uid] = why
 
     def resting(self, uid: str) -> Reason | None:
         """Why the pod backs off from preemption now; None if it does not."""
-        rest = self._resting.get(uid)
-        return rest[1] if rest is not None else None
+        return self._why.get(uid)
 
     def tick(self, now: float) -> list[PodInfo]:
         """End the back-offs that are due. Returns the pods that waited for that, the highest priority first."""
-        rested = [uid for uid, (until, _) in self._resting.items() if until <= now]
+        rested = self._resting.due(now)
         for uid in rested:
-            del self._resting[uid]
-        free = [uid for uid, until in self._protected.items() if until <= now]
+            self._resting.discard(uid)
+            del self._why[uid]
+        free = self._protected.due(now)
         for uid in free:
-            del self._protected[uid]
+            self._protected.discard(uid)
         if free:
             self.t.teller.protects(self.uids)
         if not free and not rested:
@@ -69,10 +73,8 @@ class EvictionBackoff:
         return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
 
     def next_due(self) -> float | None:
-        if not (self._protected or self._resting):
-            return None
-        times = [*self._protected.values(), *(until for until, _ in self._resting.values())]
-        return min(times, default=None)
+        """When a back-off ends, seconds; None if there is none."""
+        return first_of(self._protected.first(), self._resting.first())
 
 
 def _is_blocked(entry: PodInfo) -> bool:

@@ -20,6 +20,7 @@ from collections import Counter
 from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
+from extender.core.deadlines import first_of
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import RecordEvent
 from extender.scheduling.driver import AlgorithmFault
@@ -47,8 +48,6 @@ from extender.scheduling.state.transitions import SchedulingState
 #: revised.
 MOST_TRIES = 5
 MOST_REVISIONS = 8
-
-_FOREVER = float("inf")
 
 
 class PreemptionExecutor:
@@ -96,7 +95,7 @@ class PreemptionExecutor:
         try:
             out = self._adopt(preemption, entry, plan, now)
         except AlgorithmFault:
-            del self._active[preemption.number]
+            self.endings.drop(preemption)
             raise
         self.counts["preemptions", "direct started"] += 1
         return out
@@ -220,8 +219,12 @@ class PreemptionExecutor:
                 out = self._clear(preemption, now)
             case _:
                 out = []
-        preemption.due = next_look(preemption, standing, self.policy)
+        self._look_again(preemption, standing)
         return out
+
+    def _look_again(self, preemption: Preemption, standing: list[VictimProgress]) -> None:
+        if not preemption.over:
+            self.endings.reviews.set(preemption.number, next_look(preemption, standing, self.policy))
 
     def _look(self, victim: VictimProgress, now: float) -> None:
         """Mark a victim that is being deleted, by us or by others: it needs no eviction any more, only time."""
@@ -258,7 +261,7 @@ class PreemptionExecutor:
         if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
         out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
-        preemption.due = next_look(preemption, standing, self.policy)
+        self._look_again(preemption, standing)
         return out
 
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -388,8 +391,9 @@ class PreemptionExecutor:
         out: list[Instruction] = []
         for entry in self.protection.tick(now):
             out += self.try_again(entry, now)
-        for preemption in [each for each in self._active.values() if each.due <= now]:
-            out += self._overdue(preemption, now)
+        for number in self.endings.reviews.due(now):
+            if number in self._active:  # the review of another one may have ended it
+                out += self._overdue(self._active[number], now)
         return out
 
     def _overdue(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -404,9 +408,4 @@ class PreemptionExecutor:
 
     def next_due(self) -> float | None:
         """When `tick` next has work to do, seconds; None if no timer is set."""
-        if not self._active:
-            return self.protection.next_due()
-        times = [preemption.due for preemption in self._active.values()]
-        if (protection := self.protection.next_due()) is not None:
-            times.append(protection)
-        return min((at for at in times if at != _FOREVER), default=None)
+        return first_of(self.endings.reviews.first(), self.protection.next_due())

@@ -12,6 +12,7 @@ from collections import Counter
 from enum import StrEnum
 
 from algorithm.reasons import Code, Reason
+from extender.core.deadlines import Deadlines
 from extender.scheduling.events import Instruction
 from extender.scheduling.preemption import eviction_commands as orders
 from extender.scheduling.preemption.backoff import EvictionBackoff
@@ -34,7 +35,8 @@ class Ending(StrEnum):
 
 
 class PreemptionOutcomes:
-    """Ends preemptions. `active` are the preemptions under way, by number."""
+    """Ends preemptions. `active` are the preemptions under way, by number; `reviews` are the times at which each is
+    looked at if no event comes before."""
 
     def __init__(
         self,
@@ -49,11 +51,17 @@ class PreemptionOutcomes:
         self.protection = protection
         self.counts = counts
         self.active: dict[int, Preemption] = {}
+        self.reviews: Deadlines[int] = Deadlines()
+
+    def drop(self, preemption: Preemption) -> None:
+        """Remove the preemption from those under way."""
+        self.active.pop(preemption.number, None)
+        self.reviews.discard(preemption.number)
 
     def close(self, preemption: Preemption, ending: Ending) -> list[Instruction]:
         """Close the preemption: nothing more is done for it. Members that still preempt rely on the cleared room."""
         preemption.over = True
-        self.active.pop(preemption.number, None)
+        self.drop(preemption)
         for entry in preemption.members.values():
             if entry.preemption is preemption:
                 entry.preemption = None

@@ -68,7 +68,8 @@ class PreemptionRecovery:
             entry.preemption = preemption
             members[entry.uid], shares[entry.uid] = entry, share
         preemption.follow(members, shares, victims)
-        preemption.marked, preemption.due = set(members), now + self.t.policy.lease
+        preemption.marked = set(members)
+        self.evictions.endings.reviews.set(preemption.number, now + self.t.policy.lease)
         preemption.spilled = True
         if not members:
             self.evictions.endings.close(preemption, Ending.CANCELLED)

@@ -122,8 +122,6 @@ class Preemption:
     #: A seat is gone: the plan has to be made again.
     stale: bool = False
     over: bool = False
-    #: When to review it, seconds, if no event comes before.
-    due: float = float("inf")
 
     @property
     def leader(self) -> PodInfo:

@@ -44,6 +44,7 @@ from dataclasses import dataclass
 from algorithm.interface import Victim
 from algorithm.model import Pod
 from algorithm.reasons import Reason
+from extender.core.deadlines import Deadlines
 from extender.core.ledger import HoldState, Ledger
 from extender.core.wait_index import WaitIndex
 from extender.scheduling.driver import AlgorithmDriver
@@ -89,7 +90,7 @@ class SchedulingState:
         #: The informers have delivered their first lists.
         self.synced = False
         #: Writes in flight by the pod's UID, with the time at which the pod is read live to learn the outcome, seconds.
-        self.unresolved: dict[str, float] = {}
+        self.unresolved: Deadlines[str] = Deadlines()
         #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
         self.disturbed: list[Preemption] = []
 
@@ -260,7 +261,7 @@ class SchedulingState:
     def drop_token(self, entry: PodInfo) -> None:
         """Clear the token of a hold that has ended. Reports that still come for it are late."""
         self.roster.set_token(entry, 0)
-        self.unresolved.pop(entry.uid, None)
+        self.unresolved.discard(entry.uid)
         entry.reading = None
         entry.lost, entry.doubt_until = "", None
 

@@ -125,7 +125,7 @@ class BindHandler:
             return []
         entry.tell(now, f"binding to {entry.node} is being written")
         entry.reading = None
-        self.t.unresolved[entry.uid] = now + self.policy.write_timeout
+        self.t.unresolved.set(entry.uid, now + self.policy.write_timeout)
         pod = entry.placed
         return [
             WriteBinding(

@@ -276,14 +276,6 @@ def test_the_next_deadline_is_that_of_the_first_timed_hold(ledger):
     assert ledger.next_deadline() == 7.0
 
 
-def test_renewing_for_ever_does_not_fill_the_memory(ledger):
-    token = take(ledger)
-    for now in range(10_000):
-        ledger.renew(token, now=float(now), lease=10.0)
-    assert len(ledger._heap) < 100
-    assert due(ledger, 1e9) == [token]
-
-
 def test_counts_tell_the_active_now_and_the_ended_ever(ledger):
     for state in ACTIVE:
         in_state(ledger, state)
@@ -365,8 +357,8 @@ def _corrupt_key(ledger):
     ledger._tokens.clear()
 
 
-def _corrupt_heap(ledger):
-    ledger._heap.clear()
+def _corrupt_timer(ledger):
+    ledger._deadlines.discard(2)
 
 
 def _corrupt_group(ledger):
@@ -380,7 +372,7 @@ def _corrupt_counts(ledger):
 def _corrupt_deadline(ledger):
     held = ledger._holds[2]
     ledger._holds[2] = replace(held, deadline=77.0)
-    ledger._heap.append((77.0, 2))
+    ledger._deadlines.set(2, 77.0)
 
 
 def _corrupt_committing(ledger):
@@ -404,7 +396,7 @@ def _corrupt_gate(ledger):
     ("corrupt", "said"),
     [
         (_corrupt_key, "keys: {}"),
-        (_corrupt_heap, "will never be due"),
+        (_corrupt_timer, "will never be due"),
         (_corrupt_group, "groups: "),
         (_corrupt_counts, "held: counted 4, are 3"),
         (_corrupt_deadline, "several deadlines"),

@@ -1,0 +1,108 @@
+"""When something is due, by key: the only timer mechanism of the engines.
+
+    set(key, at) --> [waits] --- at <= now ---> [due]: `due` returns it until it is set anew, discarded or popped
+                      ^   |
+                      +---+ set: another time
+
+Promises: a key has one deadline at most. Only `discard` and `pop` lose a deadline, so work that was due and failed is
+due again. The first deadline is known at once. Every operation costs the logarithm of the number of keys; memory grows
+with the keys, however often they are set.
+
+Times are seconds of a monotonic clock. An infinite time means no deadline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+#: Outdated entries that the heap may have besides as many as there are keys.
+_SLACK = 64
+
+
+class Deadlines(Generic[K]):
+    """One deadline for each key."""
+
+    __slots__ = ("_entries", "_heap", "_last")
+
+    def __init__(self) -> None:
+        #: The current heap entry of each key: time, number, key. The number keeps the order among equal times.
+        self._entries: dict[K, tuple[float, int, K]] = {}
+        #: All current entries, and outdated ones of keys that were set again or discarded.
+        self._heap: list[tuple[float, int, K]] = []
+        self._last = 0
+
+    def set(self, key: K, at: float) -> None:
+        """Make the key due at this time, whatever it was before; never, if the time is infinite."""
+        if at == math.inf:
+            self._entries.pop(key, None)
+            return
+        self._last += 1
+        entry = self._entries[key] = (at, self._last, key)
+        heappush(self._heap, entry)
+        if len(self._heap) > 2 * len(self._entries) + _SLACK:
+            self._heap = sorted(self._entries.values())
+
+    def discard(self, key: K) -> None:
+        """Remove the key's deadline, if it has one."""
+        self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all deadlines."""
+        self._entries.clear()
+        self._heap.clear()
+
+    def first(self) -> float | None:
+        """Return the earliest deadline; None if there is none."""
+        heap = self._heap
+        while heap and self._entries.get(heap[0][2]) is not heap[0]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def due(self, now: float) -> list[K]:
+        """Return the keys whose time has come, by deadline and then in the order in which these were set."""
+        found: list[tuple[float, int, K]] = []
+        while (at := self.first()) is not None and at <= now:
+            found.append(heappop(self._heap))
+        for entry in found:
+            heappush(self._heap, entry)
+        return [key for _, _, key in found]
+
+    def pop(self, now: float) -> K | None:
+        """Remove and return the first key whose time has come; None if there is none."""
+        at = self.first()
+        if at is None or at > now:
+            return None
+        key = heappop(self._heap)[2]
+        del self._entries[key]
+        return key
+
+    def get(self, key: K) -> float | None:
+        """Return the key's deadline; None if it has none."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys, in no order that means anything."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def validate(self) -> None:
+        """Raise AssertionError if a key would never be due."""
+        heap = {id(entry) for entry in self._heap}
+        lost = [key for key, entry in self._entries.items() if id(entry) not in heap]
+        assert not lost, f"they will never be due: {lost}"
+
+
+def first_of(*deadlines: float | None) -> float | None:
+    """Return the earliest of these times; None if none of them is a time."""
+    return min((at for at in deadlines if at is not None), default=None)

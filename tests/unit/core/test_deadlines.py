@@ -1,0 +1,92 @@
+"""When something is due, by key."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from extender.core.deadlines import Deadlines, first_of
+
+
+@pytest.fixture
+def deadlines() -> Deadlines[str]:
+    return Deadlines()
+
+
+def test_a_key_is_due_exactly_at_its_time_and_stays_due(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 10.0)
+    assert deadlines.due(9.999) == []
+    assert deadlines.due(10.0) == ["a"]
+    assert deadlines.due(10.0) == ["a"]
+
+
+def test_keys_are_due_by_time_and_then_in_the_order_of_setting(deadlines: Deadlines[str]) -> None:
+    for key, at in (("late", 9.0), ("early", 3.0), ("equal", 9.0)):
+        deadlines.set(key, at)
+    assert deadlines.due(20.0) == ["early", "late", "equal"]
+
+
+def test_a_key_that_is_set_again_is_due_once_at_its_last_time(deadlines: Deadlines[str]) -> None:
+    for at in (5.0, 12.0, 5.0, 12.0):
+        deadlines.set("a", at)
+    assert deadlines.due(11.0) == []
+    assert deadlines.due(12.0) == ["a"]
+
+
+def test_a_key_that_was_discarded_is_never_due(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 5.0)
+    deadlines.discard("a")
+    deadlines.discard("unknown")
+    assert deadlines.due(math.inf) == []
+    assert deadlines.first() is None
+    assert "a" not in deadlines
+
+
+def test_an_infinite_time_is_no_deadline(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 5.0)
+    deadlines.set("a", math.inf)
+    assert deadlines.first() is None
+    assert deadlines.get("a") is None
+
+
+def test_pop_takes_the_first_key_whose_time_has_come(deadlines: Deadlines[str]) -> None:
+    deadlines.set("b", 2.0)
+    deadlines.set("a", 1.0)
+    assert deadlines.pop(0.5) is None
+    assert [deadlines.pop(2.0), deadlines.pop(2.0), deadlines.pop(2.0)] == ["a", "b", None]
+
+
+def test_the_first_deadline_forgets_what_was_discarded(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 5.0)
+    deadlines.set("b", 7.0)
+    assert deadlines.first() == 5.0
+    deadlines.discard("a")
+    assert deadlines.first() == 7.0
+
+
+def test_clear_removes_all(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 5.0)
+    deadlines.clear()
+    assert not deadlines
+    assert deadlines.first() is None
+
+
+def test_setting_for_ever_does_not_fill_the_memory(deadlines: Deadlines[str]) -> None:
+    for at in range(10_000):
+        deadlines.set("a", float(at))
+    assert len(deadlines._heap) < 100
+    assert deadlines.due(math.inf) == ["a"]
+
+
+def test_validate_finds_a_key_that_would_never_be_due(deadlines: Deadlines[str]) -> None:
+    deadlines.set("a", 5.0)
+    deadlines.validate()
+    deadlines._heap.clear()
+    with pytest.raises(AssertionError, match="never be due: .'a'"):
+        deadlines.validate()
+
+
+def test_the_first_of_several_times() -> None:
+    assert first_of(None, 3.0, 2.0) == 2.0
+    assert first_of(None, None) is None
