@@ -30,6 +30,7 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.gangs import BoundPod, Found, Gang
 from algorithm.hived.state.groups import Group, Member
 from algorithm.hived.state.limits import Limits
+from algorithm.hived.state.pods import add_pod, check_place, delete_pod
 from algorithm.hived.state.promotion import PromotionQueue
 from algorithm.hived.state.recovery import restored
 from algorithm.hived.state.tenancy import Tenancy
@@ -99,7 +100,7 @@ class Accounts:
         spec, plan = gang.spec, gang.allocation
         for bound in gang.members.values():
             allocation = replace(bound.allocation, chain=plan.chain, places=plan.places)
-            self.hive.add_pod(_member(bound.pod), spec, allocation, found=True, preemptor=taker)
+            add_pod(self.hive, _member(bound.pod), spec, allocation, found=True, preemptor=taker)
         self._take_quota(self.hive.groups[spec.group], taker)
 
     def _give_back(self, takers: dict[str, str]) -> None:
@@ -130,7 +131,7 @@ class Accounts:
         self.hive.start()
         try:
             bound = BoundPod.read(pod, self.read(pod))
-            self.hive.check_place(bound.spec, bound.allocation)
+            check_place(self.hive, bound.spec, bound.allocation)
         except UserError as error:
             self.strangers[pod.uid] = (str(pod.key), str(error))
             return
@@ -157,7 +158,7 @@ class Accounts:
                 self._take_quota(group, each.by)
         taker = self._who_took(spec, [pod.uid], lost=bound.lost_quota)
         is_new = spec.group not in hive.groups
-        hive.add_pod(_member(pod), spec, bound.allocation, found=found, preemptor=taker)
+        add_pod(hive, _member(pod), spec, bound.allocation, found=found, preemptor=taker)
         group = hive.groups[spec.group]
         self._take_quota(group, taker)
         if is_new and group in hive.lazily and not group.lazy:
@@ -168,7 +169,7 @@ class Accounts:
         spec = bound.spec
         self._line.step_aside({bound.allocation.chain})
         taker = self._who_took(spec, [bound.pod.uid], lost=bound.lost_quota)
-        self.hive.add_pod(_member(bound.pod), spec, bound.allocation, found=found, preemptor=taker)
+        add_pod(self.hive, _member(bound.pod), spec, bound.allocation, found=found, preemptor=taker)
         self._line.realign()
 
     def _take_quota(self, group: Group, taker: str) -> None:
@@ -183,7 +184,7 @@ class Accounts:
         spec = None
         if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
             spec = self.read(pod)
-            self.hive.delete_pod(_member(pod), spec)
+            delete_pod(self.hive, _member(pod), spec)
         self._scopes.pop(pod.uid, None)
         return spec
 

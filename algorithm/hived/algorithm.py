@@ -14,7 +14,7 @@ from typing import Any
 
 from algorithm.gauges import Gauge
 from algorithm.hived.bootstrap import Bootstrap
-from algorithm.hived.cells.layout import Level
+from algorithm.hived.cells.chains import Level
 from algorithm.hived.formats import bindinfo
 from algorithm.hived.formats.allocation import Allocation, Place
 from algorithm.hived.formats.podspec import MAX_PRIORITY, OPPORTUNISTIC, SPEC, PodSpec, UserError
@@ -22,15 +22,16 @@ from algorithm.hived.insight.explain import explain
 from algorithm.hived.insight.outcomes import outcomes
 from algorithm.hived.insight.status import gauges, summary
 from algorithm.hived.planning.planner import Decision, Plan, Refusal, decide
-from algorithm.hived.settings import BadDevicesSettings, HivedSettings
+from algorithm.hived.settings import HivedSettings
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state import promotion
 from algorithm.hived.state.cluster import HivedCluster
-from algorithm.hived.state.devicehealth import DeviceHealth
+from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.hived.state.fork import independent_copy
 from algorithm.hived.state.gangs import BoundPod
 from algorithm.hived.state.groups import Group, Member
 from algorithm.hived.state.limits import Limits
+from algorithm.hived.state.pods import stop_waiting
 from algorithm.hived.state.release import hold_what_is_awaited, pod_ended, pod_waits
 from algorithm.hived.state.tenancy import Tenancy
 from algorithm.hived.state.waiting import Waiting
@@ -201,7 +202,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self._generation += 1
-        self.hive.stop_waiting(pod.uid, self._read(pod))
+        stop_waiting(self.hive, pod.uid, self._read(pod))
         self._start.accounts.promote()
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:

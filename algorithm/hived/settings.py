@@ -7,8 +7,10 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from algorithm.hived.cells.config import HivedConfig, HivedConfigError, Section, without_server_keys, without_unknown
-from algorithm.hived.cells.layout import Layout, build
+from algorithm.hived.cells.chains import Layout
+from algorithm.hived.cells.config import HivedConfig, HivedConfigError, without_server_keys, without_unknown
+from algorithm.hived.cells.layout import build
+from algorithm.hived.state.devicehealth import BadDevicesSettings
 from algorithm.hived.state.limits import OpportunisticLimits, known
 from algorithm.hived.state.tenancy import OTHERS, Scope, unambiguous
 
@@ -26,13 +28,6 @@ _OWN = (
     "promoteLazilyPreempted",
     "combineCells",
 )
-
-
-class BadDevicesSettings(Section):
-    """Where a node says which of its devices are bad. An empty name: nowhere."""
-
-    annotation: str = Field(default="waggle.dev/bad-devices", description="Name of the annotation: `0,3`.")
-    taint: str = Field(default="waggle.dev/bad-devices", description="Key of the taint, whose value is `0_3`.")
 
 
 class HivedSettings(HivedConfig):

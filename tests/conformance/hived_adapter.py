@@ -16,6 +16,7 @@ from algorithm.hived.formats.podspec import PodSpec, UserError, parse_spec
 from algorithm.hived.planning.planner import Plan, decide
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Member
+from algorithm.hived.state.pods import add_pod, delete_pod, stop_waiting
 
 
 class Adapter:
@@ -62,17 +63,17 @@ class Adapter:
 
     def add_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
         self.hive.start()
-        self.hive.add_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod), bind["bind_info"])
+        add_pod(self.hive, Member(pod["uid"], pod["name"], bind["node"]), _spec(pod), bind["bind_info"])
 
     def delete_allocated(self, pod: dict[str, Any], bind: dict[str, Any]) -> None:
-        self.hive.delete_pod(Member(pod["uid"], pod["name"], bind["node"]), _spec(pod))
+        delete_pod(self.hive, Member(pod["uid"], pod["name"], bind["node"]), _spec(pod))
 
     def delete_unallocated(self, pod: dict[str, Any]) -> dict[str, Any] | None:
         try:
             spec = _spec(pod)
         except UserError as error:
             return {"kind": "error", "code": 400, "class": error.kind}
-        self.hive.stop_waiting(pod["uid"], spec)
+        stop_waiting(self.hive, pod["uid"], spec)
         return None
 
 

@@ -22,7 +22,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from algorithm.hived.cells.layout import preassigned
+from algorithm.hived.cells.chains import preassigned
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.interface import Bind, PodRefused, Preempt
 from algorithm.model import Pod

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from algorithm.hived.cells.layout import preassigned
+from algorithm.hived.cells.chains import preassigned
 from algorithm.interface import Bind, PodRefused, Preempt
 from tests.conformance.hived_draws import SMALL, SWITCHES, pod_sizes
 from tests.conformance.hived_restarts import Restarts, picks

@@ -14,8 +14,7 @@ from algorithm.hived.accounts import Accounts
 from algorithm.hived.bootstrap import Bootstrap
 from algorithm.hived.cells.chain_allocator import ChainAllocator
 from algorithm.hived.planning import planner
-from algorithm.hived.state import cluster as hive
-from algorithm.hived.state import gangs
+from algorithm.hived.state import gangs, pods
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
@@ -78,7 +77,7 @@ def victims_are_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 def a_recovered_pod_is_filed_in_the_first_place(patch: pytest.MonkeyPatch) -> None:
     """BUG-10."""
-    patch.setattr(hive, "_slot_of", lambda group, allocation: group.free_slot(len(allocation.indices)))
+    patch.setattr(pods, "_slot_of", lambda group, allocation: group.free_slot(len(allocation.indices)))
 
 
 def a_trial_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:

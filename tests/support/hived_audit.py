@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from algorithm.hived.cells.cells import FREE, Cell, CellState, PhysicalCell, VirtualCell, derived_state
 from algorithm.hived.cells.chain_allocator import ChainAllocator
-from algorithm.hived.cells.layout import Tenant
+from algorithm.hived.cells.chains import Tenant
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group, GroupState
 

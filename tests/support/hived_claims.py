@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithm.hived.cells.cells import VirtualCell
 from algorithm.hived.cells.chain_allocator import ChainAllocator
-from algorithm.hived.cells.layout import Tenant, preassigned
+from algorithm.hived.cells.chains import Tenant, preassigned
 from algorithm.hived.formats.podspec import MAX_PRIORITY
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes

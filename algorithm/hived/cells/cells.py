@@ -13,16 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from algorithm.hived.cells.nodelist import NodeList
-    from algorithm.hived.state.groups import Group
+from typing import Generic, Protocol, TypeVar
 
 #: The priority of a cell that no pod holds.
 FREE = -2
 
 C = TypeVar("C", bound="Cell")
+
+
+class Holder(Protocol):
+    """Uses or reserves devices: a group (`state/groups.py`, whose `user_of` and `reserver_of` return it as one)."""
+
+    name: str
+    tenant: str
+
+
+class Listing(Protocol):
+    """Keeps cells in an order that depends on their use and health (`nodelist.py`)."""
+
+    def touch(self, cell: Cell) -> None:
+        """Something changed that decides the position of the cell."""
 
 
 class CellState(StrEnum):
@@ -76,7 +86,7 @@ class Cell:
         self.used: dict[int, int] = {}
         self.used_total = 0
         #: The list of schedulable nodes in which this cell stands, if it is one of those.
-        self.listed: NodeList | None = None
+        self.listed: Listing | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address}>"
@@ -156,8 +166,8 @@ class PhysicalCell(Cell):
         self.state = CellState.FREE
         self.virtual: VirtualCell | None = None
         #: The group that uses the device, and the one that has reserved it.
-        self.group: Group | None = None
-        self.reserver: Group | None = None
+        self.group: Holder | None = None
+        self.reserver: Holder | None = None
         #: The tenant that uses the device opportunistically.
         self.tenant = ""
         #: Whether parts of it are allocated one by one.

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from algorithm.hived.cells.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
-from algorithm.hived.cells.layout import Chain, Tenant
+from algorithm.hived.cells.chains import Chain, Tenant
 
 _Lists = dict[int, CellList[PhysicalCell]]
 _Counts = dict[int, int]

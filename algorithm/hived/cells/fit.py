@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from algorithm.hived.cells.cells import PhysicalCell
+from algorithm.hived.cells.chains import Chain, Tenant
 from algorithm.hived.cells.config import HivedConfigError
-
-if TYPE_CHECKING:
-    from algorithm.hived.cells.cells import PhysicalCell
-    from algorithm.hived.cells.layout import Chain, Tenant
 
 #: So many pinned cells are named in one message.
 _NAMED = 5

@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from algorithm.hived.cells.chains import Layout
 from algorithm.hived.cells.config import CellType, HivedConfig, VirtualCluster, read_config
 from algorithm.hived.cells.fit import Room, rooms
-from algorithm.hived.cells.layout import Layout, hardware
+from algorithm.hived.cells.layout import hardware
 from algorithm.hived.settings import HivedSettings
 
 _SECTIONS = ("physicalCluster", "virtualClusters")

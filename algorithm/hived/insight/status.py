@@ -11,7 +11,7 @@ import msgspec
 
 from algorithm.gauges import Gauge, Sample
 from algorithm.hived.cells.cells import Cell, CellState, PhysicalCell, VirtualCell
-from algorithm.hived.cells.layout import preassigned
+from algorithm.hived.cells.chains import preassigned
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 from algorithm.hived.formats.timestamps import rfc3339
 from algorithm.hived.insight.ui_snapshot import Picture

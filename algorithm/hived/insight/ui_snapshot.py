@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
-from algorithm.hived.cells.layout import Chain, Tenant, preassigned
+from algorithm.hived.cells.chains import Chain, Tenant, preassigned
 from algorithm.hived.state.cluster import HivedCluster
 
 #: Devices of a part: it is written while nothing can be decided.

@@ -18,7 +18,7 @@ from typing import Any
 
 from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.state.cluster import HivedCluster
-from algorithm.hived.state.groups import Group, GroupState
+from algorithm.hived.state.groups import Group, GroupState, reserver_of, user_of
 
 #: What may change about cells and groups when a group ends; `used` and `preempting` are copied as well. Versions only
 #: grow: what was shown meanwhile is never taken for what is shown later.
@@ -97,7 +97,7 @@ class WhatIf:
                 self._remember_trees(top for top in chain.full[chain.top] if not top.healthy)
         met = {ending: None}
         for device, _ in ending.leafs():
-            met |= {group: None for group in (device.group, device.reserver) if group is not None}
+            met |= {group: None for group in (user_of(device), reserver_of(device)) if group is not None}
         for group in met.keys() - self._groups.keys():
             self._groups[group] = _of_group(group), dict(group.preempting)
             for device, virtual in group.leafs():

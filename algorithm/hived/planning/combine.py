@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from algorithm.hived.cells.cells import FREE, CellState, PhysicalCell
 from algorithm.hived.cells.chain_allocator import ChainAllocator, reserved
-from algorithm.hived.cells.layout import VirtualLevels
+from algorithm.hived.cells.chains import VirtualLevels
 from algorithm.hived.cells.request import Offered
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 from algorithm.hived.planning.placement import leafs_of
 from algorithm.hived.state.cluster import HivedCluster
-from algorithm.hived.state.groups import Group, Held, Physical, Virtual
+from algorithm.hived.state.groups import Group, Held, Physical, Virtual, user_of
 from algorithm.hived.state.recovery import virtual_for
 
 #: The devices of each pod and what they are held as, by devices per pod.
@@ -199,7 +199,7 @@ class _Trial:
         return False
 
     def _holder(self, device: PhysicalCell) -> Held | None:
-        user = device.group
+        user = user_of(device)
         return None if user is None else Held(device, dict(user.leafs())[device], user)
 
 

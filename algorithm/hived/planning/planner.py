@@ -23,7 +23,7 @@ from algorithm.hived.planning.combine import combined
 from algorithm.hived.planning.mapping import Mapped, map_plan
 from algorithm.hived.planning.placement import CAPACITY, Placement, Shortage, place
 from algorithm.hived.state.cluster import HivedCluster
-from algorithm.hived.state.groups import Group, GroupState, Member, Physical, Virtual
+from algorithm.hived.state.groups import Group, GroupState, Member, Physical, Virtual, reserver_of, user_of
 from algorithm.hived.state.limits import Bound, refused
 from algorithm.hived.state.release import occupants, vacancy
 
@@ -281,8 +281,9 @@ def _lazily(leafs: list[VirtualCell]) -> list[Group]:
     found: dict[Group, None] = {}
     for leaf in leafs:
         device = leaf.physical
-        if device is not None and device.state is CellState.USED and device.group is not None and device.group.lazy:
-            found[device.group] = None
+        user = user_of(device) if device is not None and device.state is CellState.USED else None
+        if user is not None and user.lazy:
+            found[user] = None
     return list(found)
 
 
@@ -311,10 +312,11 @@ def _in_the_way(group: Group) -> tuple[dict[str, list[Member]], list[Group]]:
     users: dict[Group, None] = {}
     reservers: dict[Group, None] = {}
     for device, _ in group.leafs():
-        if device.group is not None:
-            users[device.group] = None
-        if device.reserver is not None and device.reserver is not group:
-            reservers[device.reserver] = None
+        user, reserver = user_of(device), reserver_of(device)
+        if user is not None:
+            users[user] = None
+        if reserver is not None and reserver is not group:
+            reservers[reserver] = None
     victims: dict[str, list[Member]] = {}
     for user in users:
         for member in user.members():

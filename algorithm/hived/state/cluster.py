@@ -11,14 +11,12 @@ from contextlib import ExitStack, contextmanager
 
 from algorithm.hived.cells.cells import CellState, PhysicalCell, VirtualCell, bind_upwards, pair, unbind_upwards
 from algorithm.hived.cells.chain_allocator import ChainAllocator, Order
-from algorithm.hived.cells.layout import Chain, Layout, VirtualLevels
+from algorithm.hived.cells.chains import Chain, Layout, VirtualLevels
 from algorithm.hived.cells.nodelist import NodeList, schedulable_nodes
-from algorithm.hived.formats.allocation import Allocation, own_place_of
-from algorithm.hived.formats.podspec import OPPORTUNISTIC, PodSpec, UserError
-from algorithm.hived.state.groups import Group, GroupState, Held, Member, Virtual
+from algorithm.hived.formats.podspec import OPPORTUNISTIC
+from algorithm.hived.state.groups import Group, GroupState, Held, Virtual
 from algorithm.hived.state.handover import Known, Moves, can_be_held
 from algorithm.hived.state.limits import Limits, OpportunisticLimits
-from algorithm.hived.state.recovery import occupied, recovered
 from algorithm.hived.state.usage import Usage, guaranteed
 
 
@@ -358,76 +356,6 @@ class HivedCluster:
                 self.let_go(device, virtual)
                 device.set_state(CellState.FREE)
 
-    # -- pods -------------------------------------------------------------------------------------------------
-
-    def add_pod(
-        self, member: Member, spec: PodSpec, allocation: Allocation, *, found: bool = False, preemptor: str = ""
-    ) -> None:
-        """A pod is allocated, just now or before a restart: `allocation` is what was written on it.
-
-        `found`: it was bound when it was first seen, so it is not known whether the rest of its group is still to come.
-        `preemptor`: who took the group's quota afterwards. That of a group that is known is not touched here.
-        Raises UserError, and changes nothing, if its group has no such place.
-        """
-        self.check_place(spec, allocation)
-        group = self.groups.get(spec.group)
-        if group is not None and allocation.is_partial and not _has_first(group, allocation):
-            group.add_place(own_place_of(allocation))
-        if group is None:
-            with self.changing_hands():
-                group = recovered(self, spec, allocation, whole=not (found and spec.releases), preemptor=preemptor)
-        elif found:
-            group.join(allocation, lazy=spec.lazy)
-        slot = _slot_of(group, allocation)
-        assert slot is not None, spec.group
-        if group.state is GroupState.PREEMPTING:
-            self._arrive(group)
-        if (len(allocation.indices), slot) in group.given_up:
-            with self.changing_hands():
-                occupied(self, group, len(allocation.indices), slot)
-        group.slots[len(allocation.indices)][slot] = member
-
-    def check_place(self, spec: PodSpec, allocation: Allocation) -> None:
-        """Raises UserError if the pod's group is known and has no such place, or is another tenant's."""
-        group = self.groups.get(spec.group)
-        if group is None:
-            return
-        if group.tenant != spec.tenant:
-            raise UserError("bind-info", f"affinity group {group.name} is of virtual cluster {group.tenant}")
-        if _slot_of(group, allocation) is None and (not allocation.is_partial or _has_first(group, allocation)):
-            text = f"affinity group {group.name} has no free place for the pod on {allocation.node}"
-            raise UserError("bind-info", text)
-
-    def delete_pod(self, member: Member, spec: PodSpec) -> None:
-        """An allocated pod is gone. Its group ends with the last one."""
-        group = self.groups.get(spec.group)
-        if group is None:
-            return
-        for slots in group.slots.values():
-            for index, each in enumerate(slots):
-                if each is not None and each.uid == member.uid:
-                    slots[index] = None
-        if group.state is not GroupState.PREEMPTING and not any(group.members()):
-            self.end(group)
-
-    def stop_waiting(self, uid: str, spec: PodSpec) -> None:
-        """A pod that is not allocated is gone. A preemption ends with the last pod that waits for it."""
-        group = self.groups.get(spec.group)
-        if group is not None and group.state is GroupState.PREEMPTING and uid in group.preempting:
-            del group.preempting[uid]
-            if not group.preempting:
-                self.cancel(group)
-
-    def _arrive(self, group: Group) -> None:
-        """The preempting group is allocated: its first pod was placed, so all victims are gone."""
-        group.state = GroupState.ALLOCATED
-        group.preempting = {}
-        self.orders.pop(group, None)
-        for device, _ in group.leafs():
-            device.reserver = None
-            device.group = group
-            device.set_state(CellState.USED)
-
 
 def _touch(cell: PhysicalCell) -> None:
     """Update the order of machines after a change of health."""
@@ -448,20 +376,3 @@ def _shown_anew_around(device: PhysicalCell) -> None:
 
 def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:
     return NodeList(schedulable_nodes(full, chain.machine_level), packs_across_priorities=True)
-
-
-def _has_first(group: Group, allocation: Allocation) -> bool:
-    """Whether the pod's place, which its first device tells, is one of the group's."""
-    places = group.places.get(len(allocation.indices), ())
-    return any((place.node, place.indices[0]) == (allocation.node, allocation.indices[0]) for place in places)
-
-
-def _slot_of(group: Group, allocation: Allocation) -> int | None:
-    """Which of its group's places is the pod's own: node and first device tell."""
-    own = (allocation.node, allocation.indices[0])
-    devices = len(allocation.indices)
-    slots = group.slots.get(devices, [])
-    for index, place in enumerate(group.places.get(devices, ())):
-        if (place.node, place.indices[0]) == own:
-            return index if slots[index] is None else None
-    return None

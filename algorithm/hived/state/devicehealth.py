@@ -11,12 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from algorithm.hived.settings import BadDevicesSettings
+from pydantic import Field
+
+from algorithm.hived.cells.config import Section
 from algorithm.model import Node
 
 #: Longer numbers are nobody's device.
 _MOST_DIGITS = 10
 NONE: frozenset[int] = frozenset()
+
+
+class BadDevicesSettings(Section):
+    """Where a node says which of its devices are bad. An empty name: nowhere."""
+
+    annotation: str = Field(default="waggle.dev/bad-devices", description="Name of the annotation: `0,3`.")
+    taint: str = Field(default="waggle.dev/bad-devices", description="Key of the taint, whose value is `0_3`.")
 
 
 class DeviceHealth:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
 from algorithm.hived.formats.allocation import Allocation, Place, unpromised
@@ -158,14 +158,19 @@ class Group:
                     if leaf is not None:
                         yield leaf, None if self.virtual is None else self.virtual[devices][number][index]
 
-    def has_place(self, allocation: Allocation) -> bool:
-        """Whether the place is one of its own: machine and devices."""
-        own = (allocation.node, allocation.indices)
-        return any((place.node, place.indices) == own for place in self.places.get(len(allocation.indices), ()))
-
     def free_slot(self, devices: int) -> int | None:
         slots = self.slots.get(devices, ())
         return next((index for index, member in enumerate(slots) if member is None), None)
+
+
+def user_of(device: PhysicalCell) -> Group | None:
+    """The group that uses the device."""
+    return cast("Group | None", device.group)
+
+
+def reserver_of(device: PhysicalCell) -> Group | None:
+    """The group that has reserved the device: it preempts the user."""
+    return cast("Group | None", device.reserver)
 
 
 class Held(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
-from algorithm.hived.state.groups import Group, Held
+from algorithm.hived.state.groups import Group, Held, user_of
 
 #: The holder of a device before, and the holder afterwards; None: no holder.
 Moves = list[tuple[Held | None, Held | None]]
@@ -24,7 +24,7 @@ class Known:
 
     def held(self, device: PhysicalCell) -> Held | None:
         """By the group that runs on it; None if none does."""
-        group = device.group
+        group = user_of(device)
         if group is None:
             return None
         if group not in self._known:

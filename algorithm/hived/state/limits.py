@@ -16,8 +16,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from algorithm.hived.cells.chains import Layout
 from algorithm.hived.cells.config import Section
-from algorithm.hived.cells.layout import Layout
 from algorithm.hived.state.groups import Group
 from algorithm.hived.state.tenancy import OTHERS
 from algorithm.hived.state.usage import Usage

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from algorithm.hived.cells.cells import FREE, CellState, PhysicalCell, VirtualCell
 from algorithm.hived.cells.chain_allocator import ChainAllocator
-from algorithm.hived.cells.layout import Layout
+from algorithm.hived.cells.chains import Layout
 from algorithm.hived.formats.allocation import Allocation, Place, unpromised
 from algorithm.hived.formats.podspec import PodSpec
-from algorithm.hived.state.groups import Group, GroupState, Held, Physical, Virtual
-
-if TYPE_CHECKING:
-    from algorithm.hived.state.cluster import HivedCluster
-
+from algorithm.hived.state.cluster import HivedCluster
+from algorithm.hived.state.groups import Group, GroupState, Held, Physical, Virtual, reserver_of, user_of
 
 #: Stands for the UID of a pod that may have ended before a restart.
 NOBODY_KNOWS = "?"
@@ -187,11 +183,14 @@ class _Recovery:
 
     def _hold(self, chain: str, node: str, index: int, type_: str) -> Held | None:
         device = self._find(chain, node, index)
-        if device is None or (device.group is not None and not self._yields(device.group, device)):
+        if device is None:
             return None
-        if device.reserver is not None:
+        user, reserver = user_of(device), reserver_of(device)
+        if user is not None and not self._yields(user, device):
+            return None
+        if reserver is not None:
             # A group is placed on what a preemptor had reserved: that preemption is over.
-            self._hive.cancel(device.reserver)
+            self._hive.cancel(reserver)
         cell = self.virtual_for(device, type_) if type_ and self.keeps else None
         held = Held(device, cell, self._group)
         safe = self._hive.hold([held])
@@ -299,8 +298,9 @@ def _users(root: VirtualCell) -> list[Group]:
     found: dict[Group, None] = {}
     for leaf in root.walk():
         device = leaf.physical if isinstance(leaf, VirtualCell) and leaf.level == 1 else None
-        if device is not None and device.group is not None and device.group.virtual is not None:
-            found[device.group] = None
+        user = None if device is None else user_of(device)
+        if user is not None and user.virtual is not None:
+            found[user] = None
     return list(found)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
-from algorithm.hived.cells.layout import Layout, Tenant, preassigned
+from algorithm.hived.cells.chains import Layout, Tenant, preassigned
 
 #: Virtual cluster and chain.
 Where = tuple[str, str]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithm.hived import HivedSettings
-from algorithm.hived.cells.layout import Layout
+from algorithm.hived.cells.chains import Layout
 from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.insight.config_generator import Draft, DraftError, Wishes, draft
 from algorithm.model import Node, pairs

@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from algorithm.hived.settings import BadDevicesSettings
-from algorithm.hived.state.devicehealth import DeviceHealth
+from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.interface import Bind, Preempt, Wait
 from algorithm.model import Node, Taint
 from tests.support.hived_claims import assert_everybody_is_granted
