@@ -60,9 +60,10 @@ demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs bein
 E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integration/embedded/test_kubectl.py \
 	tests/unit/operate/test_lint.py tests/unit/operate/test_scheduler_config.py
 
+# These tests wait much of their time: two workers, each with a control plane of its own; a module stays on one of them.
 e2e: $(INSTALLED) ## test against a real control plane, built first if need be (needs Go; the first time a quarter of an hour)
 	@$(BIN)/python -m tests.e2e.build
-	@$(BIN)/python -m pytest tests/e2e $(E2E_TOO) $(ARGS)
+	@$(BIN)/python -m pytest tests/e2e $(E2E_TOO) --numprocesses 2 --dist loadscope $(ARGS)
 
 image: $(INSTALLED) ## build the image without Docker, and test it on a real control plane (needs buildah, mmdebstrap, root)
 	@$(BIN)/python -m tests.e2e.build >/dev/null

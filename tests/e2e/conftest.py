@@ -29,6 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.e2e)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)  # in a worker of xdist only
+    if output is not None:
+        output["notes"] = _notes
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _notes.extend(getattr(node, "workeroutput", {}).get("notes", ()))
+
+
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int) -> None:
     for note in _notes:
         terminalreporter.write_line(note)
