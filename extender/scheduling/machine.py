@@ -55,8 +55,8 @@ from extender.scheduling.preemption.recovery import PreemptionRecovery
 from extender.scheduling.reconfiguration import Preparations, Reconfiguring
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.reservations import Reservations
-from extender.scheduling.state.cache import PodState
-from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state import consistency
+from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.state.transitions import SchedulingState
 from extender.scheduling.terms import NOT_LEADING, HandoverVersions, TermHandler
 from extender.scheduling.verbs.bind import BindHandler
@@ -208,54 +208,7 @@ class SchedulerStateMachine:
         t.cache.validate()
         t.ledger.validate()
         t.wake.validate()
-        for entry in t.roster:
-            wrong = self._wrong_with(entry)
-            assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *self.story(entry.uid)])
-        tokens = {entry.token for entry in t.roster if entry.token}
-        assert tokens == {hold.token for hold in t.ledger.active()}, "a hold belongs to no pod, or a pod's hold is lost"
-        known = {entry.uid for entry in t.roster}
-        for name, told in (("allocated", self.teller.allocated), ("unallocated", self.teller.unallocated)):
-            gone = {uid for uid in told.keys() - known if not self.teller.owes_pod(uid)}
-            assert not gone, f"algorithm knows {name} pods that are gone: {sorted(gone)}"
-        assert set(t.unresolved) <= known, "a write is looked after for a pod that is gone"
-
-    def _wrong_with(self, entry: PodInfo) -> str:
-        checks = {
-            State.WAITING: self._wrong_waiting,
-            State.PREEMPTING: self._wrong_waiting,
-            State.BINDING: self._wrong_allocated,
-            State.BOUND: self._wrong_allocated,
-        }
-        return checks[entry.state](entry)
-
-    def _wrong_waiting(self, entry: PodInfo) -> str:
-        cached = self.transitions.cache.state(entry.uid)
-        preempting = entry.uid in self.teller.preempting
-        if entry.placed is not None or (cached is not None and cached is not PodState.EXPIRED):
-            return f"it has no place, but is {cached} in the cache, on {entry.node}"
-        if not self.teller.owes_pod(entry.uid):
-            if entry.uid in self.teller.allocated or entry.uid not in self.teller.unallocated:
-                return "it has no place, but the algorithm thinks so"
-            if preempting and entry.state is State.WAITING:
-                return "it does not preempt, but the algorithm thinks so"
-        needs_hold = entry.state is State.PREEMPTING or not entry.informed
-        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong to this state"
-
-    def _wrong_allocated(self, entry: PodInfo) -> str:
-        if entry.placed is None or not entry.node:
-            return "it has a place, but which?"
-        wanted = PodState.ASSUMED if entry.state is State.BINDING else PodState.ADDED
-        cached = self.transitions.cache.state(entry.uid)
-        if cached is not wanted:
-            return f"it should be {wanted} in the cache, but is {cached}"
-        told = self.teller.allocated.get(entry.uid)
-        if not self.teller.owes_pod(entry.uid):
-            if told is None or told.node_name != entry.node:
-                return f"the algorithm was told {told and told.node_name}, it is on {entry.node}"
-            if entry.uid in self.teller.unallocated:
-                return "the algorithm thinks that it waits"
-        needs_hold = entry.state is State.BINDING or not entry.informed
-        return "" if bool(entry.token) == needs_hold else f"hold {entry.token} does not belong here"
+        consistency.validate(t)
 
 
 def _not_ready(event: FilterRequested | PreemptRequested | BindRequested, missing: str) -> Instruction:

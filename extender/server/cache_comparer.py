@@ -8,6 +8,9 @@
                                                                                                       |
                                                      differs all the same, twice in a row: restart <--+
 
+Before that it holds the engine's components against the pod records (`scheduling.state.consistency`); a disagreement
+there is a bug of the engine, and needs a restart.
+
 Informers are said not to lose events, but an etcd may be restarted from a backup. A difference found here is a bug or a
 disaster, never normal: the metric deserves an alert. To heal a difference, the comparer sends the engine an event, as
 informers do. The engine may ignore the event as older than its own record. Then one of the two histories is wrong (or
@@ -103,6 +106,7 @@ class CacheComparer:
         self._heal_until = 0.0
         self._unhealed: set[Difference] = set()
         self._not_healed = 0
+        self._inconsistent = 0
         self._thread = threading.Thread(target=self._loop, name="waggle-comparer", daemon=True)
 
     def start(self) -> None:
@@ -121,11 +125,20 @@ class CacheComparer:
     def run(self) -> list[Difference]:
         """Compare and heal. Returns the differences. Raises CompareError if the API server cannot be read."""
         with self._one_at_a_time:
+            self._check_components()
             found = self._persisting()
             told = self._heal(found)
             self._judge(set(told).intersection(self._look().differences) if told else set())
             self._runs += 1
             return found
+
+    def _check_components(self) -> None:
+        """Hold ledger, cache and algorithm against the pod records. A disagreement is a bug: only a restart helps."""
+        if not (found := self._runtime.model.disagreements()):
+            return
+        self._inconsistent += len(found)
+        log.error("components disagree", count=len(found), pods=found[:_NAMED])
+        self._runtime.give_up(f"the engine's components disagree: {found[0]}")
 
     # -- looking --------------------------------------------------------------------------------------------------
 
@@ -252,6 +265,12 @@ class CacheComparer:
                 "counter",
                 "Differences that stayed after healing; should stay 0.",
                 [({}, float(self._not_healed))],
+            ),
+            Metric(
+                "waggle_cache_inconsistent_total",
+                "counter",
+                "Pods that ledger, cache or algorithm knew other than by their record; should stay 0.",
+                [({}, float(self._inconsistent))],
             ),
         ]
 

@@ -19,6 +19,7 @@ from extender.scheduling.comparison import CachedState, beliefs_of
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
+from extender.scheduling.state.consistency import disagreement
 from extender.server import metrics
 from extender.server.loop import EngineLoop
 from extender.server.views import Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view, reason_of
@@ -71,6 +72,18 @@ class ReadModel:
         """Return the engine's cached state of nodes and pods, for the comparison with the API server."""
         with self._loop.paused():
             return beliefs_of(self._machine)
+
+    def disagreements(self) -> list[str]:
+        """Return the pods of which ledger, cache or algorithm know something else than the pod's record says."""
+        return [text for piece in self._loop.in_turns(self._compared()) for text in piece]
+
+    def _compared(self) -> Iterator[list[str]]:
+        state = self._machine.transitions
+        entries = list(state.roster)
+        for start in range(0, len(entries), VIEWS):
+            alive = [entry for entry in entries[start : start + VIEWS] if state.roster.get(entry.uid) is entry]
+            found = ((entry, disagreement(state, entry)) for entry in alive)
+            yield [f"{entry.key} ({entry.state}): {wrong}" for entry, wrong in found if wrong]
 
     def algorithm_state(self) -> Mapping[str, Any]:
         with self._loop.paused():

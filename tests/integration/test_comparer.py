@@ -115,6 +115,18 @@ def test_what_a_rolled_back_api_server_has_cannot_be_healed_and_asks_for_a_resta
     assert unhealed.samples == [({}, 2.0)]
 
 
+def test_components_that_disagree_ask_for_a_restart(bench: Bench) -> None:
+    bench.live_node("a")
+    uid = bench.live_pod("p", on="a")
+    bench.tell(PodSeen(bench.record("p")))
+    forgotten = bench.heart.transitions.cache.forget(uid)
+    bench.comparer.run()
+    assert "components disagree: default/p (Bound): cache: it should be added" in bench.runtime.liveness().detail
+    counted = next(m for m in bench.comparer.metrics() if m.name == "waggle_cache_inconsistent_total")
+    assert counted.samples == [({}, 1.0)]
+    bench.heart.transitions.cache.add_pod(forgotten)
+
+
 def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> None:
     bench.live_node("a")
     bench.live_pod("p", on="a")

@@ -1,0 +1,98 @@
+"""Holds ledger, cache and algorithm against the pod records: the one place where they are compared.
+
+A pod's record (`pod_info.py`) is authoritative: its state and its place. What the other components know of the pod
+follows from it, and `transitions.py` changes them together:
+
+    state       hold in the ledger      cache                   algorithm
+    Waiting     until informed          nothing, or expired     unallocated
+    Preempting  always                  nothing, or expired     unallocated, and preempting
+    Binding     always                  assumed                 allocated on the record's node
+    Bound       until informed          added                   allocated on the record's node
+
+An algorithm that raised at a change has an outdated record, which its driver delivers again: such a pod is excepted
+from the last column. The informer has reported a pod that is `informed`.
+
+A disagreement is a bug of the engine. Tests look for one after every event, the cache comparer of a running server
+whenever it compares.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from extender.scheduling.state.cache import PodState
+from extender.scheduling.state.pod_info import ALLOCATED, PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState
+
+
+class Expected(NamedTuple):
+    """What the other components must know of a pod, by its record."""
+
+    has_hold: bool
+    #: The state of its record in the cache; None: it takes no room there (it may be expired).
+    cached: PodState | None
+    #: The node on which the algorithm has it allocated; "": unallocated.
+    node: str
+    #: Whether the algorithm may know it as preempting.
+    preempting: bool
+
+
+_CACHED = {State.BINDING: PodState.ASSUMED, State.BOUND: PodState.ADDED}
+_ALWAYS_HELD = frozenset({State.PREEMPTING, State.BINDING})
+
+
+def expected(entry: PodInfo) -> Expected:
+    """Return what follows from the pod's record."""
+    return Expected(
+        has_hold=entry.state in _ALWAYS_HELD or not entry.informed,
+        cached=_CACHED.get(entry.state),
+        node=entry.node,
+        preempting=entry.state is State.PREEMPTING,
+    )
+
+
+def disagreement(state: SchedulingState, entry: PodInfo) -> str:
+    """Return which component knows something else of the pod than its record says; "" if none does."""
+    wanted = expected(entry)
+    if bool(entry.node) is not (entry.state in ALLOCATED):
+        return f"its record is wrong: {entry.state} on {entry.node or 'no node'}"
+    hold = state.ledger.get(entry.token) if entry.token else None
+    if (hold is not None) is not wanted.has_hold or bool(entry.token) is not wanted.has_hold:
+        return f"ledger: it should have {'a' if wanted.has_hold else 'no'} hold, token {entry.token} is {hold}"
+    cached = state.cache.state(entry.uid)
+    held = state.cache.pod(entry.uid)
+    if cached is not wanted.cached and not (wanted.cached is None and cached is PodState.EXPIRED):
+        return f"cache: it should be {wanted.cached or 'absent'}, and is {cached or 'absent'}"
+    if wanted.cached is not None and (held is None or held.node_name != wanted.node):
+        return f"cache: it should be on {wanted.node}, and is on {held.node_name if held else 'no node'}"
+    return "" if state.teller.owes_pod(entry.uid) else _of_algorithm(state, entry, wanted)
+
+
+def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> str:
+    driver = state.teller
+    allocated = driver.allocated.get(entry.uid)
+    node = allocated.node_name if allocated is not None else ""
+    if node != wanted.node:
+        return f"algorithm: it should be allocated on {wanted.node or 'no node'}, and is on {node or 'none'}"
+    if (entry.uid in driver.unallocated) is not (wanted.node == ""):
+        return f"algorithm: it should {'not ' if wanted.node else ''}be unallocated"
+    if entry.uid in driver.preempting and not wanted.preempting:
+        return "algorithm: it should not be preempting"
+    return ""
+
+
+def validate(state: SchedulingState) -> None:
+    """Raise AssertionError, with the pod's history, if a component disagrees with a pod's record, or knows a pod that
+    has no record."""
+    for entry in state.roster:
+        wrong = disagreement(state, entry)
+        history = [f"{line.at:.3f} {line.text}" for line in entry.story]
+        assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *history])
+    tokens = {entry.token for entry in state.roster if entry.token}
+    assert tokens == {hold.token for hold in state.ledger.active()}, "ledger: a hold belongs to no pod"
+    known = {entry.uid for entry in state.roster}
+    for name, told in (("allocated", state.teller.allocated), ("unallocated", state.teller.unallocated)):
+        gone = sorted(uid for uid in told.keys() - known if not state.teller.owes_pod(uid))
+        assert not gone, f"algorithm: it knows {name} pods that have no record: {gone}"
+    unknown = sorted(uid for uid in state.unresolved if uid not in known)
+    assert not unknown, f"writes are looked after for pods that have no record: {unknown}"

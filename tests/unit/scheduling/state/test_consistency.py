@@ -1,0 +1,114 @@
+"""Ledger, cache and algorithm are held against the pod records: every disagreement is found, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from extender.scheduling.state import consistency
+from extender.scheduling.state.cache import PodState
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.transitions import SchedulingState
+from tests.support.heart import Heart
+from tests.support.objects import node, pod
+
+
+@pytest.fixture
+def heart() -> Heart:
+    """A pod that waits, one that is being bound, one that is bound."""
+    heart = Heart()
+    heart.see(node("a", cpu=8000), pod("bound", cpu=1000, on="a"), pod("waits", cpu=1000))
+    placed = pod("placed", cpu=1000)
+    heart.see(placed)
+    heart.filter(placed, "a")
+    return heart
+
+
+def record(heart: Heart, name: str) -> PodInfo:
+    found = heart.lifecycle.find("default", name)
+    assert found is not None
+    return found
+
+
+def test_nothing_disagrees_when_all_is_well(heart: Heart) -> None:
+    state = heart.lifecycle.transitions
+    assert {name: record(heart, name).state for name in ("waits", "placed", "bound")} == {
+        "waits": State.WAITING,
+        "placed": State.BINDING,
+        "bound": State.BOUND,
+    }
+    assert [consistency.disagreement(state, entry) for entry in state.roster] == ["", "", ""]
+    consistency.validate(state)
+
+
+def lose_hold(state: SchedulingState, entry: PodInfo) -> None:
+    state.ledger.release(entry.token)
+
+
+def forget(state: SchedulingState, entry: PodInfo) -> None:
+    state.cache.forget(entry.uid)
+
+
+def confirm(state: SchedulingState, entry: PodInfo) -> None:
+    assert entry.placed is not None
+    state.cache.add_pod(entry.placed)
+
+
+def take_place_away(_state: SchedulingState, entry: PodInfo) -> None:
+    entry.placed = None
+
+
+def free_room(state: SchedulingState, entry: PodInfo) -> None:
+    state.teller.allocated.pop(entry.uid)
+
+
+def stop_waiting(state: SchedulingState, entry: PodInfo) -> None:
+    state.teller.unallocated.pop(entry.uid)
+
+
+def claim(state: SchedulingState, entry: PodInfo) -> None:
+    state.teller.preempting[entry.uid] = (entry.pod, (), "")
+
+
+def take_hold(state: SchedulingState, entry: PodInfo) -> None:
+    state.roster.set_token(entry, 77)
+
+
+@pytest.mark.parametrize(
+    ("name", "corrupt", "said"),
+    [
+        ("placed", lose_hold, "ledger: it should have a hold"),
+        ("waits", take_hold, "ledger: it should have no hold"),
+        ("placed", forget, "cache: it should be assumed, and is absent"),
+        ("placed", confirm, "cache: it should be assumed, and is added"),
+        ("bound", take_place_away, "its record is wrong: Bound on no node"),
+        ("bound", free_room, "algorithm: it should be allocated on a, and is on none"),
+        ("waits", stop_waiting, "algorithm: it should be unallocated"),
+        ("waits", claim, "algorithm: it should not be preempting"),
+    ],
+)
+def test_a_disagreement_is_named(
+    heart: Heart, name: str, corrupt: Callable[[SchedulingState, PodInfo], None], said: str
+) -> None:
+    state, entry = heart.lifecycle.transitions, record(heart, name)
+    corrupt(state, entry)
+    assert consistency.disagreement(state, entry).startswith(said)
+    with pytest.raises(AssertionError, match=f"default/{name}.*{said}"):
+        consistency.validate(state)
+
+
+def test_a_pod_without_a_record_is_found(heart: Heart) -> None:
+    state = heart.lifecycle.transitions
+    state.teller.allocated["ghost"] = pod("ghost", on="a")
+    with pytest.raises(AssertionError, match="knows allocated pods that have no record: .'ghost'"):
+        consistency.validate(state)
+
+
+def test_an_expired_record_takes_no_room(heart: Heart) -> None:
+    state, entry = heart.lifecycle.transitions, record(heart, "waits")
+    state.cache.assume(pod("waits", cpu=1000, on="a"))
+    assert consistency.disagreement(state, entry) == "cache: it should be absent, and is assumed"
+    state.cache.expire(entry.uid)
+    assert state.cache.state(entry.uid) is PodState.EXPIRED
+    assert consistency.disagreement(state, entry) == ""
