@@ -34,3 +34,6 @@ class Outcome:
     detail: str = ""
     #: Seconds; only with THROTTLED.
     retry_after: float = 0.0
+    #: Only with DONE: the resourceVersion of the object that was written or read; "" if the response has none, as that
+    #: to a Binding or an Eviction.
+    resource_version: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import yaml
 
 from extender.demo.workloads import BINDING_FAULTS, GPUS_PER_NODE, NODES, Act, Expect, Object, pod_names
-from extender.kube.informers.podreader import GANG_ANNOTATION
+from extender.scheduling.reads import GANG_ANNOTATION
 
 _RACK = 8
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"

@@ -15,8 +15,8 @@ from algorithm.quantity import parse_quantity
 from algorithm.reasons import Code
 from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
-from extender.kube.informers.podreader import GANG_ANNOTATION
 from extender.operate.output import as_markup
+from extender.scheduling.reads import GANG_ANNOTATION
 
 _DEVICES = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
 

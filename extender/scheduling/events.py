@@ -10,7 +10,8 @@
     timer ----------- Ticked -------------------------------------------->  +-----------+     PrepareAlgorithm,
                                                                                               Reconfigured
 
-`commands.py` has the instructions that go to the API server, and the guarantees they come with.
+`commands.py` has the instructions that go to the API server with the events that report them, and the guarantees they
+come with.
 
 Events and instructions hold no object of the program. What cannot be data (an algorithm that is being prepared, and the
 state that is loaded into it) is in a table, by number: `reconfiguration.Preparations`. So a recording of the events has
@@ -26,8 +27,7 @@ from typing import Any
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod, PodKey
 from algorithm.reasons import Reason
-from extender.core.outcomes import Outcome
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
+from extender.scheduling.commands import Command, Report
 
 # -- events: what happened -------------------------------------------------------------------------------------
 
@@ -137,45 +137,6 @@ class TermEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class BindFinished:
-    """The report of a WriteBinding."""
-
-    token: int
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class PodRead:
-    """The report of a ReadPod: the pod as it is on the API server now, or why it could not be read.
-
-    `outcome` is DONE with the pod (whatever its UID is now), GONE without one; any other: it could not be read.
-    """
-
-    token: int
-    outcome: Outcome
-    pod: Pod | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EvictFinished:
-    """The report of an Evict of the pod `uid`. REJECTED: eviction is not allowed (PodDisruptionBudget, RBAC)."""
-
-    token: int
-    outcome: Outcome
-    uid: str = ""
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionRecorded:
-    """The report of a RecordPreemption on the pod `uid`."""
-
-    token: int
-    outcome: Outcome
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ReconfigureRequested:
     """Switch to other settings. Answered with PrepareAlgorithm; may be repeated with the same number."""
 
@@ -208,10 +169,7 @@ Event = (
     | Synced
     | TermBegan
     | TermEnded
-    | BindFinished
-    | PodRead
-    | EvictFinished
-    | PreemptionRecorded
+    | Report
     | ReconfigureRequested
     | AlgorithmPrepared
     | Ticked
@@ -289,17 +247,6 @@ class Reconfigured:
     changes: tuple[str, ...] = ()
 
 
-Instruction = (
-    FilterAnswer
-    | PrioritizeAnswer
-    | PreemptAnswer
-    | BindAnswer
-    | WriteBinding
-    | ReadPod
-    | Evict
-    | RecordPreemption
-    | RequeuePod
-    | RecordEvent
-    | PrepareAlgorithm
-    | Reconfigured
-)
+#: The answers that a caller gets at once, as the result of its event. BindAnswer may come later, and is delivered.
+Answer = FilterAnswer | PrioritizeAnswer | PreemptAnswer | PrepareAlgorithm | Reconfigured
+Instruction = Answer | BindAnswer | Command

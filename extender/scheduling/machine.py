@@ -21,24 +21,21 @@ from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
 from extender.core.deadlines import first_of
+from extender.scheduling.commands import BindFinished, EvictFinished, PodRead, PreemptionRecorded
 from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
     AlgorithmPrepared,
     BindAnswer,
-    BindFinished,
     BindRequested,
     Event,
-    EvictFinished,
     FilterAnswer,
     FilterRequested,
     Instruction,
     NodeGone,
     NodeSeen,
     PodGone,
-    PodRead,
     PodSeen,
     PreemptAnswer,
-    PreemptionRecorded,
     PreemptRequested,
     PrioritizeAnswer,
     PrioritizeRequested,

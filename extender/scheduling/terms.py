@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from algorithm.reasons import Code, reason
 from extender.core.freshness import latest
 from extender.core.ledger import HoldState
-from extender.scheduling.commands import Evict, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
+from extender.scheduling.commands import Evict, RecordPreemption, Write
 from extender.scheduling.events import Instruction, TermBegan, TermEnded
 from extender.scheduling.informer_handler import InformerHandler
 from extender.scheduling.requeue import Requeuer
@@ -111,6 +111,6 @@ class TermHandler:
         self.unreported -= self.t.term != 0
 
     def _stamped(self, item: Instruction) -> Instruction | None:
-        if not isinstance(item, WriteBinding | Evict | RecordPreemption | RequeuePod | RecordEvent):
+        if not isinstance(item, Write):
             return item
         return None if self.t.term is None else replace(item, term=self.t.term)

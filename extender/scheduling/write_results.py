@@ -23,8 +23,8 @@ from algorithm.reasons import Code, Reason, reason
 from extender.core.deadlines import first_of
 from extender.core.ledger import HoldState
 from extender.core.outcomes import OutcomeKind
-from extender.scheduling.commands import ReadPod, RecordEvent
-from extender.scheduling.events import BindFinished, Instruction, PodRead, PodSeen
+from extender.scheduling.commands import BindFinished, PodRead, ReadPod, RecordEvent
+from extender.scheduling.events import Instruction, PodSeen
 from extender.scheduling.informer_handler import InformerHandler
 from extender.scheduling.policy import PreemptionMode
 from extender.scheduling.state.pod_info import PodInfo, State, Why

@@ -113,23 +113,12 @@ class EngineLoop(Generic[EventT, InstructionT]):
 
     def ask(self, event: EventT) -> InstructionT | None:
         """Return the answer to an event that is answered at once; None if the engine has failed."""
-        answer: InstructionT | None = None
-        commands = []
-        for instruction in self._steps((event,)):
-            if isinstance(instruction, self._kinds.answers):
-                answer = instruction
-            else:
-                commands.append(instruction)
-        for command in commands:
-            self._hand_over(command)
-        return answer
+        return self._dispatch(self._steps((event,)))
 
     def handle(self, *events: EventT) -> None:
         """Handle events in this order. Events of other threads may be handled in between."""
         for start in range(0, len(events), SLICE):
-            for instruction in self._steps(events[start : start + SLICE]):
-                if not isinstance(instruction, self._kinds.answers):
-                    self._hand_over(instruction)
+            self._dispatch(self._steps(events[start : start + SLICE]))
 
     def overdue(self) -> int:
         """Return the engine's term if the fence says that it is over; 0 while it lasts, and outside any term."""
@@ -163,6 +152,16 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"
         log.exception("engine failed", kind=where)
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
+
+    def _dispatch(self, instructions: list[InstructionT]) -> InstructionT | None:
+        """Deliver the commands, and return the answer; None if there is none."""
+        answer: InstructionT | None = None
+        for instruction in instructions:
+            if isinstance(instruction, self._kinds.answers):
+                answer = instruction
+            else:
+                self._hand_over(instruction)
+        return answer
 
     def _hand_over(self, instruction: InstructionT) -> None:
         """Deliver one command. A failure loses this command, not the caller's answer: the engine verifies unreported

@@ -13,15 +13,16 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import get_args
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from extender.kube.informers.podreader import PodReader
 from extender.kube.lease.elector import Fence, no_fence
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
 from extender.scheduling.events import (
     AlgorithmPrepared,
+    Answer,
     BindAnswer,
     BindRequested,
     Candidate,
@@ -31,10 +32,8 @@ from extender.scheduling.events import (
     Instruction,
     PreemptAnswer,
     PreemptRequested,
-    PrepareAlgorithm,
     PrioritizeAnswer,
     PrioritizeRequested,
-    Reconfigured,
     ReconfigureRequested,
     TermEnded,
     Ticked,
@@ -45,12 +44,10 @@ from extender.server.loop import EngineLoop, Kinds
 from extender.server.readmodel import ReadModel
 from extender.server.views import Readiness
 
-#: The instructions that the I/O layers carry out.
-Command = WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | RecordEvent
 #: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
 _KINDS: Kinds[Event] = Kinds(
-    answers=(FilterAnswer, PrioritizeAnswer, PreemptAnswer, PrepareAlgorithm, Reconfigured),
+    answers=get_args(Answer),
     fenced=(FilterRequested, PrioritizeRequested, PreemptRequested, BindRequested),
     term_ended=TermEnded,
     tick=Ticked(),
@@ -60,13 +57,14 @@ _KINDS: Kinds[Event] = Kinds(
 class Runtime:
     """The API of the engine of pods. Thread-safe.
 
-    `carry_out` must not block: it hands the command to the committer's own threads.
+    `carry_out` gets every instruction that is no answer. It must not block: it hands the command to the committer's
+    own threads.
     """
 
     def __init__(
         self,
         machine: SchedulerStateMachine,
-        carry_out: Callable[[Command], None],
+        carry_out: Callable[[Instruction], None],
         *,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
@@ -153,7 +151,7 @@ class Runtime:
     def _deliver(self, instruction: Instruction) -> None:
         if isinstance(instruction, BindAnswer):
             self._complete(instruction)
-        elif isinstance(instruction, Command):
+        else:
             self._carry_out(instruction)
 
     def _refuse_binds(self) -> None:

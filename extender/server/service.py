@@ -27,16 +27,19 @@ from algorithm.registry import create, gang_texts, reads
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.kube.informers.decisions import Decisions
-from extender.kube.informers.podreader import PodReader, reads_for
+from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import nodes_read_by, pods_read_by
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.informers.room import MemoryBudget
 from extender.kube.lease.elector import no_fence
 from extender.kube.writes.committer import Committer
 from extender.scheduling.bootstrap import by_age
+from extender.scheduling.commands import pod_commands
 from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy, PreemptionMode
+from extender.scheduling.reads import reads_for
+from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
 from extender.server.cache_comparer import CacheComparer
 from extender.server.leader_label import LeaderLabeler
 from extender.server.leadership import Leadership, own_namespace
@@ -97,12 +100,11 @@ class Service:
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
         fence = self._leadership.remaining if self._leadership else no_fence
         self._committer = Committer(
-            self.api,
+            *(self.api, pod_commands(self._reader.live)),
             report=self._report,
             least=settings.cluster.least_concurrent_writes,
             most=settings.cluster.concurrent_writes,
             fence=fence,
-            reader=self._reader,
         )
         self.runtime = Runtime(
             SchedulerStateMachine(algorithm, policy, epoch=time.time() - time.monotonic()),
@@ -304,7 +306,7 @@ class Service:
         ]
 
 
-def _write_metrics(committer: Committer) -> list[Metric]:
+def _write_metrics(committer: Committer[Any]) -> list[Metric]:
     gate, hints, stats = committer.gate, committer.hints, committer.stats
     throttle = gate.throttle
     urgent, hint = {"queue": "urgent"}, {"queue": "hints"}
@@ -350,9 +352,9 @@ def _write_metrics(committer: Committer) -> list[Metric]:
             "counter",
             "Happenings told by new Events, by higher counts of known ones, or not since a pod has had too many.",
             [
-                ({"result": "created"}, stats.hints.events_created),
-                ({"result": "counted"}, stats.hints.events_counted),
-                ({"result": "suppressed"}, stats.hints.events_suppressed),
+                ({"result": "created"}, stats.hints.counts[CREATED]),
+                ({"result": "counted"}, stats.hints.counts[COUNTED]),
+                ({"result": "suppressed"}, stats.hints.counts[SUPPRESSED]),
             ],
         ),
         Metric(

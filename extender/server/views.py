@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
 from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
-from extender.kube.informers.podreader import GANG_ANNOTATION
+from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.pod_info import PodInfo, State
 

@@ -29,11 +29,12 @@ from extender.core.outcomes import OutcomeKind
 from extender.embedded.apiserver.sidecar import spawn_sidecar
 from extender.kube.client.api import ApiError, ApiServer
 from extender.kube.client.transport import Endpoint
-from extender.kube.writes import requests as writes
 from extender.kube.writes.committer import Committer
 from extender.kube.writes.outcome import outcome_of, outcome_of_error
-from extender.scheduling.commands import WriteBinding
-from extender.scheduling.events import BindFinished, Event
+from extender.scheduling.commands import BindFinished, WriteBinding
+from extender.scheduling.events import Event
+from extender.scheduling.writes import binding
+from tests.support.commands import commands
 
 BINDS, WAITING, LATENCY = 3000, 64, 0.02
 POOL = 8
@@ -75,7 +76,7 @@ class FixedPool:
             end = time.monotonic() + 2.0
             while True:
                 try:
-                    with self._api.exchange(writes.bind(write)) as exchange:
+                    with self._api.exchange(binding.request(write)) as exchange:
                         outcome = outcome_of(exchange.response())
                 except ApiError as error:
                     outcome = outcome_of_error(error)
@@ -216,7 +217,7 @@ SERVERS: dict[str, Callable[[], Any]] = {
 }
 CARRIERS: dict[str, Callable[[ApiServer, Callable[[Event], None]], Carrier]] = {
     "fixed": FixedPool,
-    "adaptive": lambda api, report: Committer(api, report=report),
+    "adaptive": lambda api, report: Committer(api, commands(), report=report),
 }
 
 

@@ -25,13 +25,15 @@ import urllib3
 
 from extender.kube.client.api import ApiServer, Interrupted, Response
 from extender.kube.client.transport import Endpoint
-from extender.kube.writes import requests as writes
 from extender.kube.writes.multiplexer import HttpMultiplexer
 from extender.scheduling.commands import WriteBinding
+from extender.scheduling.writes import binding
 
 ROUNDS, BINDS, BINDS_PER_SECOND = 4, 1200, 200
 TOKEN = "Bearer " + "x" * 900
-BIND = writes.bind(WriteBinding(1, "default", "p", "8a9c1ff0-1111-2222-3333-444444444444", "n1", (("a", "b" * 200),)))
+BIND = binding.request(
+    WriteBinding(1, "default", "p", "8a9c1ff0-1111-2222-3333-444444444444", "n1", (("a", "b" * 200),))
+)
 STATUS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 ANSWER = (
     b"HTTP/1.1 201 Created\r\nAudit-Id: 8a9c1ff0-1111-2222-3333-444444444444\r\nCache-Control: no-cache, private\r\n"

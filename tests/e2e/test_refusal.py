@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from extender.kube.writes.requests import NUDGE_ANNOTATION
+from extender.scheduling.writes.requeue import ANNOTATION
 from tests.e2e.matrix import Entry, every_entry
 from tests.e2e.world import GPU, World, eventually
 
@@ -69,7 +69,7 @@ def test_fifty_waiting_pods_do_not_wake_one_another(w: World) -> None:
     w.quiet(seconds=1.5)
     # On a busy machine kube-scheduler asks about a pod before our informer shows it. No preemption is planned for a pod
     # that nobody else knows, so Waggle looks again when it is shown, and has that pod (no other) tried once more.
-    nudged = [pod for pod in w.list("Pod") if NUDGE_ANNOTATION in (pod["metadata"].get("annotations") or {})]
+    nudged = [pod for pod in w.list("Pod") if ANNOTATION in (pod["metadata"].get("annotations") or {})]
     assert w.filters(*names) <= 2 * len(names) + len(nudged)
     assert len(nudged) < len(names) / 2
 

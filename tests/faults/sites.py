@@ -21,6 +21,9 @@ _CALLS = {
     "_wires": ("send",),
 }
 
+#: What makes a request of the parts of one.
+_MAKERS = ("Request", "post_request", "patch_request", "annotation_request")
+
 SITES: dict[str, tuple[str, ...]] = {
     "kube/informers/reflector.py Reflector._get": ("list nodes", "list pods"),
     "kube/informers/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
@@ -32,13 +35,16 @@ SITES: dict[str, tuple[str, ...]] = {
     "kube/writes/committer.py Committer._carry_out": ("bind", "read pod", "evict", "mark preemption"),
     "kube/writes/multiplexer.py HttpMultiplexer.send": ("bind", "read pod", "evict", "mark preemption"),
     "kube/writes/best_effort.py BestEffortWriter._request": ("nudge", "event", "count event"),
-    "kube/writes/requests.py bind": ("bind",),
-    "kube/writes/requests.py read": ("read pod",),
-    "kube/writes/requests.py evict": ("evict",),
-    "kube/writes/requests.py mark": ("mark preemption",),
-    "kube/writes/requests.py nudge": ("nudge",),
-    "kube/writes/requests.py new_event": ("event",),
-    "kube/writes/requests.py count_event": ("count event",),
+    "core/requests.py post_request": ("bind", "evict", "event"),
+    "core/requests.py patch_request": ("mark preemption", "nudge", "count event"),
+    "core/requests.py annotation_request": ("mark preemption", "nudge"),
+    "scheduling/writes/binding.py request": ("bind",),
+    "scheduling/writes/pod_read.py request": ("read pod",),
+    "scheduling/writes/eviction.py request": ("evict",),
+    "scheduling/writes/preemption_mark.py request": ("mark preemption",),
+    "scheduling/writes/requeue.py request": ("nudge",),
+    "scheduling/writes/event.py new_event": ("event",),
+    "scheduling/writes/event.py count_event": ("count event",),
     "kube/lease/elector.py Elector._request": ("read lease", "make lease", "renew lease"),
     "server/leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
     "server/leader_label.py LeaderLabeler._found": ("find label",),
@@ -73,7 +79,7 @@ def _is_call(node: ast.AST) -> bool:
         return False
     called = node.func
     if isinstance(called, ast.Name):
-        return called.id == "Request"
+        return called.id in _MAKERS
     if not isinstance(called, ast.Attribute):
         return False
     owner = called.value

@@ -21,6 +21,7 @@ from extender.scheduling.commands import RecordEvent
 from extender.settings import ClusterSettings
 from tests.support.api import eventually
 from tests.support.cluster_objects import pod
+from tests.support.commands import commands
 
 KUBECTL = os.environ.get("WAGGLE_KUBECTL") or which("kubectl")
 
@@ -34,7 +35,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def committer(cluster: EmbeddedCluster) -> Iterator[Committer]:
     api = connect(ClusterSettings(server=cluster.url))
-    committer = Committer(api, report=lambda _: None)
+    committer = Committer(api, commands(), report=lambda _: None)
     yield committer
     committer.stop()
     api.close()

@@ -25,8 +25,18 @@ from extender.kube.client.transport import Endpoint, Tls
 from extender.kube.lease.election import Seen, Write
 from extender.kube.lease.elector import LeaseObject, _FailedError, _RefusedError
 from extender.kube.writes.committer import Committer
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RequeuePod, WriteBinding
-from extender.scheduling.events import BindFinished, Event, EvictFinished, PodRead
+from extender.scheduling.commands import (
+    BindFinished,
+    Evict,
+    EvictFinished,
+    PodRead,
+    ReadPod,
+    RecordEvent,
+    RequeuePod,
+    WriteBinding,
+)
+from extender.scheduling.events import Event
+from tests.support.commands import commands
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import (
     WAIT,
@@ -182,7 +192,7 @@ class Rig:
     reported: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.committer = Committer(self.api, report=self._report, most=2)
+        self.committer = Committer(self.api, commands(), report=self._report, most=2)
 
     def _report(self, event: Event) -> None:
         self.reports.append(event)

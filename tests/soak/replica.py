@@ -23,6 +23,7 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.registry import create
+from extender.core.commands import ApiCommand, CommandSet
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.api import ApiError, Response
@@ -32,10 +33,9 @@ from extender.kube.informers.reflector import NODES, PODS, Change, ChangeKind, R
 from extender.kube.lease.election import LeaseTiming, Wait
 from extender.kube.lease.elector import Elector, LeaderStatus
 from extender.kube.writes.best_effort import BestEffortWriter, _Waiting
-from extender.kube.writes.committer import Urgent, _pod_of, _report_of, _request_of
-from extender.kube.writes.fenced import Command, FencedApi
+from extender.kube.writes.fenced import FencedApi
 from extender.kube.writes.outcome import outcome_of, outcome_of_error
-from extender.scheduling.commands import ReadPod, RecordEvent, RequeuePod
+from extender.scheduling.commands import Command, Report, pod_commands
 from extender.scheduling.comparison import CachedState, beliefs_of
 from extender.scheduling.events import (
     BindAnswer,
@@ -109,7 +109,8 @@ class Replica:
         #: What was known is not true any more: it asks to be restarted.
         self.broken = False
         self._committer = FencedApi(api(self, "committer"), self.fence)
-        self._hints = _hints(FencedApi(api(self, "hints"), self.fence), clock, wall_clock)
+        self._commands = pod_commands(PodReader().live)
+        self._hints = _hints(FencedApi(api(self, "hints"), self.fence), self._commands, clock, wall_clock)
         self._leadership = api(self, "leadership")
         informer: dict[str, Any] = {"clock": clock, "rng": rng, "went_back": self._went_back}
         self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)
@@ -243,25 +244,25 @@ class Replica:
         if work.report is not None:
             self.handle(work.report)
             return
-        command = work.instruction
-        if isinstance(command, RequeuePod | RecordEvent):
-            self._hints._give(_Waiting(command, work.given))
+        command = self._commands.find(work.instruction)
+        if command is None:
+            self._hints._give(_Waiting(work.instruction, work.given))
             return
         outcome, response = self._written(command, work.given)
-        report = _report_of(command, *_pod_of(command, outcome, response, PodReader()))
+        report = command.report(*command.decoded(outcome, response.body if response is not None else b""))
         if outcome.kind is OutcomeKind.UNKNOWN:
             work.report = report
             self.work.append(work)
         else:
             self.handle(report)
 
-    def _written(self, command: Urgent, given: float) -> tuple[Outcome, Response | None]:
-        if not isinstance(command, ReadPod) and self.clock() > given + command.valid_for:
+    def _written(self, command: ApiCommand[Report], given: float) -> tuple[Outcome, Response | None]:
+        if self.clock() > given + command.valid_for:
             return Outcome(OutcomeKind.THROTTLED, "waited too long", 1.0), None
-        if not self._committer.permits(command):
+        if not self._committer.permits(command.term):
             return Outcome(OutcomeKind.THROTTLED, "the term is over", 1.0), None
         try:
-            with self._committer.exchange(_request_of(command), command) as exchange:
+            with self._committer.exchange(command.request(), command.term) as exchange:
                 response = exchange.response()
         except ApiError as error:
             return outcome_of_error(error), None
@@ -334,10 +335,16 @@ class _Guarded:
         self._replica.broken = True
 
 
-def _hints(api: FencedApi, clock: Callable[[], float], wall_clock: Callable[[], datetime]) -> BestEffortWriter:
+def _hints(
+    api: FencedApi, commands: CommandSet[Report], clock: Callable[[], float], wall_clock: Callable[[], datetime]
+) -> BestEffortWriter:
     """Without its thread: the world gives it its turns."""
     hints = BestEffortWriter(
-        api, wait_calm=lambda: False, pause=lambda _seconds: None, clock=clock, wall_clock=wall_clock
+        *(api, commands.best_effort),
+        wait_calm=lambda: False,
+        pause=lambda _seconds: None,
+        clock=clock,
+        wall_clock=wall_clock,
     )
     hints.stop()
     hints.thread.join()

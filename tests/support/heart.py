@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.commands import BindFinished, PodRead
 from extender.scheduling.events import (
     BindAnswer,
-    BindFinished,
     BindRequested,
     Candidate,
     Event,
@@ -19,7 +19,6 @@ from extender.scheduling.events import (
     FilterRequested,
     Instruction,
     NodeSeen,
-    PodRead,
     PodSeen,
     PreemptAnswer,
     PreemptRequested,

@@ -17,25 +17,30 @@ import msgspec
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import CPU, Pod
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import Evict, ReadPod, RecordPreemption, WriteBinding
+from extender.scheduling.commands import (
+    BindFinished,
+    Evict,
+    EvictFinished,
+    PodRead,
+    PreemptionRecorded,
+    ReadPod,
+    RecordPreemption,
+    WriteBinding,
+)
 from extender.scheduling.events import (
     AlgorithmPrepared,
     BindAnswer,
-    BindFinished,
     BindRequested,
     Candidate,
     Event,
-    EvictFinished,
     FilterAnswer,
     FilterRequested,
     Instruction,
     NodeGone,
     NodeSeen,
     PodGone,
-    PodRead,
     PodSeen,
     PreemptAnswer,
-    PreemptionRecorded,
     PreemptRequested,
     PrepareAlgorithm,
     Reconfigured,
@@ -46,7 +51,7 @@ from extender.scheduling.events import (
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import State
-from extender.scheduling.state.preemption_record import ANNOTATION
+from extender.scheduling.writes.preemption_mark import ANNOTATION
 from tests.support.objects import node
 from tests.support.plain_algorithm import PlainAlgorithm
 

@@ -15,10 +15,10 @@ from algorithm.hived import HivedAlgorithm, HivedSettings
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import WriteBinding
-from extender.scheduling.events import BindFinished, Candidate, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.commands import BindFinished, Command, WriteBinding
+from extender.scheduling.events import Candidate, NodeSeen, PodGone, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.runtime import Command, Runtime
+from extender.server.runtime import Runtime
 from extender.settings import AlgorithmSettings, ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread

@@ -27,10 +27,11 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlencode
 
+from extender.core.requests import Request
 from extender.kube.client import bounds
 from extender.kube.client.answer import Answer, AnswerError
 from extender.kube.client.bounds import Bound, Refusals
-from extender.kube.client.messages import Cause, Request, Response
+from extender.kube.client.messages import Cause, Response
 from extender.kube.client.transport import Connection, Endpoint, no_authorization
 
 __all__ = ["ApiError", "ApiServer", "Cause", "Exchange", "Interrupted", "Request", "Response", "Unreachable"]

@@ -19,14 +19,12 @@ from enum import StrEnum
 import msgspec
 import structlog
 
+from extender.core.requests import KIB, MIB, OBJECT, SMALL_OBJECT
+
+__all__ = ["KIB", "MIB", "OBJECT", "SMALL_OBJECT", "Bound", "BoundError", "Refusals", "cut", "oversized"]
+
 log = structlog.get_logger(__name__)
 
-KIB, MIB = 1024, 1024 * 1024
-
-#: Bytes of an object: a response to a read or a write, one line of a watch, an item of a list.
-OBJECT = 4 * MIB
-#: Bytes of the response to a review of a token or a right, and of a Lease.
-SMALL_OBJECT = 256 * KIB
 #: Bytes of one page of a list. If a page is larger, the list is repeated with fewer objects a page.
 PAGE = 16 * MIB
 #: Bytes of status line and headers, including those of interim responses (1xx).

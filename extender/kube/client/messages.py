@@ -1,4 +1,4 @@
-"""Requests and responses as plain data, and the Kubernetes Status in a response."""
+"""Responses as plain data, and what they say: a Kubernetes Status, or the kind and version of an object."""
 
 from __future__ import annotations
 
@@ -25,23 +25,19 @@ class _Kind(msgspec.Struct, gc=False):
     kind: str | None = None
 
 
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    resource_version: str | None = None
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Meta | None = None
+
+
 class _Status(msgspec.Struct, gc=False):
     kind: str | None = None
     message: str | None = None
     reason: str | None = None
     details: _Details | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request to the API server. `most`: bytes of the response's body that are read."""
-
-    method: str
-    path: str
-    query: Mapping[str, str] | None = None
-    body: bytes | None = None
-    content_type: str = "application/json"
-    most: int = bounds.OBJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +80,15 @@ class Response:
             return False
 
     @property
+    def resource_version(self) -> str:
+        """The resourceVersion of the object in the body; "" if there is none, as in a Status."""
+        try:
+            meta = _object_decoder.decode(self.body).metadata
+        except _UNDECODABLE:
+            return ""
+        return bounds.cut((meta.resource_version if meta is not None else None) or "")
+
+    @property
     def causes(self) -> list[Cause]:
         """The causes in the Status object in the body; empty if there is no such object."""
         status = self._status()
@@ -102,3 +107,4 @@ class Response:
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _status_decoder = msgspec.json.Decoder(_Status)
 _kind_decoder = msgspec.json.Decoder(_Kind)
+_object_decoder = msgspec.json.Decoder(_Object)

@@ -23,26 +23,10 @@ from algorithm.model import (
     node_from_wire,
     pod_from_wire,
 )
-from algorithm.reads import EVERYTHING, LONGEST_NAME, NATIVE, Reads
+from algorithm.reads import EVERYTHING, Reads
+from extender.kube.client import bounds
 from extender.kube.informers.decisions import DecisionRoom, Decisions
-from extender.scheduling.policy import Policy
-from extender.scheduling.state.preemption_record import ANNOTATION, LONGEST_RECORD
-
-#: The annotation with the name of a pod's gang. The server only displays it; the algorithm decides what it means.
-GANG_ANNOTATION = "waggle.dev/gang"
-
-
-def reads_for(algorithm: Reads, policy: Policy) -> Reads:
-    """The fields that the algorithm and the server together read."""
-    wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
-    looked_for = {policy.annotation} if policy.annotation else frozenset[str]()
-    lengths = {GANG_ANNOTATION: LONGEST_NAME, **algorithm.lengths, ANNOTATION: LONGEST_RECORD}
-    if GANG_ANNOTATION in (algorithm.wishes or ()) and GANG_ANNOTATION not in algorithm.lengths:
-        del lengths[GANG_ANNOTATION]
-    resources = NATIVE | ({policy.resource} if policy.resource else frozenset[str]())
-    return Reads(
-        wishes, algorithm.decisions, frozenset(looked_for), algorithm.claims, resources, algorithm.of_nodes, lengths
-    )
+from extender.kube.informers.slim import slim_pod
 
 
 class PodReader:
@@ -61,6 +45,10 @@ class PodReader:
     def pod(self, raw: bytes | msgspec.Raw) -> Pod:
         """Decode a pod. Raises DecodeError."""
         return decode_pod(raw, self.reads)
+
+    def live(self, body: bytes) -> Pod:
+        """Decode a pod that was read alone, to the record that the informer would keep of it. Raises DecodeError."""
+        return self.decisions.as_kept(self.pod(slim_pod(body) if bounds.oversized(body) else body))
 
     def pods(self, items: Iterable[msgspec.Raw]) -> Decoded[Pod]:
         """Decode several pods. One that cannot be decoded affects no other."""

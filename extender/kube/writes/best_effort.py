@@ -1,36 +1,34 @@
-"""Writes that may be lost: nudges of waiting pods, and Kubernetes Events for people. Their outcome is not reported.
+"""Carries out best-effort commands (*hints*): writes that may be lost, and whose outcome is not reported.
 
-    submit --> nudges (by pod) --+--> 1 worker --> throttled: back to its place
-          \\-> Events (by text) -+                 anything else: done or failed, and counted
+    submit --> lane of the first kind (by topic) ---+--> 1 worker --> throttled: back to its lane
+          \\-> lane of the second kind (by topic) --+                 anything else: done or failed, and counted
 
-Duplicates of what is queued are merged: a second nudge of the same pod changes nothing, and a second Event with the
-same text counts as one that happened twice. Nudges go first, since a pod waits for them. When the queues are full,
-further hints are dropped and counted.
+Commands of one topic are merged while they wait. The lanes are in the order of their kinds in the `CommandSet`, and an
+earlier lane goes first. When the lanes are full, further commands are dropped and counted.
 """
 
 from __future__ import annotations
 
-import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import structlog
 
-from extender.core.outcomes import OutcomeKind
-from extender.kube.client.api import ApiError, Exchange, Request, Response
-from extender.kube.writes import requests as writes
-from extender.kube.writes.correlator import Correlator, Series
+from extender.core.commands import BestEffortKind, Moment
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.core.requests import Request
+from extender.kube.client.api import ApiError, Exchange, Response
 from extender.kube.writes.fenced import FencedApi
 from extender.kube.writes.outcome import outcome_of, outcome_of_error
-from extender.scheduling.commands import RecordEvent, RequeuePod
 
 log = structlog.get_logger(__name__)
-
-Hint = RequeuePod | RecordEvent
 
 _MOST = 1000
 
@@ -41,32 +39,30 @@ class HintStats:
 
     done: int = 0
     failed: int = 0
-    #: Not queued because the queues were full.
+    #: Not queued because the lanes were full.
     dropped: int = 0
     #: Merged into an equal hint that was queued already.
     merged: int = 0
-    #: Of those done: new Events, and Events whose count was raised.
-    events_created: int = 0
-    events_counted: int = 0
-    #: Occurrences for which no Event was written, since their pod has had too many.
-    events_suppressed: int = 0
     #: Bugs in the worker that the thread survived.
     crashes: int = 0
+    #: What the kinds count by themselves, by name.
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    hint: Hint
+    hint: Any
     given: float
+    #: The number of commands that it stands for; 0 if it was throttled after the kind had counted it.
     times: int = 1
 
 
-class _Throttled(Exception):  # noqa: N818  a finding, not a fault of ours
-    """Nothing was done; it may be tried again after `seconds`."""
+@dataclass(slots=True)
+class _Lane:
+    """The commands of one kind that wait, by topic, in the order of arrival."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+    kind: BestEffortKind[Any]
+    waiting: dict[Hashable, _Waiting] = field(default_factory=dict)
 
 
 class BestEffortWriter:
@@ -78,6 +74,7 @@ class BestEffortWriter:
     def __init__(
         self,
         api: FencedApi,
+        kinds: Sequence[BestEffortKind[Any]],
         *,
         wait_calm: Callable[[], bool],
         pause: Callable[[float], None],
@@ -89,42 +86,51 @@ class BestEffortWriter:
         self._pause = pause
         self._clock = clock
         self._wall_clock = wall_clock
-        self._nudges: dict[tuple[str, ...], _Waiting] = {}
-        self._events: dict[tuple[str, ...], _Waiting] = {}
+        self._lanes = {kind.command: _Lane(kind) for kind in kinds}
         self._changed = threading.Condition()
         self._stopping = False
         self._exchange: Exchange | None = None
-        self._correlator = Correlator()
-        self._serial = itertools.count()
-        self._instance = f"{writes.COMPONENT}-{socket.gethostname()}"[:128]
-        self.stats = HintStats()
+        self._sender = f"waggle-{socket.gethostname()}"[:128]
+        self._stats = HintStats()
         self.thread = threading.Thread(target=self._work, name="commit-hints", daemon=True)
         self.thread.start()
 
-    def submit(self, hint: Hint) -> None:
-        """Queue a hint. Never blocks."""
-        lane = self._nudges if isinstance(hint, RequeuePod) else self._events
+    @property
+    def stats(self) -> HintStats:
+        """A copy of the counters."""
+        counts: Counter[str] = Counter()
+        for lane in self._lanes.values():
+            counts.update(lane.kind.counts)
+        return replace(self._stats, counts=counts)
+
+    def submit(self, hint: object) -> None:
+        """Queue a command. Never blocks. Raises TypeError if no kind is registered for it."""
+        lane = self._lanes.get(type(hint))
+        if lane is None:
+            raise TypeError(f"{type(hint).__name__}: expected a command of a registered kind")
+        topic = lane.kind.topic(hint)
         with self._changed:
-            waiting = lane.get(_topic(hint))
+            waiting = lane.waiting.get(topic)
             if waiting is not None:
                 waiting.hint = hint
                 waiting.times += 1
-                self.stats.merged += 1
+                self._stats.merged += 1
             elif self.depth < _MOST:
-                lane[_topic(hint)] = _Waiting(hint, self._clock())
+                lane.waiting[topic] = _Waiting(hint, self._clock())
                 self._changed.notify()
             else:
-                self.stats.dropped += 1
+                self._stats.dropped += 1
 
     @property
     def depth(self) -> int:
-        return len(self._nudges) + len(self._events)
+        return sum(len(lane.waiting) for lane in self._lanes.values())
 
     @property
     def oldest(self) -> float:
-        """Seconds that the oldest hint in either queue has waited."""
+        """Seconds that the oldest command in any lane has waited."""
         with self._changed:
-            firsts = [next(iter(lane.values())).given for lane in (self._nudges, self._events) if lane]
+            lanes = [lane.waiting for lane in self._lanes.values() if lane.waiting]
+            firsts = [next(iter(waiting.values())).given for waiting in lanes]
             return max(0.0, self._clock() - min(firsts)) if firsts else 0.0
 
     @property
@@ -135,8 +141,8 @@ class BestEffortWriter:
         """Drop the queued hints and interrupt the request in flight. The thread ends soon."""
         with self._changed:
             self._stopping = True
-            self._nudges.clear()
-            self._events.clear()
+            for lane in self._lanes.values():
+                lane.waiting.clear()
             if self._exchange is not None:
                 self._exchange.interrupt()
             self._changed.notify()
@@ -150,7 +156,7 @@ class BestEffortWriter:
             try:
                 self._give(waiting)
             except Exception as error:
-                self.stats.crashes += 1
+                self._stats.crashes += 1
                 log.exception("hint failed", error=repr(error))
 
     def _wait(self) -> bool:
@@ -160,80 +166,68 @@ class BestEffortWriter:
 
     def _take(self) -> _Waiting | None:
         with self._changed:
-            lane = self._nudges or self._events
-            return lane.pop(next(iter(lane))) if lane else None
+            for lane in self._lanes.values():
+                if lane.waiting:
+                    return lane.waiting.pop(next(iter(lane.waiting)))
+            return None
 
     def _give(self, waiting: _Waiting) -> None:
-        hint = waiting.hint
-        try:
-            kind = self._nudge(hint) if isinstance(hint, RequeuePod) else self._tell(hint, waiting.times)
-        except _Throttled as throttled:
-            self._pause(throttled.seconds)
-            self._put_back(waiting)
+        outcome = self._carry_out(waiting)
+        if outcome is None:
             return
-        self.stats.done += kind is OutcomeKind.DONE
-        self.stats.failed += kind not in (OutcomeKind.DONE, None)
+        if outcome.kind is OutcomeKind.THROTTLED:
+            self._pause(outcome.retry_after)
+            self._put_back(waiting)
+        else:
+            self._stats.done += outcome.kind is OutcomeKind.DONE
+            self._stats.failed += outcome.kind is not OutcomeKind.DONE
 
     def _put_back(self, waiting: _Waiting) -> None:
-        """Put a throttled hint at the end of its queue, unless an equal one was queued meanwhile.
+        """Put a throttled command at the end of its lane, unless an equal one was queued meanwhile.
 
-        What the correlator has counted of an Event stays counted.
+        What its kind has counted stays counted.
         """
-        lane = self._nudges if isinstance(waiting.hint, RequeuePod) else self._events
-        if isinstance(waiting.hint, RecordEvent):
-            self._correlator.give_back(waiting.hint)
-            waiting.times = 0
+        lane = self._lanes[type(waiting.hint)]
+        waiting.times = 0
         with self._changed:
             if not self._stopping:
-                lane.setdefault(_topic(waiting.hint), waiting)
+                lane.waiting.setdefault(lane.kind.topic(waiting.hint), waiting)
 
-    def _nudge(self, hint: RequeuePod) -> OutcomeKind:
-        value = f"{self._wall_clock().isoformat()}-{next(self._serial)}"
-        return self._request(writes.nudge(hint, value=value), hint)
+    def _carry_out(self, waiting: _Waiting) -> Outcome | None:
+        """Send the requests of a command. Returns how the last one ended; None if nothing is to be sent."""
+        kind = self._lanes[type(waiting.hint)].kind
+        requests = kind.requests(waiting.hint, waiting.times, self._moment())
+        outcome: Outcome | None = None
+        with suppress(StopIteration):
+            request = next(requests)
+            while True:
+                outcome = self._request(request, waiting.hint.term)
+                request = requests.send(outcome.kind)
+                if outcome.kind is OutcomeKind.THROTTLED:
+                    break
+        return outcome
 
-    # -- Events ---------------------------------------------------------------------------------------------------
+    def _moment(self) -> Moment:
+        at = self._wall_clock()
+        return Moment(self._clock(), at.timestamp(), at.isoformat(), self._sender)
 
-    def _tell(self, event: RecordEvent, times: int) -> OutcomeKind | None:
-        """Write an Event. Returns None if nothing is written because the pod has had too many."""
-        series = self._correlator.observe(event, times, now=self._clock(), at=self._wall_clock())
-        self.stats.events_suppressed = self._correlator.suppressed
-        if series is None:
-            return None
-        return self._count(series) if series.written else self._create(series)
-
-    def _create(self, series: Series) -> OutcomeKind:
-        """Create the Event. If it exists already, an earlier attempt of our own succeeded without a response."""
-        kind = self._request(writes.new_event(series, instance=self._instance), series.event)
-        if kind is OutcomeKind.LOST:
-            kind = self._request(writes.count_event(series), series.event)
-        series.written = kind is OutcomeKind.DONE
-        self.stats.events_created += series.written
-        return kind
-
-    def _count(self, series: Series) -> OutcomeKind:
-        """Raise the count of an Event. Events live for an hour; an expired one is created anew with the count so
-        far."""
-        kind = self._request(writes.count_event(series), series.event)
-        if kind is OutcomeKind.GONE:
-            return self._create(series)
-        self.stats.events_counted += kind is OutcomeKind.DONE
-        return kind
-
-    def _request(self, request: Request, hint: Hint) -> OutcomeKind:
-        """Send the request, and return how it ended. Raises _Throttled."""
-        if not self._api.permits(hint):
-            return OutcomeKind.REJECTED
+    def _request(self, request: Request, term: int) -> Outcome:
+        """Send the request, and return how it ended. THROTTLED: it may be tried again."""
+        if not self._api.permits(term):
+            return Outcome(OutcomeKind.REJECTED)
         try:
-            response = self._answer(self._api.exchange(request, hint))
+            response = self._answer(self._api.exchange(request, term))
         except ApiError as error:
             outcome = outcome_of_error(error)
         else:
             outcome = outcome_of(response)
-        if outcome.kind is OutcomeKind.THROTTLED and self._api.permits(hint):
-            raise _Throttled(outcome.retry_after)
+        if outcome.kind is OutcomeKind.THROTTLED:
+            if self._api.permits(term):
+                return outcome
+            outcome = replace(outcome, kind=OutcomeKind.REJECTED)
         if outcome.kind not in (OutcomeKind.DONE, OutcomeKind.GONE):
             log.info("hint not written", method=request.method, path=request.path, error=outcome.detail)
-        return outcome.kind
+        return outcome
 
     def _answer(self, exchange: Exchange) -> Response:
         with self._changed:
@@ -246,8 +240,3 @@ class BestEffortWriter:
         finally:
             with self._changed:
                 self._exchange = None
-
-
-def _topic(hint: Hint) -> tuple[str, ...]:
-    of = (hint.uid, hint.namespace, hint.name)
-    return of if isinstance(hint, RequeuePod) else (*of, str(hint.reason.code), hint.reason.text)

@@ -1,8 +1,11 @@
-"""Carries out the engine's commands at the API server, and reports how each write ended.
+"""Carries out the commands of an engine at the API server, and reports how each ended.
 
-    submit --> urgent (bindings, reads, evictions) --> gate --> pilot ------------> report(event), exactly once each
-          |                                                       \\-> workers --/
-          \\-> hints (nudges, Events; bounded) ----------------> 1 worker --> nothing
+    submit --> urgent (reported commands) --> gate --> pilot ------------> report(event), exactly once each
+          |                                              \\-> workers --/
+          \\-> hints (best-effort commands; bounded) --> 1 worker --> nothing
+
+A `CommandSet` says which commands there are, what each one sends, and how it is reported (`extender.core.commands`).
+Nothing here knows any of them.
 
 One thread, the pilot, makes all requests for which a connection is open already (multiplexer.py). If a connection has
 to be opened first, or credentials have to be fetched, a worker thread makes the request, because a worker may block.
@@ -10,9 +13,9 @@ to be opened first, or credentials have to be fetched, a worker thread makes the
 Promises:
 
 * `submit` never blocks and never calls `report`;
-* every accepted WriteBinding, ReadPod, Evict and RecordPreemption is reported exactly once, whatever fails: after a
-  response, a time-out, a bug in this module, or `stop` (a request that was never sent is THROTTLED, one that may have
-  been sent is UNKNOWN);
+* every accepted command that is reported at all is reported exactly once, whatever fails: after a response, a
+  time-out, a bug in this module, or `stop` (a request that was never sent is THROTTLED, one that may have been sent is
+  UNKNOWN);
 * a hint never delays a write: hints have their own worker, and are dropped and counted when there are too many;
 * nothing is written for a term that has expired or is about to expire: the write is THROTTLED, and a request that hangs
   at that moment is aborted;
@@ -32,29 +35,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 import structlog
 
-from algorithm.model import DecodeError, Pod
+from extender.core.commands import ApiCommand, CommandSet
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.kube.client import bounds
-from extender.kube.client.api import ApiError, ApiServer, Exchange, Interrupted, Request, Response
-from extender.kube.informers.podreader import PodReader
-from extender.kube.informers.slim import slim_pod
+from extender.kube.client.api import ApiError, ApiServer, Exchange, Interrupted, Response
 from extender.kube.lease.elector import Fence, no_fence
-from extender.kube.writes import requests as writes
-from extender.kube.writes.best_effort import BestEffortWriter, Hint, HintStats
+from extender.kube.writes.best_effort import BestEffortWriter, HintStats
 from extender.kube.writes.fenced import FencedApi
 from extender.kube.writes.multiplexer import HttpMultiplexer
 from extender.kube.writes.outcome import outcome_of, outcome_of_error, signal_of
 from extender.kube.writes.queue import WriteQueue
 from extender.kube.writes.throttle import InFlight, Signal, Throttle
-from extender.scheduling.commands import Evict, ReadPod, RecordPreemption, WriteBinding
-from extender.scheduling.events import BindFinished, Event, EvictFinished, PodRead, PreemptionRecorded
 
 log = structlog.get_logger(__name__)
 
-Urgent = WriteBinding | ReadPod | Evict | RecordPreemption
+EventT = TypeVar("EventT")
 
 #: Limit of requests in flight before anything is known of the API server. A binding costs it and etcd less CPU when
 #: many arrive together (etcd writes them in one batch), and kube-scheduler itself sends them without any limit.
@@ -78,14 +76,14 @@ class CommitterStats:
     refused: int = 0
 
 
-class _Job:
+class _Job(Generic[EventT]):
     """One urgent command on its way. The first thread that claims it reports it."""
 
-    __slots__ = ("_claimed", "_lock", "exchange", "given", "instruction", "kind", "last", "patient_until", "stopped")
+    __slots__ = ("_claimed", "_lock", "command", "exchange", "given", "kind", "last", "patient_until", "stopped")
 
-    def __init__(self, instruction: Urgent, given: float) -> None:
-        self.instruction = instruction
-        self.kind = type(instruction).__name__
+    def __init__(self, command: ApiCommand[EventT], given: float) -> None:
+        self.command = command
+        self.kind = command.name
         self.given = given
         self.patient_until: float | None = None
         #: The outcome to report if it gets no further turn.
@@ -114,40 +112,44 @@ class _Job:
                 self.exchange.interrupt()
 
 
-class Committer:
+class Committer(Generic[EventT]):
     """Executes commands. Its threads run from construction until `stop`.
 
-    `report` is called on these threads and should return quickly. `least` and `most` bound the number of bindings,
-    reads and evictions that are in flight at once.
+    `report` is called on these threads and should return quickly. `least` and `most` bound the number of urgent
+    requests that are in flight at once.
     """
 
     def __init__(
         self,
         api: ApiServer,
+        commands: CommandSet[EventT],
         *,
-        report: Callable[[Event], None],
+        report: Callable[[EventT], None],
         least: int = 1,
         most: int = 32,
         fence: Fence = no_fence,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        reader: PodReader | None = None,
     ) -> None:
         self._api = FencedApi(api, fence)
-        self._reader = reader or PodReader()
+        self._commands = commands
         self._report = report
         self._clock = clock
-        self.gate: WriteQueue[_Job] = WriteQueue(Throttle(least=least, most=most, start=_START), clock)
+        self.gate: WriteQueue[_Job[EventT]] = WriteQueue(Throttle(least=least, most=most, start=_START), clock)
         self._lock = threading.Lock()
-        self._in_flight: set[_Job] = set()
+        self._in_flight: set[_Job[EventT]] = set()
         self._stopping = False
         self._stats = CommitterStats()
         self.hints = BestEffortWriter(
-            self._api, wait_calm=self.gate.wait_calm, pause=self.gate.pause, clock=clock, wall_clock=wall_clock
+            *(self._api, commands.best_effort),
+            wait_calm=self.gate.wait_calm,
+            pause=self.gate.pause,
+            clock=clock,
+            wall_clock=wall_clock,
         )
         self._wires = HttpMultiplexer(api)
         #: Jobs that need a thread that may block; None: the end.
-        self._slow: queue.SimpleQueue[tuple[_Job, InFlight] | None] = queue.SimpleQueue()
+        self._slow: queue.SimpleQueue[tuple[_Job[EventT], InFlight] | None] = queue.SimpleQueue()
         self._breaking = False
         pilot = threading.Thread(target=self._pilot, name="commit", daemon=True)
         self._workers = [
@@ -157,16 +159,20 @@ class Committer:
             thread.start()
         self._threads = [pilot, *self._workers, self.hints.thread]
 
-    def submit(self, instruction: Urgent | Hint) -> None:
-        """Queue a command. After `stop` the command is refused and counted; nothing is written any more."""
+    def submit(self, command: object) -> None:
+        """Queue a command. After `stop` the command is refused and counted; nothing is written any more.
+
+        Raises TypeError if no kind is registered for it.
+        """
+        urgent = self._commands.find(command)
         with self._lock:
             if self._stopping:
                 self._stats.refused += 1
-            elif isinstance(instruction, Urgent):
-                self.gate.put(_Job(instruction, self._clock()))
+            elif urgent is not None:
+                self.gate.put(_Job(urgent, self._clock()))
                 self._wires.wake()
             else:
-                self.hints.submit(instruction)
+                self.hints.submit(command)
 
     @property
     def stats(self) -> CommitterStats:
@@ -198,7 +204,7 @@ class Committer:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _flying(self) -> list[_Job]:
+    def _flying(self) -> list[_Job[EventT]]:
         with self._lock:
             return list(self._in_flight)
 
@@ -227,7 +233,7 @@ class Committer:
         while (turn := self.gate.take()) is not None:
             self._launch(*turn)
 
-    def _launch(self, job: _Job, flight: InFlight | None) -> None:
+    def _launch(self, job: _Job[EventT], flight: InFlight | None) -> None:
         """Send a command that the queue handed out, or hand it to a worker. Without a flight it is reported unsent."""
         if flight is None:
             self._finish(job, job.last)
@@ -240,24 +246,24 @@ class Committer:
         except Exception as error:
             self._failed(job, flight, error)
 
-    def _sent(self, job: _Job, flight: InFlight) -> bool:
+    def _sent(self, job: _Job[EventT], flight: InFlight) -> bool:
         """Send the job, or find out that it cannot be sent. Returns False if only a thread that may block can do it."""
-        request = _request_of(job.instruction)
+        request, term = job.command.request(), job.command.term
         try:
             if (connection := self._api.standing()) is None:
                 return False
             self._wires.send(
                 connection,
                 request,
-                self._api.patience(job.instruction),
+                self._api.patience(term),
                 partial(self._answered, job, flight),
-                may_send=partial(self._api.permits, job.instruction),
+                may_send=partial(self._api.permits, term),
             )
         except ApiError as error:
             self._landed(job, flight, outcome_of_error(error))
         return True
 
-    def _answered(self, job: _Job, flight: InFlight, result: Response | Interrupted) -> None:
+    def _answered(self, job: _Job[EventT], flight: InFlight, result: Response | Interrupted) -> None:
         """Handle the end of a request that the pilot sent: report it, or hand it to a worker for a second attempt."""
         try:
             if isinstance(result, Response):
@@ -271,10 +277,10 @@ class Committer:
         except Exception as error:
             self._failed(job, flight, error)
 
-    def _may_repeat(self, job: _Job, failure: Interrupted) -> bool:
+    def _may_repeat(self, job: _Job[EventT], failure: Interrupted) -> bool:
         """Whether to send it once more: only reads, since an idle connection may have been closed before the request
         arrived."""
-        return isinstance(job.instruction, ReadPod) and not failure.timed_out and not self._stopping
+        return job.command.is_read and not failure.timed_out and not self._stopping
 
     # -- workers --------------------------------------------------------------------------------------------------
 
@@ -287,12 +293,12 @@ class Committer:
                 self._failed(job, flight, error)
             self._wires.wake()
 
-    def _carry_out(self, job: _Job, flight: InFlight) -> None:
+    def _carry_out(self, job: _Job[EventT], flight: InFlight) -> None:
         """Send the request and wait for its response, in a worker thread."""
         if self._turned_away(job, flight):
             return
         try:
-            with job.begin(self._api.exchange(_request_of(job.instruction), job.instruction)) as exchange:
+            with job.begin(self._api.exchange(job.command.request(), job.command.term)) as exchange:
                 response = exchange.response()
         except ApiError as error:
             self._landed(job, flight, outcome_of_error(error))
@@ -301,7 +307,7 @@ class Committer:
 
     # -- both -----------------------------------------------------------------------------------------------------
 
-    def _turned_away(self, job: _Job, flight: InFlight) -> bool:
+    def _turned_away(self, job: _Job[EventT], flight: InFlight) -> bool:
         """Whether it must not be sent any more; if so, this is reported."""
         if (unsent := self._forbidden(job)) is None:
             return False
@@ -309,18 +315,17 @@ class Committer:
         self._finish(job, unsent)
         return True
 
-    def _forbidden(self, job: _Job) -> Outcome | None:
+    def _forbidden(self, job: _Job[EventT]) -> Outcome | None:
         """The outcome if it must not be sent any more, None if it may be sent."""
-        instruction = job.instruction
-        if not isinstance(instruction, ReadPod) and self._clock() > job.given + instruction.valid_for:
+        if self._clock() > job.given + job.command.valid_for:
             return Outcome(OutcomeKind.THROTTLED, "it waited too long to be sent, and was not", 1.0)
-        if not self._api.permits(instruction):
+        if not self._api.permits(job.command.term):
             return Outcome(OutcomeKind.THROTTLED, "the term is over; nothing was sent", 1.0)
         return None
 
-    def _landed(self, job: _Job, flight: InFlight, outcome: Outcome, response: Response | None = None) -> None:
+    def _landed(self, job: _Job[EventT], flight: InFlight, outcome: Outcome, response: Response | None = None) -> None:
         """Release the flight and then report, so that the next request can start first."""
-        permitted = self._api.permits(job.instruction)  # otherwise we may have aborted it ourselves
+        permitted = self._api.permits(job.command.term)  # otherwise we may have aborted it ourselves
         if permitted:
             flight.signal, flight.retry_after = signal_of(outcome), outcome.retry_after
         self._release(job, flight)
@@ -330,21 +335,21 @@ class Committer:
                 with self._lock:
                     self._stats.retries += 1
                 return
-        self._finish(job, *_pod_of(job.instruction, outcome, response, self._reader))
+        self._finish(job, *job.command.decoded(outcome, response.body if response is not None else b""))
 
-    def _failed(self, job: _Job, flight: InFlight, error: Exception) -> None:
+    def _failed(self, job: _Job[EventT], flight: InFlight, error: Exception) -> None:
         self._crashed("worker failed", error)
         self._release(job, flight)
         self._finish(job, Outcome(OutcomeKind.UNKNOWN, f"internal error: {error!r}"))
 
-    def _release(self, job: _Job, flight: InFlight) -> None:
+    def _release(self, job: _Job[EventT], flight: InFlight) -> None:
         with self._lock:
             if job not in self._in_flight:
                 return
             self._in_flight.discard(job)
         self.gate.release(flight)
 
-    def _finish(self, job: _Job, outcome: Outcome, pod: Pod | None = None) -> None:
+    def _finish(self, job: _Job[EventT], outcome: Outcome, obj: Any = None) -> None:
         """Report the outcome of a command to the engine, unless it was reported already."""
         if not job.claim():
             return
@@ -352,7 +357,7 @@ class Committer:
             name = f"{job.kind} {outcome.kind}"
             self._stats.outcomes[name] = self._stats.outcomes.get(name, 0) + 1
         try:
-            self._report(_report_of(job.instruction, outcome, pod))
+            self._report(job.command.report(outcome, obj))
         except Exception as error:
             self._crashed("report failed", error)
 
@@ -360,39 +365,3 @@ class Committer:
         with self._lock:
             self._stats.crashes += 1
         log.error(what, error=repr(error), exc_info=error)
-
-
-def _request_of(instruction: Urgent) -> Request:
-    match instruction:
-        case WriteBinding():
-            return writes.bind(instruction)
-        case Evict():
-            return writes.evict(instruction)
-        case RecordPreemption():
-            return writes.mark(instruction)
-        case ReadPod():
-            return writes.read(instruction)
-
-
-def _pod_of(
-    instruction: Urgent, outcome: Outcome, response: Response | None, reader: PodReader
-) -> tuple[Outcome, Pod | None]:
-    if not isinstance(instruction, ReadPod) or outcome.kind is not OutcomeKind.DONE or response is None:
-        return outcome, None
-    try:
-        pod = reader.pod(slim_pod(response.body) if bounds.oversized(response.body) else response.body)
-        return outcome, reader.decisions.as_kept(pod)
-    except DecodeError as error:
-        return Outcome(OutcomeKind.UNKNOWN, f"pod cannot be read: {error}"), None
-
-
-def _report_of(instruction: Urgent, outcome: Outcome, pod: Pod | None) -> Event:
-    match instruction:
-        case WriteBinding():
-            return BindFinished(instruction.token, outcome)
-        case Evict():
-            return EvictFinished(instruction.token, outcome, instruction.uid, instruction.dry_run)
-        case RecordPreemption():
-            return PreemptionRecorded(instruction.token, outcome, instruction.uid)
-        case ReadPod():
-            return PodRead(instruction.token, outcome, pod)

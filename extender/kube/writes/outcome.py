@@ -1,6 +1,6 @@
 """How a write to the API server ended, in the engine's terms (law 5). Pure: a response or an error in, an Outcome out.
 
-2xx                  done         it happened
+2xx                  done         it happened; with the resourceVersion of the object in the response
 404                  gone         the object does not exist
 409 on the UID       stale        another object has the name now
 409 otherwise        lost         another client was first, or an earlier attempt of our own
@@ -42,7 +42,7 @@ def outcome_of(response: Response) -> Outcome:
     """The outcome of a write that got a response."""
     kind = _kind(response)
     if kind is OutcomeKind.DONE:
-        return Outcome(kind)
+        return Outcome(kind, resource_version=response.resource_version)
     if kind is OutcomeKind.THROTTLED:
         wait = _RETRY_AFTER if response.retry_after is None else response.retry_after
         return Outcome(kind, response.message, min(wait, _LONGEST_RETRY_AFTER))

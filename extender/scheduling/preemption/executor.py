@@ -22,9 +22,9 @@ from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
 from extender.core.deadlines import first_of
 from extender.core.outcomes import OutcomeKind
-from extender.scheduling.commands import RecordEvent
+from extender.scheduling.commands import EvictFinished, PreemptionRecorded, RecordEvent
 from extender.scheduling.driver import AlgorithmFault
-from extender.scheduling.events import Event, EvictFinished, Instruction, PodGone, PodSeen, PreemptionRecorded
+from extender.scheduling.events import Event, Instruction, PodGone, PodSeen
 from extender.scheduling.preemption import eviction_commands as orders
 from extender.scheduling.preemption.backoff import EvictionBackoff
 from extender.scheduling.preemption.lingering import Lingering

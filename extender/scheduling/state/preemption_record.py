@@ -34,12 +34,7 @@ from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.events import Event, NodeGone, PodGone, PodSeen
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import PodInfo
-
-#: On every preemptor, from before the first eviction until the preemption is over.
-ANNOTATION = "waggle.dev/preemption"
-
-#: Largest length of it, characters. It names as many victims as fit.
-LONGEST_RECORD = 4096
+from extender.scheduling.writes.preemption_mark import ANNOTATION, LONGEST_RECORD
 
 _LONGEST_NUMBER = 12
 #: The longest part of a victim's grace period, which its author chooses, that is waited for, seconds.

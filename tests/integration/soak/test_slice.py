@@ -9,8 +9,15 @@ from random import Random
 
 import pytest
 
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
-from extender.server.runtime import Command
+from extender.scheduling.commands import (
+    Command,
+    Evict,
+    ReadPod,
+    RecordEvent,
+    RecordPreemption,
+    RequeuePod,
+    WriteBinding,
+)
 from tests.faults.table import OPERATIONS, pairs
 from tests.soak.runs import run, run_pair
 from tests.soak.wire import Name, every_pair

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from algorithm.model import Node, Pod, decode_pod
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import ReadPod, WriteBinding
-from extender.scheduling.events import BindFinished, EvictFinished, NodeSeen, PodRead, PodSeen, Synced
+from extender.scheduling.commands import BindFinished, Command, EvictFinished, PodRead, ReadPod, WriteBinding
+from extender.scheduling.events import NodeSeen, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.runtime import Command, Runtime
+from extender.server.runtime import Runtime
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread

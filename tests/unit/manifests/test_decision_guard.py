@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from algorithm.registry import reads
-from extender.scheduling.state.preemption_record import ANNOTATION
+from extender.scheduling.writes.preemption_mark import ANNOTATION
 from tests.support.manifests import MANIFESTS, documents
 
 

@@ -6,21 +6,20 @@ server, and every request that the committer can make.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from algorithm.model import Node, Pod
+from algorithm.model import Node, Pod, PodKey
 from algorithm.reasons import Code, reason
+from extender.core.commands import Moment
+from extender.core.outcomes import OutcomeKind
+from extender.core.requests import Request
 from extender.embedded.apiserver.server import serve_in_thread
-from extender.kube.client.api import ApiServer, Exchange, Request
+from extender.kube.client.api import ApiServer, Exchange
 from extender.kube.client.kubeconfig import connect
-from extender.kube.writes import requests as writes
-from extender.kube.writes.correlator import Series
 from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
 from extender.scheduling.events import NodeSeen, PodSeen
 from extender.scheduling.policy import Policy
@@ -29,6 +28,7 @@ from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
 from tests.support.api import eventually
 from tests.support.cluster_objects import node, pod
+from tests.support.commands import commands
 from tests.support.manifests import MANIFESTS, documents
 from tests.support.rbac import Access, access, grants, rules_for
 
@@ -40,13 +40,19 @@ OWN = "default"
 GHOST = Pod(namespace="default", name="ghost", uid="u-2", node_name="ghost")
 
 
-SERIES = Series(
-    RecordEvent("ns", "p", "u", reason(Code.NOTHING_OFFERED)),
-    name="p.1",
-    text="t",
-    first=datetime.now(UTC),
-    last=datetime.now(UTC),
-)
+#: One command of each kind; an Event that is there already is made, and then counted.
+EVERY_COMMAND = {
+    type(each): each
+    for each in (
+        WriteBinding(1, "ns", "p", "u", "n"),
+        ReadPod(1, "ns", "p", "u"),
+        Evict(1, "ns", "p", "u", PodKey("ns", "q")),
+        RecordPreemption(1, "ns", "p", "u", "{}"),
+        RequeuePod("ns", "p", "u"),
+        RecordEvent("ns", "p", "u", reason(Code.NOTHING_OFFERED)),
+    )
+}
+NOW = Moment(0.0, 0.0, "1970-01-01T00:00:00+00:00", "waggle-host")
 
 
 class RecordingApi(ApiServer):
@@ -62,24 +68,26 @@ class RecordingApi(ApiServer):
 
 
 def every_write() -> Iterator[Access]:
-    """All that extender.kube.writes.requests can make, which is all that the committer sends."""
-    makers = {
-        "bind": writes.bind(WriteBinding(1, "ns", "p", "u", "n")),
-        "read": writes.read(ReadPod(1, "ns", "p", "u")),
-        "evict": writes.evict(Evict(1, "ns", "p", "u", ("ns", "q"))),
-        "mark": writes.mark(RecordPreemption(1, "ns", "p", "u", "{}")),
-        "nudge": writes.nudge(RequeuePod("ns", "p", "u"), value="1"),
-        "new_event": writes.new_event(SERIES, instance="i"),
-        "count_event": writes.count_event(SERIES),
-    }
-    known = {name for name, maker in inspect.getmembers(writes, inspect.isfunction) if _makes_a_request(maker)}
-    assert makers.keys() == known, "a new kind of write: add it here, and its right to manifests/base/rbac.yaml"
-    for request in makers.values():
-        yield access(request.method, request.path)
+    """All that the committer sends for the engine's commands."""
+    known = commands()
+    kinds = {each.command for each in (*known.kinds, *known.best_effort)}
+    assert EVERY_COMMAND.keys() == kinds, "a new kind of write: add it here, and its right to manifests/base/rbac.yaml"
+    for command in EVERY_COMMAND.values():
+        if (found := known.find(command)) is not None:
+            yield access(found.request().method, found.request().path)
+    for kind in known.best_effort:
+        requests = kind.requests(EVERY_COMMAND[kind.command], 1, NOW)
+        request = next(requests, None)
+        while request is not None:
+            yield access(request.method, request.path)
+            request = _next(requests)
 
 
-def _makes_a_request(maker: Any) -> bool:
-    return maker.__module__ == writes.__name__ and maker.__annotations__.get("return") in ("Request", writes.Request)
+def _next(requests: Generator[Request, OutcomeKind, None]) -> Request | None:
+    try:
+        return requests.send(OutcomeKind.LOST)
+    except StopIteration:
+        return None
 
 
 @pytest.fixture(scope="module")

@@ -16,17 +16,15 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import ReadPod, RecordEvent, RequeuePod, WriteBinding
+from extender.scheduling.commands import BindFinished, PodRead, ReadPod, RecordEvent, RequeuePod, WriteBinding
 from extender.scheduling.events import (
     BindAnswer,
-    BindFinished,
     BindRequested,
     Event,
     FilterAnswer,
     FilterRequested,
     Instruction,
     NodeSeen,
-    PodRead,
     Synced,
     TermBegan,
     TermEnded,

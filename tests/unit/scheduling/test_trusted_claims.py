@@ -11,10 +11,9 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod, pairs
 from algorithm.packing import PackingAlgorithm
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import WriteBinding
+from extender.scheduling.commands import BindFinished, WriteBinding
 from extender.scheduling.events import (
     AlgorithmPrepared,
-    BindFinished,
     BindRequested,
     FilterAnswer,
     FilterRequested,

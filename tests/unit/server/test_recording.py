@@ -12,8 +12,8 @@ import pytest
 
 from algorithm.hived.formats.plainyaml import load
 from extender.core.outcomes import OutcomeKind
-from extender.scheduling.commands import WriteBinding
-from extender.scheduling.events import PodGone, PodRead, Synced
+from extender.scheduling.commands import PodRead, WriteBinding
+from extender.scheduling.events import PodGone, Synced
 from extender.scheduling.policy import Policy
 from extender.server import recording
 from tests.support.heart import Heart, only

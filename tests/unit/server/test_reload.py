@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from algorithm.registry import create
+from extender.scheduling.commands import Command
 from extender.scheduling.events import NodeSeen, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.reload import Reconfiguration
-from extender.server.runtime import Command, Runtime
+from extender.server.runtime import Runtime
 from extender.settings import algorithm_settings, load
 from tests.support.api import eventually
 from tests.support.objects import node, pod

@@ -11,11 +11,11 @@ from algorithm.gauges import Gauge, Sample
 from algorithm.interface import SuggestedNodes
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import WriteBinding
-from extender.scheduling.events import BindFinished, Candidate, Event, NodeSeen, PodSeen, Synced, Ticked
+from extender.scheduling.commands import BindFinished, Command, WriteBinding
+from extender.scheduling.events import Candidate, Event, NodeSeen, PodSeen, Synced, Ticked
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.server.runtime import Command, Runtime
+from extender.server.runtime import Runtime
 from tests.support.api import eventually
 from tests.support.objects import node, pod
 from tests.support.plain_algorithm import PlainAlgorithm

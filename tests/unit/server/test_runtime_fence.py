@@ -8,10 +8,11 @@ import pytest
 
 from algorithm.interface import SuggestedNodes
 from algorithm.reasons import Code
+from extender.scheduling.commands import Command
 from extender.scheduling.events import NodeSeen, Synced, TermBegan
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.server.runtime import Command, Runtime
+from extender.server.runtime import Runtime
 from tests.support.objects import node, pod
 from tests.support.plain_algorithm import PlainAlgorithm
 

@@ -15,11 +15,12 @@ from algorithm.hived.state.lazy_preemption import LAZILY
 from algorithm.model import Pod
 from algorithm.registry import gang_texts, reads
 from extender.kube.informers.decisions import SHORT, Decisions
-from extender.kube.informers.podreader import PodReader, reads_for
+from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import Resource, pods_read_by
 from extender.kube.informers.room import MemoryBudget
 from extender.kube.informers.store import Store, weigh
 from extender.scheduling.policy import Policy
+from extender.scheduling.reads import reads_for
 
 NODES = 50
 

@@ -13,11 +13,12 @@ from algorithm.model import Node, Pod
 from algorithm.packing.gangs import membership
 from algorithm.reads import NATIVE, Reads
 from algorithm.registry import reads
-from extender.kube.informers.podreader import PodReader, reads_for
+from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import nodes_read_by
 from extender.kube.informers.store import weigh
 from extender.scheduling.policy import Policy
-from extender.scheduling.state.preemption_record import ANNOTATION
+from extender.scheduling.reads import reads_for
+from extender.scheduling.writes.preemption_mark import ANNOTATION
 
 GPU = "nvidia.com/gpu"
 

@@ -11,6 +11,8 @@ from algorithm.reasons import Code, reason
 from extender.kube.client.api import ApiServer
 from extender.kube.writes.committer import Committer
 from extender.scheduling.commands import RecordEvent, RequeuePod, WriteBinding
+from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
+from tests.support.commands import commands
 from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
 
 POD = "/api/v1/namespaces/default/pods/p"
@@ -22,7 +24,7 @@ PATCHED = reply(200, {"kind": "Pod"})
 
 @pytest.fixture
 def committer(api: ApiServer) -> Iterator[Committer]:
-    made = Committer(api, most=1, report=lambda _: None)
+    made = Committer(api, commands(), most=1, report=lambda _: None)
     yield made
     made.stop(WAIT)
     assert not any(thread.is_alive() for thread in made._threads)
@@ -55,7 +57,7 @@ def tell(server: ScriptedServer, committer: Committer, *texts: str) -> None:
 
 def handled(committer: Committer) -> int:
     stats = committer.stats.hints
-    return stats.done + stats.failed + stats.events_suppressed
+    return stats.done + stats.failed + stats.counts[SUPPRESSED]
 
 
 def test_a_nudge_changes_its_value_each_time(server: ScriptedServer, committer: Committer) -> None:
@@ -109,8 +111,8 @@ def test_the_same_again_raises_the_count_of_its_event(server: ScriptedServer, co
         ("PATCH", 2),
         ("PATCH", 3),
     ]
-    stats = committer.stats.hints
-    assert (stats.events_created, stats.events_counted) == (1, 2)
+    counts = committer.stats.hints.counts
+    assert (counts[CREATED], counts[COUNTED]) == (1, 2)
 
 
 def test_another_text_is_another_event(server: ScriptedServer, committer: Committer) -> None:
@@ -166,7 +168,7 @@ def test_a_pod_that_has_too_many_events_gets_no_more(server: ScriptedServer, com
     events_of(server)(SUCCESS)
     tell(server, committer, *["no room"] * 30)
     assert len(server.requests) == 25
-    assert committer.stats.hints.events_suppressed == 5
+    assert committer.stats.hints.counts[SUPPRESSED] == 5
 
 
 @pytest.mark.parametrize("hint", [say(), RequeuePod("default", "p", "uid-p")], ids=["event", "nudge"])
@@ -227,7 +229,7 @@ def test_a_bug_in_the_worker_is_survived(
         raise ZeroDivisionError
 
     server.on("POST", EVENTS, SUCCESS)
-    monkeypatch.setattr("extender.kube.writes.requests.nudge", bug)
+    monkeypatch.setattr("extender.scheduling.writes.requeue.request", bug)
     committer.submit(RequeuePod("default", "p", "uid-p"))
     committer.submit(say())
     server.wait_for(lambda: committer.stats.hints.done == 1)

@@ -6,19 +6,33 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
+from extender.core.commands import CommandSet
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.kube.client.transport import Endpoint
 from extender.kube.writes.committer import Committer
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, WriteBinding
-from extender.scheduling.events import BindFinished, Event, EvictFinished, PodRead
+from extender.scheduling.commands import (
+    BindFinished,
+    Evict,
+    EvictFinished,
+    PodRead,
+    ReadPod,
+    RecordEvent,
+    Report,
+    WriteBinding,
+)
+from extender.scheduling.events import Event
+from extender.scheduling.writes import binding, eviction
 from extender.settings import ClusterSettings
+from tests.support.commands import commands
 from tests.support.connections import warm
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
@@ -71,8 +85,10 @@ def api(request: pytest.FixtureRequest, server: ScriptedServer) -> Iterator[ApiS
 
 
 @contextmanager
-def committing(api: ApiServer, reports: Reports, *, most: int = 2) -> Iterator[Committer]:
-    committer = Committer(api, most=most, report=reports)
+def committing(
+    api: ApiServer, reports: Reports, *, most: int = 2, kinds: CommandSet[Report] | None = None
+) -> Iterator[Committer[Report]]:
+    committer = Committer(api, kinds or commands(), most=most, report=reports)
     try:
         yield committer
     finally:
@@ -147,7 +163,7 @@ def test_a_write_that_waited_too_long_is_not_sent(
     main = threading.main_thread()
     late = write.valid_for + 0.1
     clock = lambda: 0.0 if threading.current_thread() is main else late  # noqa: E731
-    committer = Committer(api, most=1, report=reports, clock=clock)
+    committer = Committer(api, commands(), most=1, report=reports, clock=clock)
     try:
         committer.submit(write)
         assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
@@ -168,7 +184,7 @@ def test_a_throttled_binding_is_tried_again_before_it_is_reported(
 
 def test_an_unreachable_server_throttles(reports: Reports) -> None:
     api = connect(ClusterSettings(server="http://127.0.0.1:1"))
-    committer = Committer(api, most=1, report=reports, clock=lambda: 10 * time.monotonic())
+    committer = Committer(api, commands(), most=1, report=reports, clock=lambda: 10 * time.monotonic())
     committer.submit(bind())
     assert outcome(reports.wait(1)[0]).kind is OutcomeKind.THROTTLED
     committer.stop(WAIT)
@@ -275,15 +291,13 @@ def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(
     assert sorted(event.token for event in events if isinstance(event, BindFinished)) == list(range(6))
 
 
-def test_a_bug_in_a_worker_loses_no_report(
-    server: ScriptedServer, api: ApiServer, reports: Reports, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def bug(*_: object, **__: object) -> None:
+def test_a_bug_in_a_worker_loses_no_report(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
+    def bug(_: WriteBinding) -> NoReturn:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("extender.kube.writes.requests.bind", bug)
     server.on("POST", EVICTION, SUCCESS)
-    with committing(api, reports, most=1) as committer:
+    broken = CommandSet([replace(binding.KIND, request=bug), eviction.KIND])
+    with committing(api, reports, most=1, kinds=broken) as committer:
         committer.submit(bind())
         committer.submit(Evict(2, "default", "p", "uid-p", PodKey("default", "q")))
         first, second = reports.wait(2)
@@ -304,7 +318,7 @@ def test_stop_reports_what_was_never_sent_as_throttled_and_what_hangs_as_unknown
     server: ScriptedServer, api: ApiServer, reports: Reports
 ) -> None:
     server.on("POST", BINDING, hang())
-    committer = Committer(api, most=1, report=reports)
+    committer = Committer(api, commands(), most=1, report=reports)
     for token in range(4):
         committer.submit(bind(token))
     committer.submit(say())
@@ -324,7 +338,7 @@ def test_stop_lets_what_is_in_flight_end(server: ScriptedServer, api: ApiServer,
         SUCCESS(peer, request)
 
     server.on("POST", BINDING, slow)
-    committer = Committer(api, most=1, report=reports)
+    committer = Committer(api, commands(), most=1, report=reports)
     committer.submit(bind())
     assert arrived.wait(WAIT)
     threading.Timer(0.1, release.set).start()
@@ -333,7 +347,7 @@ def test_stop_lets_what_is_in_flight_end(server: ScriptedServer, api: ApiServer,
 
 
 def test_after_stop_nothing_is_accepted(server: ScriptedServer, api: ApiServer, reports: Reports) -> None:
-    committer = Committer(api, most=1, report=reports)
+    committer = Committer(api, commands(), most=1, report=reports)
     committer.stop()
     committer.submit(bind())
     committer.submit(say())
@@ -366,7 +380,7 @@ def test_a_worker_that_cannot_be_interrupted_is_reported_by_stop_and_only_once(
         return "Bearer late"
 
     stuck = ApiServer(Endpoint(api.endpoint.host, api.endpoint.port, authorization=hanging_plugin))
-    committer = Committer(stuck, most=1, report=reports)
+    committer = Committer(stuck, commands(), most=1, report=reports)
     committer.submit(bind())
     assert asked.wait(WAIT)
     committer.stop(timeout=0.05)
@@ -459,7 +473,7 @@ def test_stop_breaks_off_what_the_pilot_waits_for(server: ScriptedServer, report
     api = connect(ClusterSettings(server=server.url))
     warm(server, api, 2)
     server.on("POST", BINDING, hang())
-    committer = Committer(api, most=2, report=reports)
+    committer = Committer(api, commands(), most=2, report=reports)
     committer.submit(bind(1))
     committer.submit(bind(2))
     server.wait_for(lambda: len(server.called("POST", BINDING)) == 2)

@@ -15,9 +15,10 @@ from extender.kube.client.api import ApiServer, Unreachable
 from extender.kube.client.api import Request as ApiRequest
 from extender.kube.client.transport import Endpoint
 from extender.kube.writes.committer import Committer
-from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RequeuePod, WriteBinding
-from extender.scheduling.events import BindFinished, Event, PodRead
+from extender.scheduling.commands import BindFinished, Evict, PodRead, ReadPod, RecordEvent, RequeuePod, WriteBinding
+from extender.scheduling.events import Event
 from tests.support.api import eventually
+from tests.support.commands import commands
 from tests.support.connections import warm
 from tests.support.kube_objects import pod
 from tests.support.scripted_server import Peer, Request, ScriptedServer, hang, reply, status
@@ -50,7 +51,7 @@ def committer(
 ) -> Iterator[Committer]:
     if request.param == "pilot":
         warm(server, api, 1)
-    made = Committer(api, most=1, report=reported.append, fence=fence)
+    made = Committer(api, commands(), most=1, report=reported.append, fence=fence)
     yield made
     made.stop()
 

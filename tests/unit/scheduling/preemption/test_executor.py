@@ -10,11 +10,12 @@ import pytest
 from algorithm.interface import Share, Victim
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import Evict, RecordEvent, RecordPreemption, RequeuePod
-from extender.scheduling.events import EvictFinished, TermBegan, TermEnded
+from extender.scheduling.commands import Evict, EvictFinished, RecordEvent, RecordPreemption, RequeuePod
+from extender.scheduling.events import TermBegan, TermEnded
 from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import State
-from extender.scheduling.state.preemption_record import ANNOTATION, read, written
+from extender.scheduling.state.preemption_record import read, written
+from extender.scheduling.writes.preemption_mark import ANNOTATION
 from tests.support.direct_world import DIRECT, DirectWorld
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.scheduling.commands import ReadPod, WriteBinding
-from extender.scheduling.events import FilterAnswer, PodRead
+from extender.scheduling.commands import PodRead, ReadPod, WriteBinding
+from extender.scheduling.events import FilterAnswer
 from extender.scheduling.policy import PreemptionMode
 from tests.support.heart import Heart, error_of, only
 from tests.support.objects import node, pod

@@ -5,23 +5,28 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from algorithm.reasons import Code, Reason
-from extender.kube.writes.correlator import Correlator, Series, event_name
+from extender.core.commands import Moment
+from extender.core.event_series import Correlator, Series, event_name
 from extender.scheduling.commands import RecordEvent
 
 START = datetime(2026, 11, 2, 10, 0, 0, tzinfo=UTC)
+
+
+def moment(now: float) -> Moment:
+    at = START + timedelta(seconds=now)
+    return Moment(now, at.timestamp(), at.isoformat(), "waggle-host")
 
 
 class Told:
     """A correlator with a clock; every Event that it wants written is written."""
 
     def __init__(self) -> None:
-        self.correlator = Correlator()
+        self.correlator: Correlator[RecordEvent] = Correlator()
         self.now = 0.0
 
-    def __call__(self, text: str = "no room", pod: str = "p", times: int = 1) -> Series | None:
+    def __call__(self, text: str = "no room", pod: str = "p", times: int = 1) -> Series[RecordEvent] | None:
         event = RecordEvent("ns", pod, f"uid-{pod}", Reason(Code.OTHER, (("detail", text),)))
-        at = START + timedelta(seconds=self.now)
-        series = self.correlator.observe(event, times, now=self.now, at=at)
+        series = self.correlator.observe(event, times, moment(self.now))
         if series is not None:
             series.written = True
         return series
@@ -34,7 +39,7 @@ def test_what_happens_again_is_the_same_event_with_a_higher_count_and_a_later_ti
     again = told(times=4)
     assert first is again
     assert again is not None
-    assert (again.count, again.first, again.last) == (5, START, START + timedelta(minutes=3))
+    assert (again.count, again.first, again.last) == (5, moment(0.0), moment(180.0))
 
 
 def test_another_text_and_another_pod_are_other_events() -> None:
@@ -87,7 +92,7 @@ def test_memory_is_bounded_and_the_pod_least_recently_spoken_of_is_forgotten() -
     for number in range(5000):
         told(pod=f"p{number}")
         told(pod="p0")
-    assert len(told.correlator._pods) == 4096
+    assert len(told.correlator._objects) == 4096
     kept, forgotten = told(pod="p0"), told(pod="p1")
     assert kept is None
     assert forgotten is not None
@@ -96,6 +101,6 @@ def test_memory_is_bounded_and_the_pod_least_recently_spoken_of_is_forgotten() -
 
 def test_event_names_are_valid_for_the_longest_pod_name_and_unique() -> None:
     longest = "a" * 234 + "." + "b" * 18
-    names = {event_name(longest, START, serial) for serial in range(100)}
+    names = {event_name(longest, moment(0.0), serial) for serial in range(100)}
     assert len(names) == 100
     assert all(len(name) <= 253 and ".." not in name for name in names)
