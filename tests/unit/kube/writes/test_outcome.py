@@ -115,3 +115,17 @@ def test_nothing_sent_may_be_tried_again() -> None:
 
 def test_sent_without_an_answer_may_have_happened() -> None:
     assert outcome_of_error(Interrupted("eof")) == Outcome(OutcomeKind.UNKNOWN, "eof")
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        ({"kind": "Pod", "metadata": {"resourceVersion": "17"}}, "17"),
+        ({"kind": "Status", "metadata": {}}, ""),
+        ({"kind": "Status"}, ""),
+        ({"kind": "Odd", "metadata": ["resourceVersion"]}, ""),
+    ],
+    ids=["an object", "a Status", "no metadata", "metadata that is none"],
+)
+def test_what_was_written_has_the_version_of_the_object_in_the_response(body: dict, version: str) -> None:
+    assert outcome_of(Response(200, json.dumps(body).encode())) == Outcome(OutcomeKind.DONE, resource_version=version)
