@@ -29,10 +29,9 @@ from algorithm.interface import (
 )
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.policy import Limits
 
 T = TypeVar("T")
-#: How many owed changes, of nodes and of pods each, are delivered again before one decision.
-CATCH_UP = 16
 
 
 class AlgorithmFault(Exception):  # noqa: N818
@@ -42,8 +41,9 @@ class AlgorithmFault(Exception):  # noqa: N818
 class AlgorithmDriver:
     """The engine calls the algorithm through this driver."""
 
-    def __init__(self, algorithm: SchedulerAlgorithm) -> None:
+    def __init__(self, algorithm: SchedulerAlgorithm, limits: Limits | None = None) -> None:
         self.algorithm = algorithm
+        self._limits = limits or Limits()
         #: The current time on the clock of the engine's `handle`; `epoch` plus it is seconds since 1970, None: unknown.
         self.now = 0.0
         self.epoch: float | None = None
@@ -231,9 +231,9 @@ class AlgorithmDriver:
 
     def catch_up(self) -> None:
         """Deliver some owed changes again: a limited number, as an algorithm may fail for good."""
-        for name, node in list(self._owed_nodes.items())[:CATCH_UP]:
+        for name, node in list(self._owed_nodes.items())[: self._limits.catch_up]:
             self._owe(self._owed_nodes, name, node, self._reach_node(name, node))
-        for uid, pod in list(self._owed_pods.items())[:CATCH_UP]:
+        for uid, pod in list(self._owed_pods.items())[: self._limits.catch_up]:
             self._owe(self._owed_pods, uid, pod, self._reach(uid, pod))
 
     def _reach(self, uid: str, pod: Pod | None) -> bool:

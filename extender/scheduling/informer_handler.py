@@ -18,9 +18,6 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.trusted_claims import believed
 
-#: How many unbound pods that do not wait are remembered, each with the resourceVersion that showed it.
-ASIDE = 4096
-
 
 class InformerHandler:
     """Handles informer events, and requeues waiting pods for room whose release kube-scheduler does not see."""
@@ -132,7 +129,7 @@ class InformerHandler:
     def _set_aside(self, pod: Pod) -> None:
         """Remember the version, so that a late record from before the pod stopped waiting does not bring it back."""
         self._aside[pod.uid] = pod.resource_version
-        if len(self._aside) > ASIDE:
+        if len(self._aside) > self.t.policy.limits.ignored_pods:
             self._aside.popitem(last=False)
 
     def _unwanted_while_binding(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:

@@ -75,7 +75,7 @@ class SchedulerStateMachine:
         self.policy = policy or Policy()
         self.preparations = Preparations()
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.teller = AlgorithmDriver(algorithm)
+        self.teller = AlgorithmDriver(algorithm, self.policy.limits)
         self.teller.epoch = epoch
         self.transitions = SchedulingState(self.teller, self.policy)
         self._waking = Requeuer(self.transitions, self.counts)

@@ -1,4 +1,8 @@
-"""The operator's choices for the engine, as plain data (`extender.settings` is the file that they come from)."""
+"""What the engine decides by, besides events: the operator's choices (`Policy`) and its own constants (`Limits`).
+
+Plain data. `extender.settings` is the file that the choices come from. A recording has both, so that it is replayed
+with the values that it was made with, also by a program that has other ones.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,37 @@ class PreemptionMode(StrEnum):
     DIRECT = "direct"
     #: This server where kube-scheduler cannot: for gangs, on several nodes, and where kube-scheduler sees no shortage.
     AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Constants of the engine. No setting changes them. Times in seconds."""
+
+    #: How far our informer may lag behind kube-scheduler's, and how long we wait for kube-scheduler to ask.
+    informer_lag: float = 5.0
+    settle: float = 1.0
+    #: How long kube-scheduler may take to try a complete gang by itself.
+    gather: float = 0.3
+    #: The interval between two batches of requeued pods.
+    requeue_pause: float = 1.0
+    #: How long victims that were named to kube-scheduler count as being evicted, although no informer shows it.
+    eviction_wait: float = 30.0
+    #: The longest part of a victim's grace period, which its author chooses, that is waited for.
+    most_grace: float = 3600.0
+    #: How often a write of a preemption that was not answered or not accepted is tried before it counts as refused.
+    most_tries: int = 5
+    #: How often the plan of a preemption is revised.
+    most_revisions: int = 8
+    #: How many owed changes, of nodes and of pods each, are delivered again before one decision.
+    catch_up: int = 16
+    #: How many pods that are not ours, and passed a filter, are remembered: their bind may come through us.
+    passed_pods: int = 4096
+    #: How many unbound pods that do not wait are remembered, each with the resourceVersion that showed it.
+    ignored_pods: int = 4096
+    #: How many UIDs of pods that are gone are remembered, to recognise late events.
+    removed_pods: int = 20_000
+    #: How many keys of the wait index that were touched are remembered.
+    touched_keys: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +92,8 @@ class Policy:
     #: How long an algorithm may keep room for a waiting pod without a preemption for it.
     seat: float = 300.0
     nudge_again: float = 10.0
+    #: Not the operator's choice.
+    limits: Limits = Limits()
 
     def ours(self, pod: Pod) -> bool:
         """Whether this server schedules the pod: it meets every criterion that is set."""

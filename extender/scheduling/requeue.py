@@ -10,11 +10,13 @@ the following three changes. For these, the pod is nudged: an annotation on it m
 
 * A proposal was withdrawn. For kube-scheduler that room was never taken.
 * A pod was deleted, and kube-scheduler's informer showed it *before ours did*. kube-scheduler asked at once, and was
-  refused from our outdated state. So every pod that was refused within `LAG` seconds before our informer showed free
-  room is nudged `SETTLE` seconds later, unless kube-scheduler has asked about it meanwhile.
+  refused from our outdated state. So every pod that was refused within `informer_lag` seconds before our informer
+  showed free room is nudged `settle` seconds later, unless kube-scheduler has asked about it meanwhile.
 * A gang is complete. Nothing announces that. If the last member is bound at once, kube-scheduler may try the others
-  because of that bind (1.36 does, 1.30 does not). So the others are nudged `GATHER` seconds later, unless
+  because of that bind (1.36 does, 1.30 does not). So the others are nudged `gather` seconds later, unless
   kube-scheduler has asked about them meanwhile.
+
+`policy.Limits` has these times.
 """
 
 from __future__ import annotations
@@ -32,13 +34,6 @@ from extender.scheduling.state.transitions import SchedulingState
 ROOM = "room"
 #: Prefix of the key, before the gang's name, on which pods that wait for other members of their gang are parked.
 _GANG = "gang "
-#: How far our informer may lag behind kube-scheduler's, and how long we wait for kube-scheduler to ask, seconds.
-LAG = 5.0
-SETTLE = 1.0
-#: How long kube-scheduler may take to try a complete gang by itself, seconds.
-GATHER = 0.3
-#: The interval between two batches of nudges, seconds.
-PAUSE = 1.0
 
 
 class Requeuer:
@@ -47,13 +42,14 @@ class Requeuer:
     def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
         self.t = transitions
         self.policy: Policy = transitions.policy
+        self._limits = self.policy.limits
         self.counts = counts
         #: When each queued pod may be nudged, by UID.
         self._line: Deadlines[str] = Deadlines()
         #: The current batch: when it began, and how many nudges were sent in it.
         self._batch_began = float("-inf")
         self._batch_sent = 0
-        #: Pods refused last, the latest at the end, with the time; entries older than LAG are dropped.
+        #: Pods refused last, the latest at the end, with the time; entries older than `informer_lag` are dropped.
         self._refused: OrderedDict[str, float] = OrderedDict()
         #: Refused pods that preempt through kube-scheduler, which may have seen all their victims go before we did.
         self._early: dict[str, None] = {}
@@ -76,7 +72,7 @@ class Requeuer:
         keys = [ROOM, _GANG + gang] if gang else [ROOM]
         self.t.wake.park(entry.uid, self.t.wake.look(keys))
         self._refused[entry.uid] = now
-        horizon = now - LAG if self._shown is None else self._shown[0] - LAG
+        horizon = (now if self._shown is None else self._shown[0]) - self._limits.informer_lag
         while self._refused and next(iter(self._refused.values())) < horizon:
             self._refused.popitem(last=False)
 
@@ -103,7 +99,7 @@ class Requeuer:
         for uid in self.t.wake.touch(_GANG + gang):
             entry = self.t.roster.get(uid)
             if entry is not None and entry is not by:
-                self.line_up(entry, now, after=GATHER)
+                self.line_up(entry, now, after=self._limits.gather)
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""
@@ -118,13 +114,13 @@ class Requeuer:
             self._line.set(entry.uid, due)
 
     def _look_after_refused(self, now: float) -> None:
-        if self._shown is None or now < self._shown[0] + SETTLE:
+        if self._shown is None or now < self._shown[0] + self._limits.settle:
             return
         first, last = self._shown
         self._shown = None
         for uid, at in self._refused.items():
             entry = self.t.roster.get(uid)
-            if entry is not None and first - LAG <= at <= last:
+            if entry is not None and first - self._limits.informer_lag <= at <= last:
                 self.line_up(entry, now)
         for uid in list(self._early):
             entry = self.t.roster.get(uid)
@@ -137,11 +133,11 @@ class Requeuer:
     # -- nudging --------------------------------------------------------------------------------------------------
 
     def nudge(self, now: float) -> list[Instruction]:
-        """Return a RequeuePod for each queued pod that is due, at most one batch every PAUSE seconds."""
+        """Return a RequeuePod for each queued pod that is due, at most one batch every `requeue_pause` seconds."""
         if self.t.term is None:
             return []  # the leader sees the room too; all waiting pods are nudged when a term begins here
         self._look_after_refused(now)
-        if now >= self._batch_began + PAUSE:
+        if now >= self._batch_began + self._limits.requeue_pause:
             self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
         while self._batch_sent < self.policy.nudge_batch and (uid := self._line.pop(now)) is not None:
@@ -157,8 +153,8 @@ class Requeuer:
         """When `nudge` next has work to do, seconds; None if nothing is queued."""
         if self.t.term is None:
             return None
-        settled = self._shown[0] + SETTLE if self._shown else None
+        settled = self._shown[0] + self._limits.settle if self._shown else None
         first = self._line.first()
         if first is not None and self._batch_sent >= self.policy.nudge_batch:
-            first = max(first, self._batch_began + PAUSE)
+            first = max(first, self._batch_began + self._limits.requeue_pause)
         return first_of(settled, first)

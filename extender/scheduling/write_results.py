@@ -177,7 +177,8 @@ class WriteResultHandler:
             entry = self.t.roster.holding(hold.token)
             if entry is not None and self.t.ledger.get(hold.token) is not None:
                 out += self._due(entry, now)
-        for uid in self.t.unresolved.due(now):
+        due = set(self.t.unresolved.due(now))
+        for uid in [uid for uid in self.t.unresolved if uid in due]:  # in the order in which the writes began
             entry = self.t.roster.get(uid)
             if entry is not None:
                 entry.doubt_until = now + self.policy.arrival

@@ -2,12 +2,14 @@
 
 The log has one JSON object a line: first a header with the algorithm and the policy, then each event with its time:
 
-    {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}}
+    {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}, "constants": {...}}
     {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
 
 The engine has no clock and no randomness of its own, so `replay` of such a log gives the same instructions as the
-server gave. A separate thread encodes the events: under the engine's lock, only a reference to immutable data is
-queued.
+server gave, also by a program in which the engine's limits have changed: the policy has them. A program with other
+`constants` (those of an algorithm, for example) may decide otherwise: `replay` says which they are, and refuses.
+
+A separate thread encodes the events: under the engine's lock, only a reference to immutable data is queued.
 
 A recording contains the name, labels and stored annotations of every pod, so only its owner can read the file, from the
 moment it exists.
@@ -22,7 +24,7 @@ import queue
 import stat
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -34,7 +36,8 @@ from algorithm.registry import create
 from extender.scheduling import events
 from extender.scheduling.events import Event, Instruction, PrepareAlgorithm
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.policy import Policy
+from extender.scheduling.policy import Limits, Policy
+from extender.server.constants import Constant, constants, differences
 
 log = structlog.get_logger(__name__)
 
@@ -47,12 +50,13 @@ class RecordingError(ValueError):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line of a log: its format, the algorithm with its settings, and the policy."""
+    """The first line of a log: its format, the algorithm with its settings, the policy, and the program's constants."""
 
     waggle: int
     algorithm: str
     settings: dict[str, Any]
     policy: dict[str, Any]
+    constants: dict[str, Constant] = {}
 
 
 class Step(NamedTuple):
@@ -144,7 +148,7 @@ def _check_replaceable(path: Path) -> None:
 
 def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -> bytes:
     """Return the first line of a log."""
-    header = Header(VERSION, algorithm, dict(settings), asdict(policy))
+    header = Header(VERSION, algorithm, dict(settings), asdict(policy), constants(algorithm))
     return msgspec.json.encode(header, enc_hook=_encode_hook) + b"\n"
 
 
@@ -174,12 +178,36 @@ def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
             raise RecordingError(f"{name}:{number}: no event: {error}") from error
 
 
+def policy_of(header: Header) -> Policy:
+    """Return the recorded policy; what it does not have is as it is by default.
+
+    Raises RecordingError if it has a value that this Waggle does not know, or cannot read.
+    """
+    unknown = [*_unknown(header.policy, Policy), *_unknown(header.policy.get("limits", {}), Limits)]
+    if unknown:
+        raise RecordingError(f"log:1: the policy has what this Waggle does not know: {', '.join(unknown)}")
+    try:
+        return msgspec.convert(header.policy, type=Policy)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"log:1: the policy cannot be read: {error}") from error
+
+
+def _unknown(recorded: Mapping[str, Any], kind: type[Any]) -> list[str]:
+    return sorted(recorded.keys() - {field.name for field in fields(kind)})
+
+
 def replay(
-    header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None
+    header: Header, steps: Iterator[Step], algorithm: SchedulerAlgorithm | None = None, *, anyway: bool = False
 ) -> Iterator[tuple[Step, list[Instruction]]]:
-    """Replay the steps on a fresh engine. Yields each step with the instructions that it causes."""
-    policy = msgspec.convert(header.policy, type=Policy)
+    """Replay the steps on a fresh engine. Yields each step with the instructions that it causes.
+
+    Raises RecordingError if it was recorded with another policy or other constants than this program has, so that it
+    would decide otherwise; `anyway` replays it with this program's constants.
+    """
+    policy = policy_of(header)
     machine = SchedulerStateMachine(algorithm or create(header.algorithm, header.settings), policy)
+    if not anyway and (differs := differences(header.constants)):
+        raise RecordingError(f"log:1: recorded by a program that decides otherwise: {'; '.join(differs)}")
     yield from replay_on(machine, steps)
 
 

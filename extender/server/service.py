@@ -37,7 +37,7 @@ from extender.scheduling.bootstrap import by_age
 from extender.scheduling.commands import pod_commands
 from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.policy import Policy, PreemptionMode
+from extender.scheduling.policy import Limits, Policy, PreemptionMode
 from extender.scheduling.reads import reads_for
 from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
 from extender.server.cache_comparer import CacheComparer
@@ -76,7 +76,7 @@ class Service:
     """One scheduling server without its HTTP layer.
 
     `config` is the file that the settings are from, which is checked for changes; `record` is a file to which every
-    event is recorded; `timing` has the informers' time-outs, their defaults if not given.
+    event is recorded; `timing` has the informers' time-outs and `limits` the engine's, their defaults if not given.
     """
 
     def __init__(
@@ -87,9 +87,10 @@ class Service:
         config: Path | None = None,
         record: Path | None = None,
         timing: Timing | None = None,
+        limits: Limits | None = None,
     ) -> None:
         read = reads(settings.algorithm.name)
-        policy = replace(policy_of(settings), claims=read.claims)
+        policy = replace(policy_of(settings), claims=read.claims, limits=limits or Limits())
         used = algorithm_settings(settings.algorithm)
         algorithm = create(settings.algorithm.name, used)
         room = MemoryBudget(settings.cluster.cache_mib, lambda: len(self._nodes))

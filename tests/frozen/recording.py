@@ -32,7 +32,7 @@ Line = dict[str, Any]
 
 def born(who: str, algorithm: str, settings: Mapping[str, Any], policy: Any) -> Line:
     exact = today.policy_of(plain(policy))  # 12 seconds may be an int or a float
-    return {"who": who, "born": algorithm, "settings": plain(settings), "policy": plain(exact)}
+    return {"who": who, "born": algorithm, "settings": plain(settings), "policy": plain(exact, APART)}
 
 
 def step(who: str, at: float, event: Any, out: list[Any], engine: Any) -> Line:

@@ -9,6 +9,7 @@ from typing import Any
 
 from extender.kube.informers.reflector import Timing
 from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Limits
 from extender.scheduling.state.pod_info import PodInfo
 from extender.server import recording
 from extender.server.service import Service
@@ -40,9 +41,10 @@ class Waggle:
         *,
         config: Path | None = None,
         timing: Timing | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._record = record
-        self.service = Service(settings, config=config, record=record, timing=timing)
+        self.service = Service(settings, config=config, record=record, timing=timing, limits=limits)
         self.runtime = self.service.runtime
         self.service.start()
         try:

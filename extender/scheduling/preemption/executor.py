@@ -44,11 +44,6 @@ from extender.scheduling.state.preemption_record import (
 )
 from extender.scheduling.state.transitions import SchedulingState
 
-#: How often a write that was not answered or not accepted is tried before it counts as refused; how often a plan is
-#: revised.
-MOST_TRIES = 5
-MOST_REVISIONS = 8
-
 
 class PreemptionExecutor:
     """All active preemptions of our own."""
@@ -231,7 +226,7 @@ class PreemptionExecutor:
         pod = self.t.cache.pod(victim.uid)
         if pod is not None and pod.terminating:
             victim.allowed = True
-            victim.goes(pod, now, self.policy.patience)
+            victim.goes(pod, now, self.policy)
 
     # -- stage by stage -------------------------------------------------------------------------------------------
 
@@ -291,7 +286,7 @@ class PreemptionExecutor:
         if event.dry_run is not (preemption.stage is Stage.CHECKING):
             return []  # late: the report belongs to an earlier plan
         victim.tries += 1
-        if kind is OutcomeKind.REJECTED or victim.tries >= MOST_TRIES:
+        if kind is OutcomeKind.REJECTED or victim.tries >= self.policy.limits.most_tries:
             return self._refused(preemption, [victim], Code.VICTIM_PROTECTED, now)
         victim.retry_at = now + max(event.outcome.retry_after, self.policy.verify)
         return self._advance(preemption, now)
@@ -302,7 +297,7 @@ class PreemptionExecutor:
         victim.allowed, victim.tries = True, 0
         told: list[Instruction] = []
         if not event.dry_run:
-            victim.goes(self.t.cache.pod(victim.uid), now, self.policy.patience)
+            victim.goes(self.t.cache.pod(victim.uid), now, self.policy)
             preemption.spilled = True
         if not event.dry_run and event.outcome.kind is OutcomeKind.DONE:
             self.counts["victims", "evicted"] += 1
@@ -338,7 +333,7 @@ class PreemptionExecutor:
         if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
             return []
         preemption.tries += 1
-        if kind is OutcomeKind.REJECTED or preemption.tries >= MOST_TRIES * len(preemption.members):
+        if kind is OutcomeKind.REJECTED or preemption.tries >= self.policy.limits.most_tries * len(preemption.members):
             detail = event.outcome.detail or kind.value
             return self.endings.give_up(preemption, reason(Code.PREEMPTION_NOT_RECORDED, detail=detail), now)
         again = now + max(event.outcome.retry_after, self.policy.verify)
@@ -366,7 +361,7 @@ class PreemptionExecutor:
         if isinstance(result, Bind) or not victims_of(result):
             return self._has_room(preemption, now)
         preemption.revisions += 1
-        if preemption.revisions > MOST_REVISIONS:
+        if preemption.revisions > self.policy.limits.most_revisions:
             return self.endings.give_up(
                 preemption, reason(Code.PREEMPTION_FAILED, detail="no plan lasts long enough"), now
             )

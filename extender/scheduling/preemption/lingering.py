@@ -37,7 +37,7 @@ class Lingering:
     def __init__(self, transitions: SchedulingState, plans: PreemptionPlanner) -> None:
         self.t = transitions
         self._plans = plans
-        self._patience = transitions.policy.patience
+        self._policy = transitions.policy
         self._deadlines: dict[str, _Deadline] = {}
         #: Lingering pods by UID. Each lingers until this time, seconds, or as long as it is being deleted.
         self._lingering: dict[str, float] = {}
@@ -58,7 +58,7 @@ class Lingering:
         for victim in victims:
             known = self._deadlines.get(victim.uid)
             if known is None or not (known.deleted or victim.uid in kept):
-                at = gone_by(self.t.cache.pod(victim.uid), now, self._patience)
+                at = gone_by(self.t.cache.pod(victim.uid), now, self._policy)
                 self._deadlines[victim.uid] = _Deadline(at, self._is_deleted(victim.uid))
 
     def late(self, entry: PodInfo, now: float) -> list[Victim]:
@@ -94,7 +94,7 @@ class Lingering:
     def add(self, uids: Iterable[str], now: float) -> None:
         """Record that these pods were evicted and did not go in time."""
         for uid in uids:
-            self._lingering.setdefault(uid, gone_by(self.t.cache.pod(uid), now, self._patience))
+            self._lingering.setdefault(uid, gone_by(self.t.cache.pod(uid), now, self._policy))
         self._tell()
 
     def tell_again(self) -> None:

@@ -37,13 +37,11 @@ from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.writes.preemption_mark import ANNOTATION, LONGEST_RECORD
 
 _LONGEST_NUMBER = 12
-#: The longest part of a victim's grace period, which its author chooses, that is waited for, seconds.
-MOST_GRACE = 3600
 
 
-def gone_by(pod: Pod | None, now: float, patience: float) -> float:
+def gone_by(pod: Pod | None, now: float, policy: Policy) -> float:
     """Return when a pod that is evicted now should be gone, seconds. `pod` is None if it is gone."""
-    return now + patience + (min(pod.grace_period, MOST_GRACE) if pod is not None else 0)
+    return now + policy.patience + (min(pod.grace_period, policy.limits.most_grace) if pod is not None else 0)
 
 
 class Stage(StrEnum):
@@ -77,13 +75,13 @@ class VictimProgress:
     def uid(self) -> str:
         return self.victim.uid
 
-    def goes(self, pod: Pod | None, now: float, patience: float) -> None:
+    def goes(self, pod: Pod | None, now: float, policy: Policy) -> None:
         """Record that its eviction was accepted, or that others delete it.
 
         `pod` is the informer's record, None if it is gone.
         """
         if not self.evicted:
-            self.evicted, self.stays_until = True, gone_by(pod, now, patience)
+            self.evicted, self.stays_until = True, gone_by(pod, now, policy)
 
 
 @dataclass(slots=True, eq=False)

@@ -81,9 +81,9 @@ class SchedulingState:
     def __init__(self, teller: AlgorithmDriver, policy: Policy) -> None:
         self.teller = teller
         self.policy = policy
-        self.cache = Cache(remembered=20_000)
+        self.cache = Cache(remembered=policy.limits.removed_pods)
         self.ledger = Ledger()
-        self.wake = WaitIndex()
+        self.wake = WaitIndex(remembered=policy.limits.touched_keys)
         self.roster = PodIndex()
         #: The current term; None outside any term, 0 without leader election. `terms.py` changes it.
         self.term: int | None = None if policy.elected else 0

@@ -20,9 +20,6 @@ from extender.scheduling.events import BindAnswer, BindRequested, Instruction
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 
-#: How many pods that are not ours, and passed a filter, are remembered: their bind may come through us.
-PASSED = 4096
-
 
 class BindHandler:
     """Answers the bind verb, and starts the binding writes."""
@@ -45,7 +42,7 @@ class BindHandler:
         """
         self._passed[pod.uid] = msgspec.structs.replace(pod, labels=(), annotations=())
         self._passed.move_to_end(pod.uid)
-        if len(self._passed) > PASSED:
+        if len(self._passed) > self.policy.limits.passed_pods:
             self._passed.popitem(last=False)
 
     def bind(self, event: BindRequested, now: float) -> list[Instruction]:

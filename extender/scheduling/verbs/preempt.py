@@ -30,9 +30,6 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.verbs.validation import Rejection, RequestValidator
 
-#: How long victims that were named to kube-scheduler count as evicted, seconds.
-PATIENCE = 30.0
-
 
 class PreemptHandler:
     """Answers the preempt verb, and decides who evicts."""
@@ -200,7 +197,7 @@ class PreemptHandler:
         kube-scheduler then no longer offers the node, as no victim is left there, and asks because we still find the
         node full. To name other victims would evict pods for nothing, one with each request.
         """
-        if entry.state is not State.PREEMPTING or now >= entry.told_at + PATIENCE:
+        if entry.state is not State.PREEMPTING or now >= entry.told_at + self.policy.limits.eviction_wait:
             return False
         standing = [victim for victim in entry.victims if self.evictions.plans.stands(victim)]
         return bool(standing) and not any(victim.node in offered for victim in standing)

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from extender.scheduling import requeue as waking
+from extender.scheduling.policy import Limits
 from extender.settings import Settings
 from tests.golden.calls.names import Names
 from tests.golden.calls.play import MERGE, Action, Await, Create, Delete, Object, Open, Patch, Pause, Workload
@@ -41,6 +41,9 @@ _CLASSES: dict[str, Object] = {
 _SCHEDULERS = ("default-scheduler", "second-scheduler")
 #: Seconds without any change after which a Waggle in threads of ours is taken to have nothing left to do.
 _WAGGLES_QUIET = 0.15
+#: No pod is nudged because others of its gang have come: the recordings are older than that, and it would depend on how
+#: long a phase takes whether such a nudge is within it. tests/unit/scheduling/preemption/test_gathering.py has them.
+_NOBODY_GATHERS = Limits(gather=10 * PATIENCE)
 
 
 class Stage:
@@ -80,8 +83,8 @@ class Stage:
             yield "", lambda: None
             return
         given = {"server": {"port": 0}, "cluster": {**self._cluster, "compare_seconds": 0}, **workload.waggle}
-        with tempfile.TemporaryDirectory() as folder, _nobody_gathers():
-            waggle = Waggle(Settings.model_validate(given), Witness(), Path(folder) / "log")
+        with tempfile.TemporaryDirectory() as folder:
+            waggle = Waggle(Settings.model_validate(given), Witness(), Path(folder) / "log", limits=_NOBODY_GATHERS)
             try:
                 waggle.wait_ready()
                 yield waggle.url, partial(self._wait_until_seen, waggle)
@@ -106,20 +109,6 @@ class Stage:
         for path in (PODS, _BUDGETS, NODES, "/api/v1/namespaces/default/events"):
             self._http.delete(path, params={"gracePeriodSeconds": 0}).raise_for_status()
         assert not self._http.get(PODS).json()["items"], "workloads must remove finalizers by themselves"
-
-
-@contextmanager
-def _nobody_gathers() -> Iterator[None]:
-    """No pod is nudged because others of its gang have come: the recordings are older than that.
-
-    Without this, it depends on how long a phase takes whether such a nudge (after GATHER seconds) is within it. What
-    these nudges do is the matter of tests/unit/scheduling/preemption/test_gathering.py.
-    """
-    before, waking.GATHER = waking.GATHER, 10 * PATIENCE
-    try:
-        yield
-    finally:
-        waking.GATHER = before
 
 
 def _configuration(workload: Workload, urls: list[str]) -> Object:

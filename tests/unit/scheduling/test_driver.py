@@ -9,13 +9,14 @@ from algorithm.interface import Bind, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Node
 from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.commands import RecordEvent
-from extender.scheduling.driver import CATCH_UP
 from extender.scheduling.events import Candidate, NodeGone, NodeSeen, PodGone, PreemptRequested
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.verbs.preempt import PATIENCE
+from extender.scheduling.policy import Limits
 from tests.support.heart import Heart
 from tests.support.objects import node, pod
 from tests.support.plain_algorithm import PlainAlgorithm
+
+LIMITS = Limits()
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_a_preemption_that_the_algorithm_failed_to_end_is_ended_later(heart: Hea
     heart.see(p)
     heart.preempt(p, "a")
     heart.algorithm.fail.add("delete_preempting_pod")
-    heart.now += PATIENCE
+    heart.now += LIMITS.eviction_wait
     heart.preempt(p, "unknown")
     assert heart.state(p) == "Waiting"
     heart.filter(p, "b")
@@ -99,10 +100,10 @@ def test_a_failure_of_preempt_is_shown_as_an_event_once_since_its_answer_cannot_
 
 def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(heart: Heart) -> None:
     heart.algorithm.add_allocated_pod = fails
-    heart.see(*(pod(f"old{i}", on="a") for i in range(3 * CATCH_UP)))
+    heart.see(*(pod(f"old{i}", on="a") for i in range(3 * LIMITS.catch_up)))
     before = heart.lifecycle.teller.faults
     heart.filter(pod("p", cpu=99_000), "a")
-    assert heart.lifecycle.teller.faults - before == CATCH_UP
+    assert heart.lifecycle.teller.faults - before == LIMITS.catch_up
 
 
 def test_an_algorithm_hears_that_a_pod_is_being_deleted(heart: Heart) -> None:

@@ -8,13 +8,16 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from algorithm.hived.formats.plainyaml import load
+from algorithm.packing.gangs import MOST_MEMBERS
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import PodRead, WriteBinding
 from extender.scheduling.events import PodGone, Synced
-from extender.scheduling.policy import Policy
+from extender.scheduling.policy import Limits, Policy
+from extender.scheduling.state.preemption_record import LONGEST_RECORD
 from extender.server import recording
 from tests.support.heart import Heart, only
 from tests.support.objects import node, pod
@@ -75,6 +78,50 @@ def test_every_kind_of_event_survives_the_log() -> None:
     header = b'{"waggle":1,"algorithm":"packing","settings":{},"policy":{}}\n'
     _, steps = recording.read(io.BytesIO(header + line))
     assert list(steps) == [recording.Step(1.0, Synced())]
+
+
+# -- what decides is in the head --------------------------------------------------------------------------------------
+
+
+def head(**changed: object) -> recording.Header:
+    policy = Policy(limits=Limits(gather=7.0), patience=3.0)
+    text = recording.encode_header("packing", {}, policy)
+    return msgspec.structs.replace(recording.read(io.BytesIO(text))[0], **changed)
+
+
+def test_a_replay_uses_the_recorded_policy_and_limits() -> None:
+    assert recording.policy_of(head()) == Policy(limits=Limits(gather=7.0), patience=3.0)
+    assert recording.policy_of(head(policy={"patience": 3.0})) == Policy(patience=3.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [({"mercy": 1.0}, "mercy"), ({"limits": {"mercy": 1}}, "mercy"), ({"lease": "long"}, "lease")],
+)
+def test_a_policy_that_this_program_does_not_know_is_named(policy: dict[str, object], said: str) -> None:
+    with pytest.raises(recording.RecordingError, match=said):
+        list(recording.replay(head(policy=policy), iter(())))
+
+
+def test_the_constants_of_engine_and_algorithm_are_in_the_head() -> None:
+    found = head().constants
+    assert found["algorithm.packing.gangs.MOST_MEMBERS"] == MOST_MEMBERS
+    assert found["extender.scheduling.state.preemption_record.LONGEST_RECORD"] == LONGEST_RECORD
+    assert not any(name.startswith("algorithm.hived") for name in found)
+
+
+def test_a_recording_by_a_program_with_other_constants_is_refused_and_says_which_differ() -> None:
+    known = {
+        "algorithm.packing.gangs.MOST_MEMBERS": 7,
+        "algorithm.packing.gone.MOST": 1,
+        "algorithm.packing.gangs.OLD": 1,
+    }
+    with pytest.raises(recording.RecordingError, match=f"MOST_MEMBERS was 7, and is {MOST_MEMBERS} now") as raised:
+        list(recording.replay(head(constants=known), iter(())))
+    assert "algorithm.packing.gone.MOST was 1, and is not there any more" in str(raised.value)
+    assert "algorithm.packing.gangs.OLD was 1, and is not there any more" in str(raised.value)
+    steps = iter([recording.Step(1.0, Synced())])
+    assert len(list(recording.replay(head(constants=known), steps, anyway=True))) == 1
 
 
 @pytest.mark.parametrize(

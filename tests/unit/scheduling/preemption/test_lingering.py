@@ -11,8 +11,7 @@ from algorithm.packing import PackingAlgorithm
 from algorithm.reasons import Code, reason
 from extender.scheduling.commands import RecordEvent, RequeuePod
 from extender.scheduling.events import PodGone
-from extender.scheduling.policy import Policy
-from extender.scheduling.state.preemption_record import MOST_GRACE
+from extender.scheduling.policy import Limits, Policy
 from tests.support.heart import Heart
 from tests.support.heart_world import BASE, NODES, HeartWorld
 from tests.support.objects import node, pod
@@ -156,7 +155,7 @@ def test_of_a_grace_period_an_hour_counts(heart: Heart) -> None:
     p = high()
     heart.preempt(p, "b")
     deleted(heart, "slow", "b", grace_period=10**9)
-    heart.now += MOST_GRACE + PATIENCE - 1
+    heart.now += Limits().most_grace + PATIENCE - 1
     heart.filter(p, "b")
     assert heart.state(p) == "Preempting"
     heart.now += 1

@@ -9,9 +9,11 @@ from algorithm.interface import Preempt, Victim, Wait
 from algorithm.reasons import Code, reason
 from extender.scheduling.commands import RequeuePod
 from extender.scheduling.events import PodGone
-from extender.scheduling.verbs.preempt import PATIENCE
+from extender.scheduling.policy import Limits
 from tests.support.heart import Heart, only
 from tests.support.objects import node, pod
+
+LIMITS = Limits()
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_who_asked_before_our_informer_showed_the_victims_gone_is_nudged_then(he
 def test_victims_that_do_not_go_are_planned_anew(heart: Heart) -> None:
     p = high()
     heart.preempt(p, "a", "b")
-    heart.now += PATIENCE
+    heart.now += LIMITS.eviction_wait
     assert victims(heart.preempt(p, "b")) == {"b": ("uid-low-b",)}
     assert heart.state(p) == "Preempting"
 
@@ -154,7 +156,7 @@ def test_room_that_is_free_after_all_needs_no_victims(heart: Heart) -> None:
 def test_when_nothing_helps_any_more_it_waits_again(heart: Heart) -> None:
     p = high()
     heart.preempt(p, "a", "b")
-    heart.now += PATIENCE
+    heart.now += LIMITS.eviction_wait
     assert heart.preempt(p, "never-seen").candidates == ()
     assert heart.state(p) == "Waiting"
     assert not heart.algorithm.preempting
