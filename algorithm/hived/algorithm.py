@@ -300,7 +300,6 @@ class HivedAlgorithm(SchedulerAlgorithm):
             spec,
             warnings=self.devices.warnings,
             protected=self._protected,
-            moment=lambda: self._generation,
         )
 
     def changes_to(self, other: HivedAlgorithm) -> Sequence[str]:

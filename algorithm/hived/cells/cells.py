@@ -6,7 +6,7 @@ for a particular piece of hardware. The ancestors of a bound cell are bound too.
 
 These values are updated incrementally, for both kinds: a cell's priority is the highest of its children; `used[p]` is
 the number of leafs below it that pods of priority p hold; a cell is healthy if everything below it is. Cells are
-compared by identity.
+compared by identity. Methods note in the journal how to undo what they do, see `journal.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
+
+from algorithm.hived.cells.journal import Journal
 
 #: The priority of a cell that no pod holds.
 FREE = -2
@@ -61,6 +63,7 @@ class Cell:
         "address",
         "chain",
         "children",
+        "journal",
         "leafs",
         "level",
         "listed",
@@ -74,8 +77,19 @@ class Cell:
         "version",
     )
 
-    def __init__(self, *, chain: str, level: int, type_: str, address: str, leafs: int, machine_or_above: bool) -> None:
+    def __init__(
+        self,
+        *,
+        chain: str,
+        level: int,
+        type_: str,
+        address: str,
+        leafs: int,
+        machine_or_above: bool,
+        journal: Journal,
+    ) -> None:
         self.chain, self.level, self.type, self.address = chain, level, type_, address
+        self.journal = journal
         self.leafs, self.machine_or_above = leafs, machine_or_above
         self.parent: Cell | None = None
         self.children: list[Cell] = []
@@ -93,6 +107,8 @@ class Cell:
 
     def take(self, priority: int) -> None:
         """A leaf is held with this priority from now on. It was free."""
+        if self.journal.recording:
+            self.journal.note(self.give_back)
         self.top.version += 1
         cell: Cell | None = self
         while cell is not None:
@@ -106,6 +122,8 @@ class Cell:
 
     def give_back(self) -> None:
         """A leaf is free again."""
+        if self.journal.recording:
+            self.journal.note(self.take, self.priority)
         self.top.version += 1
         priority = self.priority
         cell: Cell | None = self
@@ -155,9 +173,25 @@ class PhysicalCell(Cell):
     parent: PhysicalCell | None
     children: list[PhysicalCell]  # type: ignore[assignment]
 
-    def __init__(self, *, chain: str, level: int, type_: str, address: str, leafs: int, machine_or_above: bool) -> None:
+    def __init__(
+        self,
+        *,
+        chain: str,
+        level: int,
+        type_: str,
+        address: str,
+        leafs: int,
+        machine_or_above: bool,
+        journal: Journal,
+    ) -> None:
         super().__init__(
-            chain=chain, level=level, type_=type_, address=address, leafs=leafs, machine_or_above=machine_or_above
+            chain=chain,
+            level=level,
+            type_=type_,
+            address=address,
+            leafs=leafs,
+            machine_or_above=machine_or_above,
+            journal=journal,
         )
         self.nodes: tuple[str, ...] = ()
         self.indices: tuple[int, ...] = ()
@@ -176,6 +210,8 @@ class PhysicalCell(Cell):
 
     def set_state(self, state: CellState) -> None:
         """A leaf changes its state, and its ancestors with it."""
+        if self.journal.recording:
+            self.journal.note(self.set_state, self.state)
         self.state = state
         self.shown_anew()
         cell = self.parent
@@ -186,6 +222,32 @@ class PhysicalCell(Cell):
             cell.state = derived
             cell.shown_anew()
             cell = cell.parent
+
+    def set_tenant(self, tenant: str) -> None:
+        """A leaf is used opportunistically by the tenant, or is not any more (`""`)."""
+        self.journal.attribute(self, "tenant")
+        self.tenant = tenant
+        here: PhysicalCell | None = self
+        while here is not None:
+            if here.virtual is not None:
+                here.virtual.top.version += 1
+                return
+            here = here.parent
+
+    def set_user(self, user: Holder | None) -> None:
+        """A leaf is used by this group."""
+        self.journal.attribute(self, "group")
+        self.group = user
+
+    def set_reserver(self, reserver: Holder | None) -> None:
+        """A leaf is reserved by this group."""
+        self.journal.attribute(self, "reserver")
+        self.reserver = reserver
+
+    def set_split(self, *, split: bool) -> None:
+        """Its parts are allocated one by one from now on, or not any more."""
+        self.journal.attribute(self, "split")
+        self.split = split
 
     def shown_anew(self) -> None:
         """State or health changed: that of the virtual cell did, too."""
@@ -212,11 +274,18 @@ class VirtualCell(Cell):
         address: str,
         leafs: int,
         machine_or_above: bool,
+        journal: Journal,
         tenant: str,
         pinned_id: str,
     ) -> None:
         super().__init__(
-            chain=chain, level=level, type_=type_, address=address, leafs=leafs, machine_or_above=machine_or_above
+            chain=chain,
+            level=level,
+            type_=type_,
+            address=address,
+            leafs=leafs,
+            machine_or_above=machine_or_above,
+            journal=journal,
         )
         self.tenant, self.pinned_id = tenant, pinned_id
         self.physical: PhysicalCell | None = None
@@ -254,6 +323,7 @@ def derived_state(children: Iterable[PhysicalCell]) -> CellState:
 
 def pair(physical: PhysicalCell, virtual: VirtualCell) -> None:
     """This virtual cell is that piece of hardware, ancestors not considered."""
+    physical.journal.note(unpair, physical)
     physical.virtual, virtual.physical = virtual, physical
     physical.top.version += 1
     virtual.top.version += 1
@@ -265,6 +335,7 @@ def unpair(physical: PhysicalCell) -> VirtualCell:
     """The reverse. The physical cell must be bound."""
     virtual = physical.virtual
     assert virtual is not None, physical
+    physical.journal.note(pair, physical, virtual)
     physical.virtual, virtual.physical = None, None
     physical.top.version += 1
     virtual.top.version += 1
@@ -302,9 +373,10 @@ class CellList(Generic[C]):
     recorded decisions depend on it. Everything but copying takes constant time.
     """
 
-    __slots__ = ("_cells", "_position")
+    __slots__ = ("_cells", "_journal", "_position")
 
-    def __init__(self, cells: Iterable[C] = ()) -> None:
+    def __init__(self, cells: Iterable[C] = (), *, journal: Journal | None = None) -> None:
+        self._journal = journal
         self._cells: list[C] = list(cells)
         self._position = {cell: index for index, cell in enumerate(self._cells)}
 
@@ -322,6 +394,8 @@ class CellList(Generic[C]):
 
     def append(self, cell: C) -> None:
         assert cell not in self._position, cell
+        if self._journal is not None and self._journal.recording:
+            self._journal.note(self._take_back)
         self._position[cell] = len(self._cells)
         self._cells.append(cell)
 
@@ -330,22 +404,44 @@ class CellList(Generic[C]):
             self.append(cell)
 
     def prepend(self, cells: Iterable[C]) -> None:
+        """Only for a working copy."""
+        assert self._journal is None
         self._cells = [*cells, *self._cells]
         self._position = {cell: index for index, cell in enumerate(self._cells)}
 
     def remove(self, cell: C) -> None:
         """Raises KeyError if it is not in the list."""
         index = self._position.pop(cell)
+        if self._journal is not None and self._journal.recording:
+            self._journal.note(self._insert, index, cell)
         last = self._cells.pop()
         if last is not cell:
             self._cells[index] = last
             self._position[last] = index
 
+    def _take_back(self) -> None:
+        """The reverse of `append`."""
+        del self._position[self._cells.pop()]
+
+    def _insert(self, index: int, cell: C) -> None:
+        """The reverse of `remove`."""
+        if index < len(self._cells):
+            last = self._cells[index]
+            self._position[last] = len(self._cells)
+            self._cells.append(last)
+            self._cells[index] = cell
+        else:
+            self._cells.append(cell)
+        self._position[cell] = index
+
     def clear(self) -> None:
+        """Only for a working copy."""
+        assert self._journal is None
         self._cells.clear()
         self._position.clear()
 
-    def copy(self) -> CellList[C]:
-        twin: CellList[C] = CellList()
+    def copy(self, *, journal: Journal | None = None) -> CellList[C]:
+        """The same cells in the same order. Without a journal it is a working copy: nothing done to it is recorded."""
+        twin: CellList[C] = CellList(journal=journal)
         twin._cells, twin._position = self._cells.copy(), self._position.copy()
         return twin

@@ -23,8 +23,6 @@ _Lists = dict[int, CellList[PhysicalCell]]
 _Counts = dict[int, int]
 #: Free, bad and free: how they are listed.
 Order = tuple[_Lists, _Lists]
-#: Free, bad and free, doomed by tenant; left, owed, owed by tenant.
-_Remembered = tuple[_Lists, _Lists, dict[str, _Lists], _Counts, _Counts, dict[str, _Counts]]
 
 
 class ChainAllocator:
@@ -33,17 +31,16 @@ class ChainAllocator:
     def __init__(self, chain: Chain, tenants: Iterable[Tenant], *, weighs_damage: bool = False) -> None:
         self.chain = chain
         self._weighs_damage = weighs_damage
+        self._journal = chain.journal
         levels = range(1, chain.top + 1)
-        self.free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.free: _Lists = {level: CellList(journal=chain.journal) for level in levels}
         self.free[chain.top].extend(chain.full[chain.top])
         self.total_left = {level: len(chain.full[level]) for level in levels}
-        self.bad_free: dict[int, CellList[PhysicalCell]] = {level: CellList() for level in levels}
+        self.bad_free: _Lists = {level: CellList(journal=chain.journal) for level in levels}
         self.owed = dict.fromkeys(levels, 0)
         self.owed_to: dict[str, dict[int, int]] = {}
-        self.doomed: dict[str, dict[int, CellList[PhysicalCell]]] = {}
+        self.doomed: dict[str, _Lists] = {}
         self._paused = False
-        #: While something is tried: which virtual cells bad hardware was shown as.
-        self._shown: dict[PhysicalCell, VirtualCell] | None = None
         self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
         for tenant in tenants:
             if chain.name in tenant.quota:
@@ -52,7 +49,7 @@ class ChainAllocator:
     def _enter(self, tenant: Tenant) -> None:
         quota = tenant.quota[self.chain.name]
         self.owed_to[tenant.name] = {level: quota.get(level, 0) for level in self.owed}
-        self.doomed[tenant.name] = {level: CellList() for level in self.owed}
+        self.doomed[tenant.name] = {level: CellList(journal=self._journal) for level in self.owed}
         self._preassigned[tenant.name] = tenant.preassigned.get(self.chain.name, {level: [] for level in self.owed})
         for level, number in quota.items():
             self.owed[level] += number
@@ -72,12 +69,12 @@ class ChainAllocator:
         """
         level = cell.level
         self._owe(tenant, level, -1)
-        self.total_left[level] -= 1
+        self._count(level, -1)
         highest = self._take_out(cell)
         above = cell.parent
         for higher in range(level + 1, highest + 1):
             assert above is not None
-            self.total_left[higher] -= 1
+            self._count(higher, -1)
             if above.healthy:
                 self._doom(higher)
             else:
@@ -102,12 +99,12 @@ class ChainAllocator:
         """The reverse: nobody's any more, merged with its buddies."""
         level = cell.level
         self._owe(tenant, level, 1)
-        self.total_left[level] += 1
+        self._count(level, 1)
         highest = self._put_back(cell)
         above = cell.parent
         for higher in range(level + 1, highest + 1):
             assert above is not None
-            self.total_left[higher] += 1
+            self._count(higher, 1)
             if above.healthy:
                 self._absolve(higher)
             else:
@@ -122,15 +119,21 @@ class ChainAllocator:
         self._below(cell, 1, doomed=doomed)
 
     def _owe(self, tenant: str, level: int, number: int) -> None:
-        self.owed_to[tenant][level] += number
-        self.owed[level] += number
+        for counts in (self.owed_to[tenant], self.owed):
+            self._journal.entry(counts, level)
+            counts[level] += number
+
+    def _count(self, level: int, number: int) -> None:
+        """So many more cells are free or part of something free."""
+        self._journal.entry(self.total_left, level)
+        self.total_left[level] += number
 
     def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> None:
         """What is inside the cell comes or goes with it."""
         number = 1
         for level in range(cell.level - 1, 0, -1):
             number *= self.chain.levels[level + 1].fanout
-            self.total_left[level] += sign * number
+            self._count(level, sign * number)
             if not doomed and sign < 0:
                 self._doom(level)
             elif not doomed:
@@ -145,7 +148,7 @@ class ChainAllocator:
             whole = above is not None and not above.split
             if above is not None and whole:
                 self.free[cell.level].extend(above.children)
-                above.split = True
+                above.set_split(split=True)
             self.free[cell.level].remove(cell)
             if above is None or not whole:
                 return cell.level
@@ -161,7 +164,7 @@ class ChainAllocator:
             for buddy in above.children:
                 if buddy is not cell:
                     free.remove(buddy)
-            above.split = False
+            above.set_split(split=False)
             cell = above
 
     def is_free(self, cell: PhysicalCell) -> bool:
@@ -195,22 +198,17 @@ class ChainAllocator:
     def _release_bad(self, cell: PhysicalCell) -> None:
         self.bad_free[cell.level].append(cell)
         if cell.virtual is not None:
-            virtual = unpair(cell)
-            if self._shown is not None:
-                self._shown[cell] = virtual
+            unpair(cell)
         for child in cell.children:
             if not child.healthy:
                 self._release_bad(child)
 
     def _show(self, cell: PhysicalCell) -> None:
-        """Binds a bad part to the first virtual part that is no hardware in particular yet, or to the one of before."""
+        """Binds a bad part to the first virtual part that is no hardware in particular yet."""
         assert cell.parent is not None
         above = cell.parent.virtual
         assert above is not None
-        before = None if self._shown is None else self._shown.get(cell)
-        if before is None or before.parent is not above or before.physical is not None:
-            before = next(each for each in above.children if each.physical is None)
-        pair(cell, before)
+        pair(cell, next(each for each in above.children if each.physical is None))
 
     def turned_bad(self, cell: PhysicalCell) -> None:
         """The cell is marked bad, and so are its ancestors."""
@@ -316,38 +314,21 @@ class ChainAllocator:
         for now, then in zip((self.free, self.bad_free), order, strict=True):
             for level, cells in then.items():
                 if set(now[level]) == set(cells):
-                    now[level] = cells.copy()
+                    self._journal.entry(now, level)
+                    now[level] = cells.copy(journal=self._journal)
 
     @contextmanager
-    def keeping_order(self) -> Iterator[None]:
-        """What is changed and changed back meanwhile is listed as before, and bad parts are shown where they were."""
-        outermost, before = self._shown is None, self.order()
-        self._shown = {} if self._shown is None else self._shown
-        try:
-            yield
-        finally:
-            self._shown = None if outermost else self._shown
-        self.restore(before)
+    def paused(self, *, settles: bool = True) -> Iterator[None]:
+        """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end.
 
-    def remembered(self) -> _Remembered:
-        """Everything that is written here, order included."""
-        doomed = {tenant: _copied(lists) for tenant, lists in self.doomed.items()}
-        owed_to = {tenant: counts.copy() for tenant, counts in self.owed_to.items()}
-        return _copied(self.free), _copied(self.bad_free), doomed, self.total_left.copy(), self.owed.copy(), owed_to
-
-    def put_back(self, remembered: _Remembered) -> None:
-        """What was remembered is so again; it can be put back only once."""
-        self.free, self.bad_free, self.doomed, self.total_left, self.owed, self.owed_to = remembered
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end."""
+        Unless it `settles`: then nothing has to be, because all changes were taken back.
+        """
         before, self._paused = self._paused, True
         try:
             yield
         finally:
             self._paused = before
-        if not before:
+        if settles and not before:
             self.settle()
 
     def settle(self) -> None:

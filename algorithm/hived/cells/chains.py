@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
+from algorithm.hived.cells.journal import Journal
 
 #: Cells by level; level 1 are the devices.
 Levels = dict[int, list[PhysicalCell]]
@@ -38,6 +39,8 @@ class Chain:
     machine_level: int
     #: All hardware by level, depth first.
     full: Levels
+    #: The one of all chains, which notes how to undo changes of cells and accounts.
+    journal: Journal
 
     def level_of(self, type_: str) -> int | None:
         return next((number for number, level in self.levels.items() if level.type == type_), None)
@@ -68,6 +71,7 @@ class Layout:
     machines: dict[str, list[PhysicalCell]]
     #: Devices by chain, machine and index.
     devices: dict[tuple[str, str, int], PhysicalCell]
+    journal: Journal
 
     def numbers(self) -> dict[str, frozenset[int]]:
         """The numbers of each machine's devices."""

@@ -11,13 +11,15 @@ from algorithm.hived.cells import fit
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
 from algorithm.hived.cells.chains import Chain, Layout, Level, Levels, Tenant, VirtualLevels
 from algorithm.hived.cells.config import CellType, HivedConfig, HivedConfigError, PhysicalCellSpec, VirtualCellSpec
+from algorithm.hived.cells.journal import Journal
 
 _MAX_INT32 = 2**31 - 1
 
 
 def build(config: HivedConfig) -> Layout:
     """Raises HivedConfigError for a configuration that no cluster can have."""
-    chains, pinned = _Hardware(config).build()
+    journal = Journal()
+    chains, pinned = _Hardware(config, journal).build()
     tenants = {name: _Quota(config, name, chains, pinned).build() for name in config.virtual_clusters}
     fit.check(chains.values(), tenants, pinned)
     promised = {pinned_id for tenant in tenants.values() for pinned_id in tenant.pinned}
@@ -32,12 +34,12 @@ def build(config: HivedConfig) -> Layout:
         for leaf in chain.full[1]:
             machines[leaf.nodes[0]].append(leaf)
             devices.setdefault((chain.name, leaf.nodes[0], leaf.indices[0]), leaf)
-    return Layout(chains, tenants, pinned, dict(chains_of), dict(machines), devices)
+    return Layout(chains, tenants, pinned, dict(chains_of), dict(machines), devices, journal)
 
 
 def hardware(config: HivedConfig) -> tuple[dict[str, Chain], dict[str, PhysicalCell]]:
     """The chains, and the cells that have a pinned id, whatever is promised to whom. Raises HivedConfigError."""
-    return _Hardware(config).build()
+    return _Hardware(config, Journal()).build()
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -71,7 +73,8 @@ def _levels(types: dict[str, CellType], top: str, where: str) -> dict[int, Level
 
 
 class _Hardware:
-    def __init__(self, config: HivedConfig) -> None:
+    def __init__(self, config: HivedConfig, journal: Journal) -> None:
+        self.journal = journal
         self.types = config.physical_cluster.cell_types
         self.tops = config.physical_cluster.physical_cells
         self.chains: dict[str, Chain] = {}
@@ -98,7 +101,7 @@ class _Hardware:
             levels = _levels(self.types, name, where)
             machine = next(number for number, level in levels.items() if level.is_machine)
             full: Levels = {number: [] for number in levels}
-            self.chains[name] = Chain(name, levels[1].type, levels, max(levels), machine, full)
+            self.chains[name] = Chain(name, levels[1].type, levels, max(levels), machine, full, self.journal)
         return self.chains[name]
 
     def _cell(
@@ -114,6 +117,7 @@ class _Hardware:
             address=address,
             leafs=kind.leafs,
             machine_or_above=kind.machine_or_above,
+            journal=self.journal,
         )
         chain.full[level].append(cell)
         self._pin(cell, spec.pinned_cell_id, where)
@@ -241,6 +245,7 @@ class _Quota:
             address=address,
             leafs=kind.leafs,
             machine_or_above=kind.machine_or_above,
+            journal=chain.journal,
             tenant=self.tenant.name,
             pinned_id=pinned_id,
         )

@@ -12,14 +12,14 @@ Trying takes tenths of a second in large clusters. So it goes step by step, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from algorithm.hived.formats.podspec import PodSpec, UserError
 from algorithm.hived.insight import explain_text as wording
 from algorithm.hived.insight.explain_text import listed
 from algorithm.hived.insight.tally import Tally, tally
 from algorithm.hived.insight.unblockers import find_ends
-from algorithm.hived.insight.whatif import WhatIf
+from algorithm.hived.insight.whatif import ended
 from algorithm.hived.planning.planner import Plan, Refusal, candidate_chains, decide, over_limit
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import GroupState
@@ -45,17 +45,14 @@ def explain(
     *,
     protected: Collection[str] = (),
     warnings: Mapping[str, str] | None = None,
-    moment: Callable[[], int] = lambda: 0,
 ) -> Iterator[str]:
     """For a group that has no place yet. Nodes that kube-scheduler does not offer count as offered here.
 
     `protected` are UIDs of pods that cannot be evicted now, `warnings` are about what is written on nodes and cannot be
-    read, by node. Changes nothing. An empty sentence is a step that says nothing; `moment` differs whenever the hive
-    has been changed between two of them.
+    read, by node. Changes nothing. An empty sentence is a step that says nothing. The hive may change between steps.
     """
-    what_if = WhatIf(hive, moment)
     try:
-        with what_if.ended():
+        with ended(hive):
             decision = decide(hive, spec, hive.layout.machines.keys(), preempting=True)
     except UserError as error:
         yield _refused(hive, spec, error)
@@ -65,14 +62,12 @@ def explain(
     elif decision.kind == "being-preempted":
         yield f"{decision.text}."
     elif decision.kind not in _COUNTED:
-        yield from _tried(hive, spec, [], what_if, [f"{decision.text}."])
+        yield from _tried(hive, spec, [], [f"{decision.text}."])
     else:
-        yield from _counted(hive, spec, decision, what_if, warnings or {})
+        yield from _counted(hive, spec, decision, warnings or {})
 
 
-def _counted(
-    hive: HivedCluster, spec: PodSpec, refusal: Refusal, what_if: WhatIf, warnings: Mapping[str, str]
-) -> Iterator[str]:
+def _counted(hive: HivedCluster, spec: PodSpec, refusal: Refusal, warnings: Mapping[str, str]) -> Iterator[str]:
     tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
     if not tallies:
         yield f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."
@@ -82,16 +77,14 @@ def _counted(
     if all(_never(hive, spec, each) for each in tallies):
         yield from sentences
     else:
-        yield from _tried(hive, spec, tallies, what_if, sentences)
+        yield from _tried(hive, spec, tallies, sentences)
         yield from _in_line(hive, spec)
 
 
-def _tried(
-    hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf, sentences: Sequence[str]
-) -> Iterator[str]:
+def _tried(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], sentences: Sequence[str]) -> Iterator[str]:
     """These sentences, and which groups' end would help. All but the last are of one moment."""
     yield from sentences
-    steps = find_ends(hive, spec, tallies, what_if)
+    steps = find_ends(hive, spec, tallies)
     while True:
         try:
             next(steps)

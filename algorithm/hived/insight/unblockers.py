@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from algorithm.hived.formats.podspec import PodSpec, UserError
 from algorithm.hived.insight.tally import Tally
-from algorithm.hived.insight.whatif import WhatIf
+from algorithm.hived.insight.whatif import ended
 from algorithm.hived.planning.planner import Plan, decide
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
@@ -43,17 +43,17 @@ class Ends:
     minimal: bool = True
 
 
-def find_ends(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> Steps[Ends]:
+def find_ends(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally]) -> Steps[Ends]:
     """For a group that cannot have a place now. `tallies` are those of the chains in which it may be.
 
     None of them: it is not devices that are missing, but the place that it had.
     """
-    return (yield from _Search(hive, spec, tallies, what_if).run())
+    return (yield from _Search(hive, spec, tallies).run())
 
 
 class _Search:
-    def __init__(self, hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], what_if: WhatIf) -> None:
-        self.hive, self.spec, self.what_if = hive, spec, what_if
+    def __init__(self, hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally]) -> None:
+        self.hive, self.spec = hive, spec
         self.offered = hive.layout.machines.keys()
         self.need = spec.devices
         #: The end of fewer devices than this cannot help.
@@ -127,7 +127,7 @@ class _Search:
 
     def _runs_without(self, groups: Sequence[Group]) -> Steps[bool]:
         self.effort -= sum(self.sizes[group] for group in groups)
-        with self.what_if.ended(groups):
+        with ended(self.hive, groups):
             runs = self._runs()
         yield
         return runs

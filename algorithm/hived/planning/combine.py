@@ -4,7 +4,7 @@ Two promised single devices are no promise of two devices together: they may be 
 together, if both are bound on one machine already or if a machine has free hardware for both. This is looked for only
 where a group has no place otherwise, and only in cells that are smaller than a machine.
 
-It is tried on the hive itself, which is changed back: for each pod, largest first, the machines are tried on which most
+It is tried on the hive itself (`HivedCluster.trial`): for each pod, largest first, the machines are tried on which most
 of what it needs is bound already, then those that are split already, then those with the fewest opportunistic pods. On
 a machine, devices of bound cells are taken first, then free hardware becomes further ones, of the smallest free pieces.
 What is owed to others stays there to be had, on healthy hardware, if it was before. What is written on pods is what the
@@ -25,6 +25,8 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group, Held, Physical, Virtual, user_of
 from algorithm.hived.state.recovery import virtual_for
 
+#: A point to go back to: a mark of the journal, and how many devices were held.
+_Mark = tuple[int, int]
 #: The devices of each pod and what they are held as, by devices per pod.
 Combined = tuple[Physical, Virtual]
 
@@ -41,13 +43,10 @@ def combined(hive: HivedCluster, group: Group, offered: Offered) -> Combined | N
     for below in dict.fromkeys((0, group.priority)):
         if sum(cell.free_for(below) for each in cells.values() for cell in each) < need:
             continue
-        with hive.keeping_order(), hive.changing_hands():
+        with hive.trial():
             trial = _Trial(hive, group, cells, offered, below)
-            try:
-                if trial.run():
-                    return trial.found()
-            finally:
-                trial.undo()
+            if trial.run():
+                return trial.found()
     return None
 
 
@@ -66,8 +65,8 @@ class _Trial:
         self._books = hive.books[group.chain]
         self._was_kept = _is_kept(self._books)
         self._pods: list[tuple[int, list[Held]]] = []
-        #: What was done: held now, and by whom before.
-        self._done: list[tuple[Held, Held | None]] = []
+        #: The devices that are held for the group in this trial.
+        self._held: list[Held] = []
 
     def run(self) -> bool:
         pods = self._group.pods
@@ -81,22 +80,23 @@ class _Trial:
             virtual[devices].append([each.virtual for each in held])
         return physical, virtual
 
-    def undo(self, mark: int = 0) -> None:
-        while len(self._done) > mark:
-            held, before = self._done.pop()
-            self._hive.let_go(held.device, held.virtual)
-            if before is not None:
-                self._hive.hold([before])
+    def _mark(self) -> _Mark:
+        return self._hive.journal.mark(), len(self._held)
+
+    def _undo(self, mark: _Mark) -> None:
+        changes, held = mark
+        self._hive.journal.roll_back(changes)
+        del self._held[held:]
 
     # -- machines ---------------------------------------------------------------------------------------------
 
     def _place(self, devices: int) -> bool:
         for machine in self._machines(devices):
-            mark = len(self._done)
+            mark = self._mark()
             if self._fill(machine, devices):
-                self._pods.append((devices, [held for held, _ in self._done[mark:]]))
+                self._pods.append((devices, self._held[mark[1] :]))
                 return True
-            self.undo(mark)
+            self._undo(mark)
         return False
 
     def _machines(self, devices: int) -> list[PhysicalCell]:
@@ -159,11 +159,11 @@ class _Trial:
         """Free hardware becomes one more cell of the tenant: how many of its devices were taken, 0 if none can be."""
         for level in self._levels(left):
             for piece in self._pieces(machine, level):
-                mark = len(self._done)
+                mark = self._mark()
                 devices = [device for device in _by_use(_devices(piece)) if self._may_take(device)][:left]
                 if devices and all(self._take(device, piece.type) for device in devices):
                     return len(devices)
-                self.undo(mark)
+                self._undo(mark)
         return 0
 
     def _levels(self, left: int) -> list[int]:
@@ -181,21 +181,17 @@ class _Trial:
 
     def _take(self, device: PhysicalCell, type_: str) -> bool:
         """Holds the device with the tenant's quota. False, and nothing has changed, if that is not possible."""
-        mark = len(self._done)
+        mark = self._mark()
         before = self._holder(device)
         if before is not None:
             self._hive.let_go(device, before.virtual)
         cell = virtual_for(self._hive, self._group, device, type_)
-        if cell is None or cell.priority != FREE or cell.physical not in (None, device):
-            if before is not None:
-                self._hive.hold([before])
-            return False
-        held = Held(device, cell, self._group)
-        safe = self._hive.hold([held])
-        self._done.append((held, before))
-        if safe and (_is_kept(self._books) or not self._was_kept):
-            return True
-        self.undo(mark)
+        if cell is not None and cell.priority == FREE and cell.physical in (None, device):
+            held = Held(device, cell, self._group)
+            if self._hive.hold([held]) and (_is_kept(self._books) or not self._was_kept):
+                self._held.append(held)
+                return True
+        self._undo(mark)
         return False
 
     def _holder(self, device: PhysicalCell) -> Held | None:

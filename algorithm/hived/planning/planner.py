@@ -5,7 +5,7 @@
     opportunistic          places on the hardware itself, wherever it is free
 
 Some decisions need a hypothetical hive: without the quota of groups that may be preempted lazily, or without a
-preemption that cannot be finished. The hive is then changed and changed back.
+preemption that cannot be finished. The hive is then changed in a trial (`HivedCluster.trial`), which takes it back.
 """
 
 from __future__ import annotations
@@ -137,12 +137,9 @@ def _lost(group: Group, offered: Offered) -> bool:
 @contextmanager
 def _cancelled(hive: HivedCluster, group: Group) -> Iterator[None]:
     """The hive as if the group did not preempt."""
-    with hive.keeping_order(), hive.changing_hands():
+    with hive.trial():
         hive.cancel(group)
-        try:
-            yield
-        finally:
-            hive.reserve(group)
+        yield
 
 
 # -- what is written on pods --------------------------------------------------------------------------------------
@@ -293,18 +290,10 @@ def _without_quota(hive: HivedCluster, groups: list[Group], preemptor: str) -> I
     if not groups:
         yield
         return
-    with hive.keeping_order(), hive.changing_hands():
-        before = [
-            (group, group.lazily_preempted_by, group.lazily_preempted_at, hive.make_opportunistic(group, preemptor))
-            for group in groups
-        ]
-        try:
-            yield
-        finally:
-            for group, by, at, virtual in reversed(before):
-                if virtual is not None:
-                    hive.make_guaranteed(group, virtual)
-                group.lazily_preempted_by, group.lazily_preempted_at = by, at
+    with hive.trial():
+        for group in groups:
+            hive.make_opportunistic(group, preemptor)
+        yield
 
 
 def _in_the_way(group: Group) -> tuple[dict[str, list[Member]], list[Group]]:

@@ -35,6 +35,8 @@ class HivedCluster:
         limits: Limits | None = None,
     ) -> None:
         self.layout = layout
+        #: Notes how to undo what is done here; see `trial`.
+        self.journal = layout.journal
         self.guaranteed = guaranteed(layout)
         self.usage = Usage()
         #: What opportunistic pods may have.
@@ -98,6 +100,7 @@ class HivedCluster:
 
         One that is not configured has no devices and changes nothing.
         """
+        assert not self.journal.recording, machine
         leafs = self.layout.machines.get(machine, ())
         for leaf in leafs:
             well = healthy and leaf.indices[0] not in bad
@@ -170,11 +173,10 @@ class HivedCluster:
         All devices are bound before bad parts of the same cells are bound somewhere.
         """
         device, virtual, group = held
-        self.usage.taken(group.tenant, device.chain, promised=virtual is not None)
+        self._count(group.tenant, device.chain, 1, promised=virtual is not None)
         if virtual is None:
             device.take(OPPORTUNISTIC)
-            device.tenant = group.tenant
-            _shown_anew_around(device)
+            device.set_tenant(group.tenant)
             return True
         virtual.take(group.priority)
         device.take(group.priority)
@@ -188,6 +190,10 @@ class HivedCluster:
         roots.append(root)
         return self.books[root.chain].allocate(root, group.tenant, shows=False)
 
+    def _count(self, tenant: str, chain: str, number: int, *, promised: bool) -> None:
+        self.journal.note(self.usage.add, tenant, chain, -number, promised)
+        self.usage.add(tenant, chain, number, promised)
+
     def _show_bad(self, roots: Iterable[PhysicalCell]) -> None:
         for root in roots:
             self.books[root.chain].show_bad(root)
@@ -196,10 +202,9 @@ class HivedCluster:
         """The reverse. `virtual` is what it was held as."""
         device.give_back()
         tenant = device.tenant if virtual is None else virtual.tenant
-        self.usage.given_back(tenant, device.chain, promised=virtual is not None)
+        self._count(tenant, device.chain, -1, promised=virtual is not None)
         if virtual is None:
-            device.tenant = ""
-            _shown_anew_around(device)
+            device.set_tenant("")
             return
         virtual.give_back()
         root = virtual.root.physical
@@ -221,42 +226,43 @@ class HivedCluster:
             yield
 
     @contextmanager
-    def keeping_order(self) -> Iterator[None]:
-        """Keep the order of free cells, for changes that are only tried and then undone."""
+    def trial(self) -> Iterator[None]:
+        """Undo all changes made within the block at its end. Nothing is doomed because of them."""
         with ExitStack() as stack:
             for books in self.books.values():
-                stack.enter_context(books.keeping_order())
-            yield
+                stack.enter_context(books.paused(settles=False))
+            with self.journal.trial():
+                yield
 
-    def make_opportunistic(self, group: Group, preemptor: str) -> Virtual | None:
-        """Preempt the group lazily: it keeps its devices and loses its quota. Returns the virtual cells that it had."""
-        old = group.virtual
+    def make_opportunistic(self, group: Group, preemptor: str) -> None:
+        """Preempt the group lazily: it keeps its devices and loses its quota."""
         with self.changing_hands():
             for device, virtual in list(group.leafs()):
                 if virtual is not None:
                     self.let_go(device, virtual)
                     self.hold([Held(device, None, group)])
+        self._note(group, "virtual", "lazily_preempted_by", "lazily_preempted_at")
         group.virtual = None
         group.lazily_preempted_by, group.lazily_preempted_at = preemptor, self.now
+        self.journal.entry(self.lazily, group)
         self.lazily[group] = None
-        return old
-
-    def make_guaranteed(self, group: Group, virtual: Virtual) -> None:
-        """Undo a lazy preemption that came to nothing."""
-        group.virtual = virtual
-        group.lazily_preempted_by = ""
-        self.lazily.pop(group, None)
-        promised = [Held(device, cell, group) for device, cell in group.leafs() if cell is not None]
-        with self.changing_hands():
-            for each in promised:
-                self.let_go(each.device, None)
-            self.hold(promised)
 
     def has_it_back(self, group: Group, virtual: Virtual) -> None:
         """A group that had lost its quota holds its devices as these again."""
+        self._note(group, "virtual", "lazily_preempted_by")
         group.virtual = virtual
         group.lazily_preempted_by = ""
+        self.journal.whole(self.lazily)
         del self.lazily[group]
+
+    def _note(self, group: Group, *names: str) -> None:
+        """These attributes of the group are about to be set."""
+        for name in names:
+            self.journal.attribute(group, name)
+
+    def _set_state(self, group: Group, state: GroupState) -> None:
+        self._note(group, "state")
+        group.state = state
 
     def without_quota(self, chain: str) -> list[Group]:
         """The groups that lost their quota and go on, on devices of the chain."""
@@ -277,20 +283,24 @@ class HivedCluster:
         """Begin or join the group's preemption: a plan with victims was accepted for this pod."""
         if self.groups.get(group.name) is not group:
             self.reserve(group)
+        self.journal.entry(group.preempting, uid)
         group.preempting[uid] = None
 
     def reserve(self, group: Group) -> None:
         """The group begins to preempt: its devices are reserved for it, although others may still use them."""
         known = Known()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
+        # Not the journal's: much else happens before a preemption comes to nothing, and that stays.
+        self.journal.entry(self.orders, group)
         self.orders[group] = self.books[group.chain].order()
         theirs = [known.held(each.device) for each in mine]
         for victim in known.groups():
-            victim.state = GroupState.BEING_PREEMPTED
+            self._set_state(victim, GroupState.BEING_PREEMPTED)
         self._hand_over(list(zip(theirs, mine, strict=True)))
         for each in mine:
-            each.device.reserver = group
+            each.device.set_reserver(group)
             each.device.set_state(CellState.RESERVED if each.device.group is None else CellState.RESERVING)
+        self.journal.entry(self.groups, group.name)
         self.groups[group.name] = group
 
     def cancel(self, group: Group) -> None:
@@ -299,12 +309,14 @@ class HivedCluster:
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         self._hand_over([(each, known.held(each.device)) for each in mine])
         for device, _, _ in mine:
-            device.reserver = None
+            device.set_reserver(None)
             device.set_state(CellState.FREE if device.group is None else CellState.USED)
         for victim in known.groups():
             if not any(device.reserver for device, _ in victim.leafs()):
-                victim.state = GroupState.ALLOCATED
+                self._set_state(victim, GroupState.ALLOCATED)
+        self.journal.whole(self.groups)
         del self.groups[group.name]
+        self.journal.whole(self.orders)
         self.books[group.chain].restore(self.orders.pop(group))
 
     def _hand_over(self, moves: Moves) -> None:
@@ -329,7 +341,9 @@ class HivedCluster:
         """The last pod of an allocated group is gone."""
         leafs = list(group.leafs())
         self._leave(leafs)
+        self.journal.whole(self.groups)
         del self.groups[group.name]
+        self.journal.whole(self.lazily)
         self.lazily.pop(group, None)
         self._settle(device for device, _ in leafs)
 
@@ -339,17 +353,31 @@ class HivedCluster:
         mine = group.physical[devices][number]
         theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
         self._leave([(device, virtual) for device, virtual in zip(mine, theirs, strict=True) if device is not None])
-        group.physical[devices][number] = [None] * len(mine)
-        if group.virtual is not None:
-            group.virtual[devices][number] = [None] * len(mine)
+        self.place(group, devices, number, [None] * len(mine), [None] * len(mine))
+        self.journal.member(group.given_up, (devices, number))
         group.given_up.add((devices, number))
         if not any(device.reserver for device, _ in group.leafs()):
-            group.state = GroupState.ALLOCATED
+            self._set_state(group, GroupState.ALLOCATED)
+
+    def place(
+        self,
+        group: Group,
+        devices: int,
+        number: int,
+        physical: list[PhysicalCell | None],
+        virtual: list[VirtualCell | None],
+    ) -> None:
+        """These are the devices of one of the group's places, as far as it holds them."""
+        self.journal.element(group.physical[devices], number)
+        group.physical[devices][number] = physical
+        if group.virtual is not None:
+            self.journal.element(group.virtual[devices], number)
+            group.virtual[devices][number] = virtual
 
     def _leave(self, leafs: Iterable[tuple[PhysicalCell, VirtualCell | None]]) -> None:
         """Free devices whose user is gone: they go to the group that reserved them, if there is one."""
         for device, virtual in leafs:
-            device.group = None
+            device.set_user(None)
             if device.reserver is not None:
                 device.set_state(CellState.RESERVED)
             else:
@@ -362,16 +390,6 @@ def _touch(cell: PhysicalCell) -> None:
     for each in (cell, cell.virtual):
         if each is not None and each.listed is not None:
             each.listed.touch(each)
-
-
-def _shown_anew_around(device: PhysicalCell) -> None:
-    """A device was taken or given back opportunistically: that changes what is shown of cells around it, too."""
-    here: PhysicalCell | None = device
-    while here is not None:
-        if here.virtual is not None:
-            here.virtual.top.version += 1
-            return
-        here = here.parent
 
 
 def _virtual_nodes(full: VirtualLevels, chain: Chain) -> NodeList:

@@ -25,6 +25,7 @@ def add_pod(
     `preemptor`: the group that took its group's quota afterwards. The quota of a known group is not changed here.
     Raises UserError, and changes nothing, if its group has no such place.
     """
+    assert not hive.journal.recording, member
     check_place(hive, spec, allocation)
     group = hive.groups.get(spec.group)
     if group is not None and allocation.is_partial and not _has_first(group, allocation):
@@ -58,6 +59,7 @@ def check_place(hive: HivedCluster, spec: PodSpec, allocation: Allocation) -> No
 
 def delete_pod(hive: HivedCluster, member: Member, spec: PodSpec) -> None:
     """An allocated pod is gone. Its group ends with the last one."""
+    assert not hive.journal.recording, member
     group = hive.groups.get(spec.group)
     if group is None:
         return
@@ -84,8 +86,8 @@ def _arrive(hive: HivedCluster, group: Group) -> None:
     group.preempting = {}
     hive.orders.pop(group, None)
     for device, _ in group.leafs():
-        device.reserver = None
-        device.group = group
+        device.set_reserver(None)
+        device.set_user(group)
         device.set_state(CellState.USED)
 
 

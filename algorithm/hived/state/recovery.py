@@ -76,10 +76,11 @@ def claimed(hive: HivedCluster, group: Group, devices: int, number: int) -> bool
         return False
     if group.ended_by != NOBODY_KNOWS and not all(device is not None and device.healthy for device in found):
         return False
-    recovery = _Recovery(hive, group, gentle=True)
-    recovery.fill(devices, number)
-    if not recovery.keeps:
-        hive.give_up(group, devices, number)
+    with hive.journal.recorded() as mark:
+        recovery = _Recovery(hive, group, gentle=True)
+        recovery.fill(devices, number)
+        if not recovery.keeps:
+            hive.journal.roll_back(mark)
     return recovery.keeps
 
 
@@ -126,9 +127,10 @@ class _Recovery:
         group = self._group
         place = group.places[devices][number]
         held = self._place(group.chain, place if group.virtual is not None else unpromised(place))
-        group.physical[devices][number] = [each and each.device for each in held]
-        if group.virtual is not None:
-            group.virtual[devices][number] = [each and each.virtual for each in held]
+        self._hive.place(
+            group, devices, number, [each and each.device for each in held], [each and each.virtual for each in held]
+        )
+        self._hive.journal.member(group.given_up, (devices, number))
         group.given_up.discard((devices, number))
         if not self.keeps and not self._gentle:
             self._hive.make_opportunistic(group, group.name)
@@ -137,22 +139,18 @@ class _Recovery:
         """What it runs on is held with its quota, all of it or nothing."""
         group, hive = self._group, self._hive
         virtual: Virtual = {devices: [[None] * len(pod) for pod in pods] for devices, pods in group.physical.items()}
-        taken: list[Held] = []
-        for device, type_, row, index in _claims(group, virtual):
-            cell = self.virtual_for(device, type_)
-            if cell is None or cell.priority != FREE or cell.physical not in (None, device):
-                break
-            hive.let_go(device, None)
-            taken.append(Held(device, cell, group))
-            row[index] = cell
-            if not hive.hold(taken[-1:]):
-                break
-        else:
-            hive.has_it_back(group, virtual)
-            return True
-        for held in reversed(taken):
-            hive.let_go(held.device, held.virtual)
-            hive.hold([Held(held.device, None, group)])
+        with hive.journal.recorded() as mark:
+            for device, type_, row, index in _claims(group, virtual):
+                cell = row[index] = self.virtual_for(device, type_)
+                if cell is None or cell.priority != FREE or cell.physical not in (None, device):
+                    break
+                hive.let_go(device, None)
+                if not hive.hold([Held(device, cell, group)]):
+                    break
+            else:
+                hive.has_it_back(group, virtual)
+                return True
+            hive.journal.roll_back(mark)
         return False
 
     def run(self, allocation: Allocation) -> None:
@@ -195,7 +193,7 @@ class _Recovery:
         held = Held(device, cell, self._group)
         safe = self._hive.hold([held])
         self.keeps = self.keeps and safe and (cell is not None or not type_)
-        device.group = self._group
+        device.set_user(self._group)
         device.set_state(CellState.USED)
         return held
 

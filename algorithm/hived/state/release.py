@@ -63,11 +63,8 @@ def vacancy(hive: HivedCluster, group: Group, devices: int) -> int | None:
 
 
 def _could_be_held(hive: HivedCluster, group: Group, devices: int, number: int) -> bool:
-    with hive.keeping_order(), hive.changing_hands():
-        could = claimed(hive, group, devices, number)
-        if could:
-            hive.give_up(group, devices, number)
-    return could
+    with hive.trial():
+        return claimed(hive, group, devices, number)
 
 
 def occupants(hive: HivedCluster, group: Group, devices: int) -> list[str]:

@@ -23,21 +23,12 @@ class Usage:
         self.used: Counter[Where] = Counter()
         self.borrowed: Counter[Where] = Counter()
 
-    def taken(self, tenant: str, chain: str, *, promised: bool) -> None:
-        """One device more."""
-        (self.used if promised else self.borrowed)[tenant, chain] += 1
-
-    def given_back(self, tenant: str, chain: str, *, promised: bool) -> None:
-        """One device less."""
+    def add(self, tenant: str, chain: str, number: int, promised: bool) -> None:
+        """So many devices more (or less, if negative)."""
         counts = self.used if promised else self.borrowed
-        counts[tenant, chain] -= 1
+        counts[tenant, chain] += number
         if not counts[tenant, chain]:
             del counts[tenant, chain]
-
-    def copy(self) -> Usage:
-        twin = Usage()
-        twin.used, twin.borrowed = self.used.copy(), self.borrowed.copy()
-        return twin
 
 
 def guaranteed(layout: Layout) -> Counter[Where]:

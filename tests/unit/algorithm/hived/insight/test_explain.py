@@ -9,25 +9,17 @@ from itertools import combinations
 import pytest
 
 from algorithm.hived import HivedAlgorithm
-from algorithm.hived.cells.cells import Cell, CellState, PhysicalCell, VirtualCell
-from algorithm.hived.cells.chain_allocator import ChainAllocator
-from algorithm.hived.cells.nodelist import NodeList
+from algorithm.hived.cells.cells import CellState, PhysicalCell, VirtualCell
 from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError, parse_spec
 from algorithm.hived.insight.tally import tally
 from algorithm.hived.insight.unblockers import Ends, Steps, find_ends
-from algorithm.hived.insight.whatif import GROUP, PHYSICAL, VIRTUAL, WhatIf
 from algorithm.hived.planning.planner import Refusal, candidate_chains, decide
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
-from algorithm.interface import Bind, Phase, PodRefused, Preempt, SuggestedNodes
+from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes
 from algorithm.model import Pod
+from tests.support.hived_crowd import PINNED, admit, asked, crowded, wish
 from tests.support.hived_world import RACKS, World, explained, gang, one, racks, snapshot
-
-#: Machine m4 is pinned for a tenant c.
-PINNED = (
-    racks(a="rack.host 2", b="rack.host 1").replace("{cellAddress: m4}", "{cellAddress: m4, pinnedCellId: corner}")
-    + "  c:\n    pinnedCells: [{pinnedCellId: corner}]\n"
-)
 
 
 def told(world: World, each: Pod) -> list[str]:
@@ -189,51 +181,6 @@ def test_a_wrong_wish_is_told_what_there_is(wish: dict[str, str], said: str):
 # -- random cases -----------------------------------------------------------------------------------------------------
 
 
-def crowded(seed: int) -> World:
-    """A cluster with groups of all kinds, bad machines, and preemptions under way."""
-    rng = random.Random(seed)
-    quotas = [RACKS, PINNED, racks(a="rack 1", b="rack.host.socket 3"), racks(a="rack.host 2", b="rack.host 2")]
-    more = ["", "", "combineCells: true\n", "keepHealthyCellsWhole: true\n", "badDevices: {}\n"]
-    world = World(rng.choice(quotas) + rng.choice(more))
-    for number in range(rng.randint(3, 9)):
-        if rng.random() < 0.25:
-            world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.4)
-        if world.settings.bad_devices is not None and rng.random() < 0.4:
-            world.mark(rng.choice(["m1", "m2", "m3", "m4"]), rng.choice(["0", "1,3", "0,1,2"]))
-        admit(world, wish(rng, f"g{number}"))
-        if rng.random() < 0.2 and world.allocated:
-            world.delete(world.allocated[rng.choice(sorted(world.allocated))])
-    return world
-
-
-def wish(rng: random.Random, name: str) -> list[Pod]:
-    members = {rng.choice([1, 2, 3, 4]): rng.randint(1, 3)}
-    if rng.random() < 0.3:
-        members[rng.choice([1, 2, 4])] = rng.randint(1, 2)
-    tenant = rng.choice("aabbc")
-    more = {"pinnedCellId": "corner"} if tenant == "c" else {}
-    priority = rng.choice([-1, 0, 0, 1, 2]) if not more else rng.choice([0, 1])
-    lazy = rng.random() < 0.2
-    return gang(name, tenant=tenant, members=members, priority=priority, lazyPreemptionEnable=lazy, **more)
-
-
-def admit(world: World, pods: list[Pod]) -> None:
-    """Places them if there is room, or lets them preempt; else they are gone again."""
-    for each in pods:
-        try:
-            answer = world.ask(each, phase=Phase.PREEMPTING)
-        except PodRefused:
-            return world.delete(each)
-        if isinstance(answer, Bind):
-            world.take(each, answer)
-        elif isinstance(answer, Preempt):
-            world.take_preemption(each, answer)
-            return None
-        else:
-            world.delete(each)
-    return None
-
-
 SEEDS = range(25)
 
 
@@ -246,7 +193,7 @@ def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Ends]]:
             continue
         tallies = [tally(world.hive, spec, chain) for chain in candidate_chains(world.hive, spec)]
         if isinstance(decision, Refusal) and not all(found.never for found in tallies):
-            yield each, spec, _answer(find_ends(world.hive, spec, tallies, WhatIf(world.hive)))
+            yield each, spec, _answer(find_ends(world.hive, spec, tallies))
 
 
 def _answer(steps: Steps[Ends]) -> Ends:
@@ -256,13 +203,6 @@ def _answer(steps: Steps[Ends]) -> Ends:
             next(steps)
         except StopIteration as found:
             return found.value
-
-
-def asked(seed: int) -> Iterable[tuple[Pod, PodSpec]]:
-    rng = random.Random(f"asks {seed}")
-    for number in range(4):
-        each = wish(rng, f"new{number}")[0]
-        yield each, parse_spec(each.annotation(SPEC), namespace="ns", name=each.name)
 
 
 def runs_without(world: World, each: Pod, groups: Iterable[Group]) -> bool:
@@ -373,34 +313,3 @@ def something_happens(world: World, rng: random.Random, name: str) -> None:
         world.delete(world.allocated[rng.choice(sorted(world.allocated))])
     else:
         admit(world, wish(rng, name))
-
-
-# -- what is put back -------------------------------------------------------------------------------------------------
-
-
-#: Attributes that do not change when a group ends, or are put back in a way of their own.
-KNOWN = {
-    Cell: "address chain children leafs level listed machine_or_above parent top type used version",
-    PhysicalCell: "bad_leafs healthy indices nodes pinned",
-    VirtualCell: "pinned_id tenant",
-    Group: "name tenant priority pods pinned_id lazy ignores_offer physical chain written slots preempting "
-    "scope releases given_up ended_by keeps_claim",
-    HivedCluster: "groups lazily orders nodes pinned_nodes open_nodes books usage layout guaranteed limits sparing "
-    "chains_of "
-    "weighs_damage promoting combining started recovering now",
-    ChainAllocator: "free bad_free doomed total_left owed owed_to chain _paused _preassigned _shown _weighs_damage",
-    NodeList: "_buckets _changed _alike _use_of _key_of _keys _rank _unoffered _packs uniform",
-}
-
-
-def test_everything_that_may_change_is_put_back():
-    """Who adds state to one of these says here, or in whatif.py, what becomes of it when a group ends."""
-    known = {kind: set(names.split()) for kind, names in KNOWN.items()}
-    hive = World().hive
-
-    assert {*Cell.__slots__, *PhysicalCell.__slots__} == {*PHYSICAL, *known[Cell], *known[PhysicalCell]}
-    assert {*Cell.__slots__, *VirtualCell.__slots__} == {*VIRTUAL, *known[Cell], *known[VirtualCell]}
-    assert set(Group.__slots__) == {*GROUP, *known[Group]}
-    assert set(vars(hive)) == known[HivedCluster]
-    assert set(vars(hive.books["rack"])) == known[ChainAllocator]
-    assert set(NodeList.__slots__) == known[NodeList]
