@@ -148,7 +148,7 @@ class Victim(msgspec.Struct, frozen=True, order=True):
     uid: str
 
 
-class Share(msgspec.Struct, frozen=True):
+class MemberPlan(msgspec.Struct, frozen=True):
     """The part of a plan that is for one waiting pod: it goes to `node` ("": open) when its `victims` have gone."""
 
     uid: str
@@ -163,15 +163,15 @@ class Preempt(msgspec.Struct, frozen=True, tag=True):
     empty tuple means that nothing more has to be evicted for this pod, which waits until others are gone. `node` is
     where the pod is to go then, "" if that is open.
 
-    In EVICTING, `mates` are the other waiting pods that the plan makes room for. The extender evicts for all of them or
-    for none, so name no victim that the plan as a whole does not need. A victim may already be being deleted: the
-    extender then waits for it.
+    In EVICTING, `gang_members` are the other waiting pods that the plan makes room for. The extender evicts for all of
+    them or for none, so name no victim that the plan as a whole does not need. A victim may already be being deleted:
+    the extender then waits for it.
     """
 
     victims: tuple[Victim, ...]
     reason: Reason
     node: str = ""
-    mates: tuple[Share, ...] = ()
+    gang_members: tuple[MemberPlan, ...] = ()
 
 
 class Wait(msgspec.Struct, frozen=True, tag=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from algorithm.interface import Preempt, Share, Victim, Wait
+from algorithm.interface import MemberPlan, Preempt, Victim, Wait
 from algorithm.model import Pod
 from algorithm.packing.counting import enough_evictable
 from algorithm.packing.demand import Demand, demand_of
@@ -150,7 +150,7 @@ def _below(pod: Pod) -> int:
 
 
 def _answer(seats: list[tuple[Member, Eviction]]) -> Preempt:
-    shares = [Share(member.uid, seat.node, _victims(seat)) for member, seat in seats]
+    shares = [MemberPlan(member.uid, seat.node, _victims(seat)) for member, seat in seats]
     going = [pod for _, seat in seats for pod in seat.victims]
     why = reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left")
     return Preempt(shares[0].victims, why, shares[0].node, tuple(shares[1:]))

@@ -21,7 +21,7 @@ from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
 from algorithm.registry import AlgorithmError, create
 from extender.logs.printable import printable
 from extender.operate.inventory import Inventory
-from extender.scheduling.bootstrap import learn
+from extender.scheduling.bootstrap import bootstrap
 from extender.scheduling.driver import AlgorithmDriver
 from extender.settings import Settings, SettingsError, algorithm_settings, parse, read_text
 
@@ -87,7 +87,7 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any], found: Inventory | No
     made = Report(changes, room=list(room(after.hive.layout)))
     if found is not None:
         for algorithm in (before, after):
-            learn(AlgorithmDriver(algorithm), found.truth())
+            bootstrap(AlgorithmDriver(algorithm), found.truth())
         made.groups = outcomes(before.hive, after.hive)
         machines = after.hive.layout.machines
         made.machines, made.absent = len(machines), _absent(machines, found)

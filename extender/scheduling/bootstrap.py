@@ -26,32 +26,32 @@ def by_age(pod: Pod) -> tuple[str, str, str]:
     return pod.created, pod.namespace, pod.name
 
 
-def learn(teller: AlgorithmDriver, truth: ClusterState) -> int:
+def bootstrap(driver: AlgorithmDriver, cluster: ClusterState) -> int:
     """Deliver the differences to the algorithm: first what is gone, then what is new. Returns their number.
 
-    A change at which the algorithm raises is owed to it, as always.
+    A change at which the algorithm raises stays pending, as always.
     """
-    gone = [name for name in teller.nodes if name not in truth.nodes]
+    gone = [name for name in driver.nodes if name not in cluster.nodes]
     for name in gone:
-        teller.drop_node(name)
-    news = [node for name, node in truth.nodes.items() if teller.nodes.get(name) is not node]
+        driver.drop_node(name)
+    news = [node for name, node in cluster.nodes.items() if driver.nodes.get(name) is not node]
     for node in sorted(news, key=lambda node: node.name):
-        teller.set_node(node)
-    return len(gone) + len(news) + _learn_pods(teller, truth)
+        driver.set_node(node)
+    return len(gone) + len(news) + _bootstrap_pods(driver, cluster)
 
 
-def _learn_pods(teller: AlgorithmDriver, truth: ClusterState) -> int:
-    over = [uid for uid, pod in teller.allocated.items() if not _is_still_there(pod, truth.allocated.get(uid))]
-    known = truth.allocated.keys() | truth.unallocated.keys()
-    over += [uid for uid in teller.unallocated if uid not in known]
+def _bootstrap_pods(driver: AlgorithmDriver, cluster: ClusterState) -> int:
+    over = [uid for uid, pod in driver.allocated.items() if not _is_still_there(pod, cluster.allocated.get(uid))]
+    known = cluster.allocated.keys() | cluster.unallocated.keys()
+    over += [uid for uid in driver.unallocated if uid not in known]
     for uid in over:
-        teller.forget(uid)
-    placed = [pod for uid, pod in truth.allocated.items() if teller.allocated.get(uid) is not pod]
+        driver.remove(uid)
+    placed = [pod for uid, pod in cluster.allocated.items() if driver.allocated.get(uid) is not pod]
     for pod in sorted(placed, key=by_age):
-        teller.is_bound(pod)
-    waiting = [pod for uid, pod in truth.unallocated.items() if teller.unallocated.get(uid) is not pod]
+        driver.confirm(pod)
+    waiting = [pod for uid, pod in cluster.unallocated.items() if driver.unallocated.get(uid) is not pod]
     for pod in sorted(waiting, key=by_age):
-        teller.wants_place(pod)
+        driver.add_unallocated(pod)
     return len(over) + len(placed) + len(waiting)
 
 

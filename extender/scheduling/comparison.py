@@ -43,7 +43,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class CachedPod:
     """The engine's cached state of one pod."""
 
     pod: Pod
@@ -57,30 +57,27 @@ class CachedState:
     """The engine's cached state at one moment: nodes by name, pods by UID."""
 
     nodes: dict[str, Node]
-    pods: dict[str, Belief]
+    pods: dict[str, CachedPod]
 
 
-def beliefs_of(machine: SchedulerStateMachine) -> CachedState:
-    cache = machine.transitions.cache
+def cached_state_of(machine: SchedulerStateMachine) -> CachedState:
+    cache = machine.state.cache
     return CachedState(
         nodes={node.name: node for node in cache.nodes()},
-        pods={
-            entry.uid: Belief(entry.pod, entry.state, entry.node, entry.informed)
-            for entry in machine.transitions.roster
-        },
+        pods={entry.uid: CachedPod(entry.pod, entry.state, entry.node, entry.informed) for entry in machine.state.pods},
     )
 
 
-def compare_nodes(beliefs: CachedState, live: Iterable[Node]) -> list[Difference]:
+def compare_nodes(cached_state: CachedState, live: Iterable[Node]) -> list[Difference]:
     """Return nodes that are cached but do not exist, exist but are not cached (or with another UID), or differ."""
     truth = {node.name: node for node in live}
     found = [
         Difference("nodes", Kind.PHANTOM, "", name, node.uid, "no such node exists")
-        for name, node in beliefs.nodes.items()
+        for name, node in cached_state.nodes.items()
         if name not in truth
     ]
     for name, node in truth.items():
-        known = beliefs.nodes.get(name)
+        known = cached_state.nodes.get(name)
         if known is None or known.uid != node.uid:
             found.append(Difference("nodes", Kind.MISSING, "", name, node.uid, "node is not known"))
         elif not same_but_version(known, node):
@@ -95,39 +92,39 @@ def _differing(known: Node | Pod, live: Node | Pod) -> str:
     return f"{', '.join(name for name in names if name != 'resource_version')}: not as believed"
 
 
-def compare_pods(beliefs: CachedState, live: Iterable[Pod], heart_owns: Iterable[str] = ()) -> list[Difference]:
-    """Return pods whose cached state differs. `heart_owns`: UIDs of unbound pods that the engine should know."""
+def compare_pods(cached_state: CachedState, live: Iterable[Pod], expected: Iterable[str] = ()) -> list[Difference]:
+    """Return pods whose cached state differs. `expected`: UIDs of unbound pods that the engine should know."""
     truth = {pod.uid: pod for pod in live if not pod.finished}
-    owned = frozenset(heart_owns)
+    owned = frozenset(expected)
     found = [
-        Difference("pods", Kind.PHANTOM, *belief.pod.key, uid, f"believed {belief.state}; does not exist")
-        for uid, belief in beliefs.pods.items()
-        if uid not in truth and belief.informed
+        Difference("pods", Kind.PHANTOM, *cached.pod.key, uid, f"believed {cached.state}; does not exist")
+        for uid, cached in cached_state.pods.items()
+        if uid not in truth and cached.informed
     ]
     for uid, pod in truth.items():
-        difference = _difference(pod, beliefs.pods.get(uid), owned=uid in owned)
+        difference = _difference(pod, cached_state.pods.get(uid), owned=uid in owned)
         if difference is not None:
             found.append(difference)
     return sorted(found)
 
 
-def _difference(pod: Pod, belief: Belief | None, *, owned: bool) -> Difference | None:
-    if belief is None:
+def _difference(pod: Pod, cached: CachedPod | None, *, owned: bool) -> Difference | None:
+    if cached is None:
         if not pod.node_name and not owned:
             return None
         where = f"bound to {pod.node_name}" if pod.node_name else "waiting"
         return Difference("pods", Kind.MISSING, pod.namespace, pod.name, pod.uid, f"{where}, and not known")
     if not pod.node_name:
         return None
-    if belief.state is State.BOUND and belief.node == pod.node_name:
-        return _outdated(pod, belief)
-    believed = f"{belief.state} on {belief.node}" if belief.node else str(belief.state)
+    if cached.state is State.BOUND and cached.node == pod.node_name:
+        return _outdated(pod, cached)
+    believed = f"{cached.state} on {cached.node}" if cached.node else str(cached.state)
     text = f"bound to {pod.node_name}, believed {believed}"
     return Difference("pods", Kind.MISPLACED, pod.namespace, pod.name, pod.uid, text)
 
 
-def _outdated(pod: Pod, belief: Belief) -> Difference | None:
+def _outdated(pod: Pod, cached: CachedPod) -> Difference | None:
     """Return a difference in the fields of a bound pod. None if the informer has not shown it bound yet: it will."""
-    if not belief.pod.node_name or same_but_version(belief.pod, pod):
+    if not cached.pod.node_name or same_but_version(cached.pod, pod):
         return None
-    return Difference("pods", Kind.OUTDATED, pod.namespace, pod.name, pod.uid, _differing(belief.pod, pod))
+    return Difference("pods", Kind.OUTDATED, pod.namespace, pod.name, pod.uid, _differing(cached.pod, pod))

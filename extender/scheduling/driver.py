@@ -2,8 +2,8 @@
 
 The driver remembers the records that it has passed on. A delete therefore names the same record as its add, and no
 change is passed on twice. The algorithm promises that an exception leaves it unchanged, so a call that raises does not
-count as delivered: the engine goes on, the fault is counted, and the change is *owed*. Owed changes are delivered again
-before the next decision, so that one exception does not leave the algorithm's state wrong for good.
+count as delivered: the engine goes on, the fault is counted, and the change is *pending*. Pending changes are delivered
+again before the next decision, so that one exception does not leave the algorithm's state wrong for good.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from algorithm.gauges import Gauge, sound
 from algorithm.interface import (
     Bind,
     GangInfo,
+    MemberPlan,
     Phase,
     PodRefused,
     Preempt,
     SchedulerAlgorithm,
     ScheduleResult,
-    Share,
     SuggestedNodes,
     Victim,
     Wait,
@@ -52,30 +52,30 @@ class AlgorithmDriver:
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
         #: Nodes and pods of which the algorithm does not have the current record, which stands here (None: gone).
-        self._owed_nodes: dict[str, Node | None] = {}
-        self._owed_pods: dict[str, Pod | None] = {}
+        self._pending_nodes: dict[str, Node | None] = {}
+        self._pending_pods: dict[str, Pod | None] = {}
         #: How many faults the algorithm has had, and the text of the last one.
         self.faults = 0
         self.last_fault = ""
 
     @property
-    def owes(self) -> int:
+    def pending_count(self) -> int:
         """How many nodes and pods the algorithm has a wrong record of, because it raised at a change."""
-        return len(self._owed_nodes) + len(self._owed_pods)
+        return len(self._pending_nodes) + len(self._pending_pods)
 
-    def owes_pod(self, uid: str) -> bool:
-        return uid in self._owed_pods
+    def has_pending(self, uid: str) -> bool:
+        return uid in self._pending_pods
 
-    def owed(self) -> tuple[dict[str, Node | None], dict[str, Pod | None]]:
-        """The owed nodes by name and pods by UID, with their current records. None: gone."""
-        return dict(self._owed_nodes), dict(self._owed_pods)
+    def pending(self) -> tuple[dict[str, Node | None], dict[str, Pod | None]]:
+        """The pending nodes by name and pods by UID, with their current records. None: gone."""
+        return dict(self._pending_nodes), dict(self._pending_pods)
 
-    def become(self, other: AlgorithmDriver) -> None:
+    def take_over(self, other: AlgorithmDriver) -> None:
         """Replace the algorithm by the other driver's, with its records. The old algorithm is not called any more."""
         self.algorithm = other.algorithm
         self.nodes, self.unallocated, self.allocated = other.nodes, other.unallocated, other.allocated
         self.preempting = other.preempting
-        self._owed_nodes, self._owed_pods = other._owed_nodes, other._owed_pods
+        self._pending_nodes, self._pending_pods = other._pending_nodes, other._pending_pods
         self.faults += other.faults
         self.last_fault = other.last_fault or self.last_fault
 
@@ -83,67 +83,67 @@ class AlgorithmDriver:
 
     def set_node(self, node: Node) -> None:
         """Deliver a new or changed node. Another UID under the same name is another node."""
-        self._owe(self._owed_nodes, node.name, node, self._reach_node(node.name, node))
+        self._set_pending(self._pending_nodes, node.name, node, self._reach_node(node.name, node))
 
     def drop_node(self, name: str) -> None:
-        self._owe(self._owed_nodes, name, None, self._reach_node(name, None))
+        self._set_pending(self._pending_nodes, name, None, self._reach_node(name, None))
 
     def _reach_node(self, name: str, node: Node | None) -> bool:
         old = self.nodes.get(name)
         if old is not None and (node is None or old.uid != node.uid):
-            if not self._told(self.algorithm.delete_node, old):
+            if not self._deliver(self.algorithm.delete_node, old):
                 return False
             del self.nodes[name]
             old = None
         if node is None or (old is not None and same_node(old, node)):
             return True
         if old is None:
-            told = self._told(self.algorithm.add_node, node)
+            delivered = self._deliver(self.algorithm.add_node, node)
         else:
-            told = self._told(self.algorithm.update_node, old, node)
-        if told:
+            delivered = self._deliver(self.algorithm.update_node, old, node)
+        if delivered:
             self.nodes[name] = node
-        return told
+        return delivered
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
-    def wants_place(self, pod: Pod) -> None:
+    def add_unallocated(self, pod: Pod) -> None:
         """Make the pod unallocated, whatever it was before. A changed record replaces the old one."""
-        if pod.uid in self._owed_pods:
-            self._owe(self._owed_pods, pod.uid, pod, self._reach(pod.uid, pod))
+        if pod.uid in self._pending_pods:
+            self._set_pending(self._pending_pods, pod.uid, pod, self._reach(pod.uid, pod))
         elif not self._reach_unallocated(pod):
-            self._owed_pods[pod.uid] = pod
+            self._pending_pods[pod.uid] = pod
 
-    def takes_room(self, placed: Pod) -> None:
+    def allocate(self, placed: Pod) -> None:
         """Allocate a pod that is not allocated yet on `placed.node_name`. Raises AlgorithmFault if the call fails."""
         if placed.uid in self.allocated or not self._allocate(placed):
             raise AlgorithmFault(self.last_fault)
-        self._owed_pods.pop(placed.uid, None)
+        self._pending_pods.pop(placed.uid, None)
 
-    def is_bound(self, placed: Pod) -> None:
+    def confirm(self, placed: Pod) -> None:
         """Make the algorithm's record of the pod match this bound one, whatever it was before."""
-        told = self._reach_allocated(placed)
-        if not told or self._owed_pods:
-            self._owe(self._owed_pods, placed.uid, placed, told)
+        delivered = self._reach_allocated(placed)
+        if not delivered or self._pending_pods:
+            self._set_pending(self._pending_pods, placed.uid, placed, delivered)
 
-    def forget(self, uid: str) -> None:
+    def remove(self, uid: str) -> None:
         """Delete the pod, which is gone, from the algorithm."""
-        self._owe(self._owed_pods, uid, None, self._reach_nothing(uid))
+        self._set_pending(self._pending_pods, uid, None, self._reach_nothing(uid))
 
-    def preempts(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
+    def preempt(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         """Make the pod preempt these victims, for `node` ("" if open). Raises AlgorithmFault if the call fails."""
         if not self._claim(pod, victims, node):
             raise AlgorithmFault(self.last_fault)
 
-    def protects(self, uids: frozenset[str]) -> None:
+    def set_protected(self, uids: frozenset[str]) -> None:
         """Set the pods that cannot be evicted now. If the call fails, plans that name them are merely refused."""
-        self._told(self.algorithm.set_protected_pods, uids)
+        self._deliver(self.algorithm.set_protected_pods, uids)
 
-    def lingers(self, uids: frozenset[str]) -> None:
+    def set_lingering(self, uids: frozenset[str]) -> None:
         """Set the pods that do not go when evicted. If the call fails, plans that name them are merely refused."""
-        self._told(self.algorithm.set_lingering_pods, uids)
+        self._deliver(self.algorithm.set_lingering_pods, uids)
 
-    def reserved(self) -> frozenset[str]:
+    def reserved_pods(self) -> frozenset[str]:
         """UIDs of the pods for which the algorithm keeps room besides preemptions; empty if the call fails."""
         try:
             return self.algorithm.reserved_pods()
@@ -151,31 +151,33 @@ class AlgorithmDriver:
             self._failed(error)
             return frozenset()
 
-    def lapses(self, uids: frozenset[str]) -> None:
+    def set_lapsed(self, uids: frozenset[str]) -> None:
         """Set the pods whose kept room has lapsed. If the call fails, the next call includes them."""
-        self._told(self.algorithm.set_lapsed_pods, uids)
+        self._deliver(self.algorithm.set_lapsed_pods, uids)
 
-    def gives_up(self, pod: Pod) -> None:
+    def stop_preempting(self, pod: Pod) -> None:
         """End the pod's preemption: it waits."""
-        self._owe(self._owed_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod))
+        self._set_pending(
+            self._pending_pods, pod.uid, pod, self._end_preemption(pod.uid) and self._reach_unallocated(pod)
+        )
 
     def _end_preemption(self, uid: str) -> bool:
         claim = self.preempting.get(uid)
-        if claim is not None and self._told(self.algorithm.delete_preempting_pod, claim[0]):
+        if claim is not None and self._deliver(self.algorithm.delete_preempting_pod, claim[0]):
             del self.preempting[uid]
         return uid not in self.preempting
 
     def _claim(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> bool:
-        told = self._told(self.algorithm.add_preempting_pod, pod, victims, node)
-        if told:
+        delivered = self._deliver(self.algorithm.add_preempting_pod, pod, victims, node)
+        if delivered:
             self.preempting[pod.uid] = (pod, victims, node)
-        return told
+        return delivered
 
     def _reach_unallocated(self, pod: Pod) -> bool:
         known = self.unallocated.get(pod.uid)
         if known is not None:
             return not _differs(known, pod) or self._replace_unallocated(pod)
-        if not self._end_allocation(pod.uid) or not self._told(self.algorithm.add_unallocated_pod, pod):
+        if not self._end_allocation(pod.uid) or not self._deliver(self.algorithm.add_unallocated_pod, pod):
             return False
         self.unallocated[pod.uid] = pod
         return True
@@ -193,22 +195,22 @@ class AlgorithmDriver:
             return self._end_allocation(placed.uid) and self._allocate(placed)
         if not _differs(old, placed):
             return True
-        told = self._told(self.algorithm.update_allocated_pod, old, placed)
-        if told:
+        delivered = self._deliver(self.algorithm.update_allocated_pod, old, placed)
+        if delivered:
             self.allocated[placed.uid] = placed
-        return told
+        return delivered
 
     def _allocate(self, placed: Pod) -> bool:
-        told = self._told(self.algorithm.add_allocated_pod, placed)
-        if told:
+        delivered = self._deliver(self.algorithm.add_allocated_pod, placed)
+        if delivered:
             self.allocated[placed.uid] = placed
             self.unallocated.pop(placed.uid, None)
             self.preempting.pop(placed.uid, None)
-        return told
+        return delivered
 
     def _end_allocation(self, uid: str) -> bool:
         placed = self.allocated.get(uid)
-        if placed is not None and self._told(self.algorithm.delete_allocated_pod, placed):
+        if placed is not None and self._deliver(self.algorithm.delete_allocated_pod, placed):
             del self.allocated[uid]
         return uid not in self.allocated
 
@@ -216,25 +218,25 @@ class AlgorithmDriver:
         if not self._end_preemption(uid) or not self._end_allocation(uid):
             return False
         pod = self.unallocated.get(uid)
-        if pod is not None and self._told(self.algorithm.delete_unallocated_pod, pod):
+        if pod is not None and self._deliver(self.algorithm.delete_unallocated_pod, pod):
             del self.unallocated[uid]
         return uid not in self.unallocated
 
-    # -- owed changes ---------------------------------------------------------------------------------------------
+    # -- pending changes ---------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _owe(owed: dict[str, T], key: str, truth: T, told: bool) -> None:
-        """Add a change to the owed ones if it was not delivered, at the end; remove it if it was."""
-        owed.pop(key, None)
-        if not told:
-            owed[key] = truth
+    def _set_pending(pending: dict[str, T], key: str, wanted: T, delivered: bool) -> None:
+        """Add a change to the pending ones if it was not delivered, at the end; remove it if it was."""
+        pending.pop(key, None)
+        if not delivered:
+            pending[key] = wanted
 
     def catch_up(self) -> None:
-        """Deliver some owed changes again: a limited number, as an algorithm may fail for good."""
-        for name, node in list(self._owed_nodes.items())[: self._limits.catch_up]:
-            self._owe(self._owed_nodes, name, node, self._reach_node(name, node))
-        for uid, pod in list(self._owed_pods.items())[: self._limits.catch_up]:
-            self._owe(self._owed_pods, uid, pod, self._reach(uid, pod))
+        """Deliver some pending changes again: a limited number, as an algorithm may fail for good."""
+        for name, node in list(self._pending_nodes.items())[: self._limits.catch_up]:
+            self._set_pending(self._pending_nodes, name, node, self._reach_node(name, node))
+        for uid, pod in list(self._pending_pods.items())[: self._limits.catch_up]:
+            self._set_pending(self._pending_pods, uid, pod, self._reach(uid, pod))
 
     def _reach(self, uid: str, pod: Pod | None) -> bool:
         if pod is None:
@@ -249,9 +251,9 @@ class AlgorithmDriver:
         """Return the algorithm's decision; Wait for a pod that it refuses (PodRefused). Raises AlgorithmFault."""
         if not nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
-        if self._owed_nodes or self._owed_pods:
+        if self._pending_nodes or self._pending_pods:
             self.catch_up()
-        if pod.uid not in self.unallocated or pod.uid in self._owed_pods:
+        if pod.uid not in self.unallocated or pod.uid in self._pending_pods:
             raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before
         try:
             result = self.algorithm.schedule(pod, nodes, phase)
@@ -314,7 +316,7 @@ class AlgorithmDriver:
             self.misbehaved(f"metrics returned {flaw}")
         return good
 
-    def _told(self, call: Callable[..., None], *args: object) -> bool:
+    def _deliver(self, call: Callable[..., None], *args: object) -> bool:
         try:
             if self.epoch is not None:
                 self.algorithm.set_time(self.epoch + self.now)
@@ -334,9 +336,9 @@ def _wrong_with(result: object) -> str:
     match result:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
-        case Preempt(victims=victims, reason=why, node=node, mates=mates):
-            shares = [Share("", node, victims), *mates]
-            well = all(isinstance(share, Share) and _is_sound(share) for share in shares)
+        case Preempt(victims=victims, reason=why, node=node, gang_members=gang_members):
+            shares = [MemberPlan("", node, victims), *gang_members]
+            well = all(isinstance(share, MemberPlan) and _is_sound(share) for share in shares)
             well = well and isinstance(why, Reason) and bool(why.text)
         case Wait(reason=why, nodes=nodes):
             well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
@@ -345,7 +347,7 @@ def _wrong_with(result: object) -> str:
     return "" if well else f"a malformed {type(result).__name__}"
 
 
-def _is_sound(share: Share) -> bool:
+def _is_sound(share: MemberPlan) -> bool:
     return isinstance(share.node, str) and all(isinstance(each, Victim) for each in share.victims)
 
 

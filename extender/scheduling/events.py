@@ -193,7 +193,7 @@ class FilterAnswer:
     node: str | None = None
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
-    untouched: bool = False
+    pass_through: bool = False
     error: bool = False
 
 
@@ -214,7 +214,7 @@ class PreemptAnswer:
 
     candidates: tuple[Candidate, ...] = ()
     reason: Reason | None = None
-    untouched: bool = False
+    pass_through: bool = False
     error: bool = False
 
 

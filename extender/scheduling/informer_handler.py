@@ -22,13 +22,13 @@ from extender.scheduling.trusted_claims import believed
 class InformerHandler:
     """Handles informer events, and requeues waiting pods for room whose release kube-scheduler does not see."""
 
-    def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
-        self.t = transitions
-        self.waking = waking
-        self.policy = transitions.policy
+    def __init__(self, state: SchedulingState, requeuer: Requeuer, counts: Counter[tuple[str, str]]) -> None:
+        self.state = state
+        self.requeuer = requeuer
+        self.policy = state.policy
         self.counts = counts
         #: Unbound pods that do not wait (gated, terminating, not ours), with the version that showed it, latest last.
-        self._aside: OrderedDict[str, str] = OrderedDict()
+        self._ignored: OrderedDict[str, str] = OrderedDict()
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -39,31 +39,31 @@ class InformerHandler:
         replaced.
         """
         pod = event.pod
-        if self.t.cache.removed(pod.uid) or older(pod.resource_version, self._aside.get(pod.uid, "")):
+        if self.state.cache.removed(pod.uid) or older(pod.resource_version, self._ignored.get(pod.uid, "")):
             return self._late()
-        entry = self.t.roster.named(pod.key)
+        entry = self.state.pods.named(pod.key)
         if entry is not None and older(pod.resource_version, entry.shown):
             return self._late()
         if entry is not None and entry.uid != pod.uid and self._in_flight_and_younger(entry, pod):
-            entry.rival = pod
+            entry.older_namesake = pod
             return self._late()
         out: list[Instruction] = []
-        known = self.t.roster.get(pod.uid)
+        known = self.state.pods.get(pod.uid)
         if not pod.uid or (known is not None and known is not entry):
             self.counts["anomalies", "uid_of_another_name"] += 1
             if known is None or known.shown:
                 return []
-            out += self.pod_gone(known, f"its UID is that of {pod.key}", now, bury=False)
+            out += self.pod_gone(known, f"its UID is that of {pod.key}", now, tombstone=False)
         if entry is not None and entry.uid != pod.uid:
             # Bury only a pod that the API server has shown: one known from a caller alone may still appear.
-            entry.rival = None
-            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, bury=bool(entry.shown))
+            entry.older_namesake = None
+            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, tombstone=bool(entry.shown))
             entry = None
         return out + self._reconcile(entry, pod, now)
 
     def _in_flight_and_younger(self, entry: PodInfo, pod: Pod) -> bool:
         """Whether a write is in flight for the younger of two pods of one name: its outcome shows which one exists."""
-        return self.t.in_flight(entry) and older(pod.resource_version, entry.pod.resource_version)
+        return self.state.in_flight(entry) and older(pod.resource_version, entry.pod.resource_version)
 
     def _late(self) -> list[Instruction]:
         self.counts["late_events", "pod"] += 1
@@ -76,7 +76,7 @@ class InformerHandler:
 
     def _reconcile(self, entry: PodInfo | None, pod: Pod, now: float) -> list[Instruction]:
         if pod.finished:
-            self.t.cache.remove_pod(pod.uid)
+            self.state.cache.remove_pod(pod.uid)
             return [] if entry is None else self._finished(entry, pod, now)
         if not pod.node_name:
             return self._unbound(entry, pod, now)
@@ -92,7 +92,7 @@ class InformerHandler:
         """The informer has reported the pod, so it will also report its end: no hold is needed to verify that."""
         entry.informed, entry.shown = True, pod.resource_version
         if entry.state in (State.WAITING, State.BOUND):
-            self.t.release_hold(entry)
+            self.state.release_hold(entry)
 
     def _bound(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """The pod is bound. Answer pending bind requests too: the event may arrive before the write's own report."""
@@ -101,19 +101,21 @@ class InformerHandler:
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost)
         freed = entry.state is State.BINDING and lost is not None
-        self.t.move(entry, State.BOUND, now, TransitionContext("shown bound", placed=believed(self.t, entry, pod)))
+        self.state.move(
+            entry, State.BOUND, now, TransitionContext("shown bound", placed=believed(self.state, entry, pod))
+        )
         entry.pod = pod
-        return out + (self.waking.room_freed(now) if freed else [])
+        return out + (self.requeuer.room_freed(now) if freed else [])
 
     def _unbound(self, entry: PodInfo | None, pod: Pod, now: float) -> list[Instruction]:
-        wanted = self.policy.wants_place(pod)
-        self._aside.pop(pod.uid, None)
+        wanted = self.policy.should_schedule(pod)
+        self._ignored.pop(pod.uid, None)
         if not wanted:
-            self._set_aside(pod)
+            self._ignore(pod)
         if entry is None:
             if wanted:
                 entry = PodInfo(pod, informed=True, shown=pod.resource_version)
-                self.t.move(entry, State.WAITING, now, TransitionContext("the informer shows it"))
+                self.state.move(entry, State.WAITING, now, TransitionContext("the informer shows it"))
             return []
         if entry.state is State.BOUND:
             return self._late()
@@ -122,15 +124,15 @@ class InformerHandler:
         if entry.state is State.BINDING:
             return [] if wanted else self._unwanted_while_binding(entry, pod, now)
         if not wanted:
-            return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, bury=False)
-        self.t.teller.wants_place(entry.pod)
+            return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, tombstone=False)
+        self.state.driver.add_unallocated(entry.pod)
         return []
 
-    def _set_aside(self, pod: Pod) -> None:
+    def _ignore(self, pod: Pod) -> None:
         """Remember the version, so that a late record from before the pod stopped waiting does not bring it back."""
-        self._aside[pod.uid] = pod.resource_version
-        if len(self._aside) > self.t.policy.limits.ignored_pods:
-            self._aside.popitem(last=False)
+        self._ignored[pod.uid] = pod.resource_version
+        if len(self._ignored) > self.state.policy.limits.ignored_pods:
+            self._ignored.popitem(last=False)
 
     def _unwanted_while_binding(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """A pod became terminating, gated or not ours while it was being bound.
@@ -138,33 +140,33 @@ class InformerHandler:
         A terminating or gated pod cannot be bound any more, unless a write is in flight. In every other case the bind
         goes on.
         """
-        if (pod.terminating or pod.gated) and not self.t.in_flight(entry):
-            return self.pod_gone(entry, "it is terminating or gated", now, bury=False)
+        if (pod.terminating or pod.gated) and not self.state.in_flight(entry):
+            return self.pod_gone(entry, "it is terminating or gated", now, tombstone=False)
         entry.informed = False  # if the write fails, the informer may report nothing more: then the hold is verified
         return []
 
     def pod_lost(self, event: PodGone, now: float) -> list[Instruction]:
         """Handle PodGone: by UID, or without one the pod of this name if the informer has reported it."""
-        entry = self.t.roster.get(event.uid) if event.uid else self.t.roster.named(event.key)
+        entry = self.state.pods.get(event.uid) if event.uid else self.state.pods.named(event.key)
         out: list[Instruction] = []
         if entry is not None and (event.uid or entry.informed):
             out = self.pod_gone(entry, "deleted", now)
         elif event.uid:
-            self.t.cache.remove_pod(event.uid)
+            self.state.cache.remove_pod(event.uid)
         return out
 
-    def pod_gone(self, entry: PodInfo, why: str, now: float, *, bury: bool = True) -> list[Instruction]:
+    def pod_gone(self, entry: PodInfo, why: str, now: float, *, tombstone: bool = True) -> list[Instruction]:
         """Remove a pod. If it held room without being bound, kube-scheduler does not see that room become free."""
         answers = self.answer_binds(entry, reason(Code.BIND_GONE))
         unseen = entry.state is not State.BOUND
-        self.t.move(entry, State.UNKNOWN, now, TransitionContext(why))
-        if bury:
-            self.t.cache.remove_pod(entry.uid)
-        if entry.rival is not None and not entry.shown:  # only a caller named this pod; the namesake exists
-            answers += self.pod_seen(PodSeen(entry.rival), now)
+        self.state.move(entry, State.UNKNOWN, now, TransitionContext(why))
+        if tombstone:
+            self.state.cache.remove_pod(entry.uid)
+        if entry.older_namesake is not None and not entry.shown:  # only a caller named this pod; the namesake exists
+            answers += self.pod_seen(PodSeen(entry.older_namesake), now)
         if unseen:
-            return answers + self.waking.room_freed(now)
-        self.waking.room_shown(now)
+            return answers + self.requeuer.room_freed(now)
+        self.requeuer.room_shown(now)
         return answers
 
     def answer_binds(self, entry: PodInfo, error: Reason | None) -> list[Instruction]:
@@ -174,35 +176,35 @@ class InformerHandler:
 
     def let_go(self, entry: PodInfo, why: Reason, now: float, *, expired: bool = False) -> None:
         """Withdraw a proposal. The pod waits again; it is removed if it is not ours, or wants no place any more."""
-        if not self.policy.wants_place(entry.pod):
-            self.t.move(entry, State.UNKNOWN, now, TransitionContext(why.text))
+        if not self.policy.should_schedule(entry.pod):
+            self.state.move(entry, State.UNKNOWN, now, TransitionContext(why.text))
             return
-        self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why, expired=expired))
-        if entry.insisted:
-            self.waking.line_up(entry, now)
+        self.state.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why, expired=expired))
+        if entry.place_pinned:
+            self.requeuer.enqueue(entry, now)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
         """Handle NodeSeen: add or update the node, unless the record is late."""
-        known = self.t.cache.node(event.node.name)
+        known = self.state.cache.node(event.node.name)
         if known is not None and older(event.node.resource_version, known.resource_version):
             self.counts["late_events", "node"] += 1
             return []
-        self.t.teller.set_node(event.node)
-        before = self.t.cache.set_node(event.node)
+        self.state.driver.set_node(event.node)
+        before = self.state.cache.set_node(event.node)
         if before is None or not same_node(before, event.node):
-            self.waking.room_shown(now)
+            self.requeuer.room_shown(now)
         return []
 
     def node_gone(self, event: NodeGone, now: float) -> list[Instruction]:
         """Handle NodeGone: withdraw the proposals for this node, except those with a write in flight."""
         freed = False
         why = reason(Code.NODE_DELETED, node=event.name)
-        for entry in self.t.roster:
-            if entry.state is State.BINDING and entry.node == event.name and not self.t.in_flight(entry):
+        for entry in self.state.pods:
+            if entry.state is State.BINDING and entry.node == event.name and not self.state.in_flight(entry):
                 self.let_go(entry, why, now)
                 freed = True
-        self.t.teller.drop_node(event.name)
-        self.t.cache.remove_node(event.name)
-        return self.waking.room_freed(now) if freed else []
+        self.state.driver.drop_node(event.name)
+        self.state.cache.remove_node(event.name)
+        return self.requeuer.room_freed(now) if freed else []

@@ -75,38 +75,38 @@ class SchedulerStateMachine:
         self.policy = policy or Policy()
         self.preparations = Preparations()
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.teller = AlgorithmDriver(algorithm, self.policy.limits)
-        self.teller.epoch = epoch
-        self.transitions = SchedulingState(self.teller, self.policy)
-        self._waking = Requeuer(self.transitions, self.counts)
-        self._informed = InformerHandler(self.transitions, self._waking, self.counts)
-        self._binding = BindHandler(self.transitions, self.counts)
-        self.evictions = PreemptionExecutor(self.transitions, self._waking, self.counts)
-        self._reservations = Reservations(self.transitions, self._waking, self.counts)
-        self._resumption = PreemptionRecovery(self.evictions)
-        self._preempting = PreemptHandler(self.transitions, self._waking, self.evictions, self.counts)
-        self._filtering = FilterHandler(self.transitions, self._waking, self._binding, self._preempting, self.counts)
-        self._commits = WriteResultHandler(self.transitions, self._informed, self.counts)
-        self._terms = TermHandler(self.transitions, self._informed, self._binding, self._waking)
+        self.driver = AlgorithmDriver(algorithm, self.policy.limits)
+        self.driver.epoch = epoch
+        self.state = SchedulingState(self.driver, self.policy)
+        self._requeuer = Requeuer(self.state, self.counts)
+        self._informer_handler = InformerHandler(self.state, self._requeuer, self.counts)
+        self._bind = BindHandler(self.state, self.counts)
+        self.executor = PreemptionExecutor(self.state, self._requeuer, self.counts)
+        self._reservations = Reservations(self.state, self._requeuer, self.counts)
+        self._recovery = PreemptionRecovery(self.executor)
+        self._preempt = PreemptHandler(self.state, self._requeuer, self.executor, self.counts)
+        self._filter = FilterHandler(self.state, self._requeuer, self._bind, self._preempt, self.counts)
+        self._write_results = WriteResultHandler(self.state, self._informer_handler, self.counts)
+        self._terms = TermHandler(self.state, self._informer_handler, self._bind, self._requeuer)
         self._reconfiguring = Reconfiguring(
-            self.transitions, self._informed, self.evictions, self._waking, self._reservations, self.preparations
+            self.state, self._informer_handler, self.executor, self._requeuer, self._reservations, self.preparations
         )
 
     @property
     def synced(self) -> bool:
         """Whether the informers have delivered their first lists."""
-        return self.transitions.synced
+        return self.state.synced
 
     @property
     def term(self) -> int | None:
         """The current term; None outside any term, 0 without leader election."""
-        return self.transitions.term
+        return self.state.term
 
     def missing(self) -> str:
         """Why no verb can be served now; "" if verbs are served."""
-        if not self.transitions.synced:
+        if not self.state.synced:
             return "nodes and pods are not synced yet"
-        return NOT_LEADING if self.transitions.term is None else ""
+        return NOT_LEADING if self.state.term is None else ""
 
     def known(self) -> HandoverVersions | None:
         """The versions that the next leader must have seen, once the term is over; None while they can still change."""
@@ -114,9 +114,9 @@ class SchedulerStateMachine:
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """Return the instructions that this event causes. `now` is in seconds of a monotonic clock."""
-        self.teller.now = now
+        self.driver.now = now
         out = self._handle(event, now)
-        out += self.evictions.after(event, now)
+        out += self.executor.after(event, now)
         out += self._reservations.after(event, now)
         return self._terms.stamp(out)
 
@@ -125,38 +125,38 @@ class SchedulerStateMachine:
             case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
                 return [_not_ready(event, missing)]
             case FilterRequested():
-                return self._filtering.filter(event, now)
+                return self._filter.filter(event, now)
             case PrioritizeRequested():
                 return [PrioritizeAnswer(self._prioritize(event.pod, event.nodes))]
             case PreemptRequested():
-                return self._preempting.preempt(event, now)
+                return self._preempt.preempt(event, now)
             case BindRequested():
-                return self._binding.bind(event, now)
+                return self._bind.bind(event, now)
             case PodSeen():
-                return self._informed.pod_seen(event, now)
+                return self._informer_handler.pod_seen(event, now)
             case PodGone():
-                return self._informed.pod_lost(event, now)
+                return self._informer_handler.pod_lost(event, now)
             case NodeSeen():
-                return self._informed.node_seen(event, now)
+                return self._informer_handler.node_seen(event, now)
             case NodeGone():
-                return self._informed.node_gone(event, now)
+                return self._informer_handler.node_gone(event, now)
             case BindFinished():
-                return self._commits.bind_finished(event, now)
+                return self._write_results.bind_finished(event, now)
             case PodRead():
-                return self._commits.pod_read(event, now)
+                return self._write_results.pod_read(event, now)
             case EvictFinished():
                 self._terms.reported()
-                return self.evictions.evict_finished(event, now)
+                return self.executor.evict_finished(event, now)
             case PreemptionRecorded():
                 self._terms.reported()
-                return self.evictions.recorded(event, now)
+                return self.executor.recorded(event, now)
             case Synced():
-                self.transitions.synced = True
-                return self._resumption.resume(now) if self.term is not None else []
+                self.state.synced = True
+                return self._recovery.resume(now) if self.term is not None else []
             case TermBegan():
                 began = self.term
                 out = self._terms.began(event, now)
-                return out if self.term == began else out + self._resumption.resume(now)
+                return out if self.term == began else out + self._recovery.resume(now)
             case TermEnded():
                 return self._terms.ended(event, now)
             case ReconfigureRequested():
@@ -164,48 +164,51 @@ class SchedulerStateMachine:
             case AlgorithmPrepared():
                 return self._reconfiguring.prepared(event, now)
             case Ticked():
-                return self._commits.tick(now) + self.evictions.tick(now) + self._waking.nudge(now)
+                return self._write_results.tick(now) + self.executor.tick(now) + self._requeuer.requeue_due(now)
 
     def _prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Return scores 0..10 by node name; if the pod already has a place, only that node, with score 10."""
-        if self.missing() or pod.oversized or not self.policy.ours(pod):
+        if self.missing() or pod.oversized or not self.policy.manages(pod):
             return {}
-        entry = self.transitions.roster.get(pod.uid)
+        entry = self.state.pods.get(pod.uid)
         if entry is not None and entry.node:
             return {entry.node: 10}
-        return self.teller.prioritize(pod, nodes)
+        return self.driver.prioritize(pod, nodes)
 
     def next_due(self) -> float | None:
         """When the next Ticked has work to do, seconds; None if no timer is set."""
         return first_of(
-            self._commits.next_due(), self.evictions.next_due(), self._waking.next_due(), self._reservations.next_due()
+            self._write_results.next_due(),
+            self.executor.next_due(),
+            self._requeuer.next_due(),
+            self._reservations.next_due(),
         )
 
     # -- read model -----------------------------------------------------------------------------------------------
 
     def entries(self) -> list[PodInfo]:
         """All pods, sorted by namespace and name. Read-only."""
-        return sorted(self.transitions.roster, key=lambda entry: entry.key)
+        return sorted(self.state.pods, key=lambda entry: entry.key)
 
     def find(self, namespace: str, name: str) -> PodInfo | None:
         """The pod with this name; None if there is none."""
-        return self.transitions.roster.named(PodKey(namespace, name))
+        return self.state.pods.named(PodKey(namespace, name))
 
-    def story(self, uid: str) -> list[str]:
+    def history(self, uid: str) -> list[str]:
         """The history of one pod as text lines; empty if the pod is unknown."""
-        entry = self.transitions.roster.get(uid)
-        return [f"{line.at:.3f} {line.text}" for line in entry.story] if entry else []
+        entry = self.state.pods.get(uid)
+        return [f"{line.at:.3f} {line.text}" for line in entry.history] if entry else []
 
     # -- invariants -----------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
         """Derive every invariant again. Raises AssertionError with the history of the offending pod."""
-        t = self.transitions
-        t.roster.validate()
-        t.cache.validate()
-        t.ledger.validate()
-        t.wake.validate()
-        consistency.validate(t)
+        state = self.state
+        state.pods.validate()
+        state.cache.validate()
+        state.ledger.validate()
+        state.wait_index.validate()
+        consistency.validate(state)
 
 
 def _not_ready(event: FilterRequested | PreemptRequested | BindRequested, missing: str) -> Instruction:

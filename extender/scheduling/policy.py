@@ -85,17 +85,17 @@ class Policy:
     protection: float = 60.0
     #: Replicas elect a leader: outside a term nothing is decided and nothing is written.
     elected: bool = False
-    #: How many waiting pods are nudged in one batch; `nudge_again` is the interval between two nudges of one pod.
-    nudge_batch: int = 50
+    #: How many waiting pods are requeued in one batch, and the interval between two requeues of one pod.
+    requeue_batch: int = 50
+    requeue_interval: float = 10.0
     #: Annotations that keep room for other pods; `trusted_claims.py` says on which pods they are trusted.
     claims: frozenset[str] = frozenset()
     #: How long an algorithm may keep room for a waiting pod without a preemption for it.
-    seat: float = 300.0
-    nudge_again: float = 10.0
+    reservation_timeout: float = 300.0
     #: Not the operator's choice.
     limits: Limits = Limits()
 
-    def ours(self, pod: Pod) -> bool:
+    def manages(self, pod: Pod) -> bool:
         """Whether this server schedules the pod: it meets every criterion that is set."""
         if self.scheduler_names and pod.scheduler_name not in self.scheduler_names:
             return False
@@ -103,9 +103,9 @@ class Policy:
             return False
         return not self.resource or _names_resource(pod, self.resource)
 
-    def wants_place(self, pod: Pod) -> bool:
+    def should_schedule(self, pod: Pod) -> bool:
         """Whether this unbound pod waits for a place from us. An oversized pod never gets one."""
-        return self.ours(pod) and not pod.terminating and not pod.gated and not pod.oversized
+        return self.manages(pod) and not pod.terminating and not pod.gated and not pod.oversized
 
 
 def _names_resource(pod: Pod, resource: str) -> bool:

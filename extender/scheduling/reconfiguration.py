@@ -11,7 +11,7 @@ one accepts. Earlier decisions are treated by how far they are:
     a binding that is written or may have been    goes on; the new algorithm gets it as allocated
     a place that was only proposed                is withdrawn, and kube-scheduler is made to ask again
     a preemption, ours or kube-scheduler's        its room is claimed again; our own are planned again
-    a waiting pod                                 is nudged: there may be room now
+    a waiting pod                                 is requeued: there may be room now
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reasons import Code, reason
-from extender.scheduling.bootstrap import ClusterState, learn
+from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver, AlgorithmFault
 from extender.scheduling.events import (
     AlgorithmPrepared,
@@ -46,83 +46,83 @@ class Reconfiguring:
 
     def __init__(
         self,
-        transitions: SchedulingState,
-        informed: InformerHandler,
-        evictions: PreemptionExecutor,
-        waking: Requeuer,
+        state: SchedulingState,
+        informer_handler: InformerHandler,
+        executor: PreemptionExecutor,
+        requeuer: Requeuer,
         reservations: Reservations,
         preparations: Preparations,
     ) -> None:
-        self.t = transitions
+        self.state = state
         self._preparations = preparations
-        self._informed = informed
-        self._evictions = evictions
-        self._waking = waking
+        self._informer_handler = informer_handler
+        self._executor = executor
+        self._requeuer = requeuer
         self._reservations = reservations
 
     def requested(self, event: ReconfigureRequested) -> list[Instruction]:
         """Handle ReconfigureRequested: return a PrepareAlgorithm, and put the current state into the table."""
-        self._preparations.offer(event.number, self._truth())
+        self._preparations.offer(event.number, self._cluster_state())
         return [PrepareAlgorithm(event.number, event.algorithm, event.settings)]
 
     def prepared(self, event: AlgorithmPrepared, now: float) -> list[Instruction]:
         """Handle AlgorithmPrepared: let the new algorithm take over, or refuse it. Returns Reconfigured last."""
-        new, old = self._preparations.take(event.number), self.t.teller
+        new, old = self._preparations.take(event.number), self.state.driver
         if new is None:
             return [Reconfigured(event.number, "the new algorithm is not there")]
-        learn(new, self._truth())
-        if new.owes > old.owes:
+        bootstrap(new, self._cluster_state())
+        if new.pending_count > old.pending_count:
             return [Reconfigured(event.number, f"it does not understand what is there: {new.last_fault}")]
         changes = _changes(old.algorithm, new)
         claims = list(old.preempting.values())
         proposed = list(self._proposed())
-        old.become(new)
-        old.protects(self._evictions.protection.uids)
-        self._evictions.lingering.tell_again()
+        old.take_over(new)
+        old.set_protected(self._executor.backoff.uids)
+        self._executor.lingering.tell_again()
         self._reservations.tell_again()
         for entry in proposed:
-            self._informed.let_go(entry, reason(Code.RECONFIGURED), now)
+            self._informer_handler.let_go(entry, reason(Code.RECONFIGURED), now)
         for pod, victims, node in claims:
             try:
-                old.preempts(pod, victims, node)
+                old.preempt(pod, victims, node)
             except AlgorithmFault as fault:
                 self._give_up(pod.uid, fault, now)
         return [*self._go_on(now), Reconfigured(event.number, changes=changes)]
 
     def _go_on(self, now: float) -> list[Instruction]:
-        out = self._evictions.reconsider(now)
-        for entry in sorted(self.t.roster, key=lambda entry: -entry.pod.priority):
+        out = self._executor.reconsider(now)
+        for entry in sorted(self.state.pods, key=lambda entry: -entry.pod.priority):
             if entry.state is State.WAITING:
-                self._waking.line_up(entry, now)
-        return [*out, *self._waking.nudge(now)]
+                self._requeuer.enqueue(entry, now)
+        return [*out, *self._requeuer.requeue_due(now)]
 
     def _give_up(self, uid: str, fault: AlgorithmFault, now: float) -> None:
-        entry = self.t.roster.get(uid)
+        entry = self.state.pods.get(uid)
         if entry is not None and entry.state is State.PREEMPTING:
-            self.t.move(
+            self.state.move(
                 entry, State.WAITING, now, TransitionContext(f"its preemption could not be taken over: {fault}")
             )
 
-    def _truth(self) -> ClusterState:
-        """Return the state for a new algorithm, including the changes that are owed to the current one."""
-        teller = self.t.teller
-        truth = ClusterState(dict(teller.nodes), dict(teller.allocated), dict(teller.unallocated))
-        nodes, pods = teller.owed()
+    def _cluster_state(self) -> ClusterState:
+        """Return the state for a new algorithm, including the changes that are pending for the current one."""
+        driver = self.state.driver
+        cluster = ClusterState(dict(driver.nodes), dict(driver.allocated), dict(driver.unallocated))
+        nodes, pods = driver.pending()
         for name, node in nodes.items():
-            _set(truth.nodes, name, node)
+            _set(cluster.nodes, name, node)
         for uid, pod in pods.items():
-            _set(truth.allocated, uid, pod if pod is not None and pod.node_name else None)
-            _set(truth.unallocated, uid, pod if pod is not None and not pod.node_name else None)
+            _set(cluster.allocated, uid, pod if pod is not None and pod.node_name else None)
+            _set(cluster.unallocated, uid, pod if pod is not None and not pod.node_name else None)
         for entry in self._proposed():
-            truth.allocated.pop(entry.uid, None)
-            _set(truth.unallocated, entry.uid, entry.pod if self.t.policy.wants_place(entry.pod) else None)
-        return truth
+            cluster.allocated.pop(entry.uid, None)
+            _set(cluster.unallocated, entry.uid, entry.pod if self.state.policy.should_schedule(entry.pod) else None)
+        return cluster
 
     def _proposed(self) -> Iterator[PodInfo]:
         """The pods in Binding without a write in flight. Found by their holds: these are few, unlike pods."""
-        for hold in self.t.ledger.active():
-            entry = self.t.roster.holding(hold.token)
-            if entry is not None and entry.state is State.BINDING and not self.t.in_flight(entry):
+        for hold in self.state.ledger.active():
+            entry = self.state.pods.holding(hold.token)
+            if entry is not None and entry.state is State.BINDING and not self.state.in_flight(entry):
                 yield entry
 
 
@@ -154,7 +154,7 @@ class Preparations:
         if number not in self._made:
             self._made[number] = AlgorithmDriver(create(instruction.algorithm, instruction.settings))
         state = self._states.pop(number, None)
-        return learn(self._made[number], state) if state is not None else 0
+        return bootstrap(self._made[number], state) if state is not None else 0
 
     def take(self, number: int) -> AlgorithmDriver | None:
         """Remove and return the driver of the algorithm created for this number; None if there is none."""

@@ -6,14 +6,14 @@
                             +--- asked again while the informer was behind -----+
 
 kube-scheduler requeues a waiting pod by itself when a pod is deleted or a node changes: it watches both. It cannot see
-the following three changes. For these, the pod is nudged: an annotation on it makes kube-scheduler requeue it.
+the following three changes. For these, we requeue the pod: an annotation makes kube-scheduler try it again.
 
 * A proposal was withdrawn. For kube-scheduler that room was never taken.
 * A pod was deleted, and kube-scheduler's informer showed it *before ours did*. kube-scheduler asked at once, and was
   refused from our outdated state. So every pod that was refused within `informer_lag` seconds before our informer
-  showed free room is nudged `settle` seconds later, unless kube-scheduler has asked about it meanwhile.
+  showed free room is requeued `settle` seconds later, unless kube-scheduler has asked about it meanwhile.
 * A gang is complete. Nothing announces that. If the last member is bound at once, kube-scheduler may try the others
-  because of that bind (1.36 does, 1.30 does not). So the others are nudged `gather` seconds later, unless
+  because of that bind (1.36 does, 1.30 does not). So the others are requeued `gather` seconds later, unless
   kube-scheduler has asked about them meanwhile.
 
 `policy.Limits` has these times.
@@ -37,16 +37,16 @@ _GANG = "gang "
 
 
 class Requeuer:
-    """The pods that wait for room, and the queue of pods to nudge."""
+    """The pods that wait for room, and the queue of pods to requeue."""
 
-    def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
-        self.t = transitions
-        self.policy: Policy = transitions.policy
+    def __init__(self, state: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
+        self.state = state
+        self.policy: Policy = state.policy
         self._limits = self.policy.limits
         self.counts = counts
-        #: When each queued pod may be nudged, by UID.
-        self._line: Deadlines[str] = Deadlines()
-        #: The current batch: when it began, and how many nudges were sent in it.
+        #: When each queued pod may be requeued, by UID.
+        self._queue: Deadlines[str] = Deadlines()
+        #: The current batch: when it began, and how many requeues were sent in it.
         self._batch_began = float("-inf")
         self._batch_sent = 0
         #: Pods refused last, the latest at the end, with the time; entries older than `informer_lag` are dropped.
@@ -59,8 +59,8 @@ class Requeuer:
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def asked(self, entry: PodInfo) -> None:
-        """kube-scheduler asks about the pod, so it needs no nudge."""
-        self._line.discard(entry.uid)
+        """kube-scheduler asks about the pod, so it need not be requeued."""
+        self._queue.discard(entry.uid)
         self._refused.pop(entry.uid, None)
         self._early.pop(entry.uid, None)
 
@@ -70,7 +70,7 @@ class Requeuer:
         Room that its own refusal freed does not wake it.
         """
         keys = [ROOM, _GANG + gang] if gang else [ROOM]
-        self.t.wake.park(entry.uid, self.t.wake.look(keys))
+        self.state.wait_index.park(entry.uid, self.state.wait_index.look(keys))
         self._refused[entry.uid] = now
         horizon = (now if self._shown is None else self._shown[0]) - self._limits.informer_lag
         while self._refused and next(iter(self._refused.values())) < horizon:
@@ -84,34 +84,34 @@ class Requeuer:
 
     def room_freed(self, now: float, *, by: PodInfo | None = None) -> list[Instruction]:
         """Room became free by our own action. The pod `by` that gave it up is not woken by it."""
-        keys = self.t.wake.keys_of(by.uid) if by is not None else ()
+        keys = self.state.wait_index.keys_of(by.uid) if by is not None else ()
         if by is not None:
-            self.t.wake.drop(by.uid)
-        woken = [entry for uid in self.t.wake.touch(ROOM) if (entry := self.t.roster.get(uid))]
+            self.state.wait_index.drop(by.uid)
+        woken = [entry for uid in self.state.wait_index.touch(ROOM) if (entry := self.state.pods.get(uid))]
         for entry in sorted(woken, key=lambda entry: -entry.pod.priority):
-            self.line_up(entry, now)
+            self.enqueue(entry, now)
         if by is not None and keys:
-            self.t.wake.park(by.uid, self.t.wake.look(keys))
-        return self.nudge(now)
+            self.state.wait_index.park(by.uid, self.state.wait_index.look(keys))
+        return self.requeue_due(now)
 
-    def gathered(self, gang: str, now: float, *, by: PodInfo) -> None:
+    def gang_complete(self, gang: str, now: float, *, by: PodInfo) -> None:
         """A member of the gang need not wait for others: queue the members that were told to wait."""
-        for uid in self.t.wake.touch(_GANG + gang):
-            entry = self.t.roster.get(uid)
+        for uid in self.state.wait_index.touch(_GANG + gang):
+            entry = self.state.pods.get(uid)
             if entry is not None and entry is not by:
-                self.line_up(entry, now, after=self._limits.gather)
+                self.enqueue(entry, now, after=self._limits.gather)
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""
         if self._refused or self._early:
             self._shown = (self._shown[0] if self._shown else now, now)
 
-    def line_up(self, entry: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
-        """Queue the pod for a nudge: at once, or after `after` seconds and `nudge_again` after its last nudge."""
-        due = now if at_once else max(now + after, entry.nudged_at + self.policy.nudge_again)
-        known = self._line.get(entry.uid)
+    def enqueue(self, entry: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
+        """Queue the pod: due at once, or after `after` seconds and the requeue interval after its last requeue."""
+        due = now if at_once else max(now + after, entry.requeued_at + self.policy.requeue_interval)
+        known = self._queue.get(entry.uid)
         if known is None or known > due:
-            self._line.set(entry.uid, due)
+            self._queue.set(entry.uid, due)
 
     def _look_after_refused(self, now: float) -> None:
         if self._shown is None or now < self._shown[0] + self._limits.settle:
@@ -119,42 +119,42 @@ class Requeuer:
         first, last = self._shown
         self._shown = None
         for uid, at in self._refused.items():
-            entry = self.t.roster.get(uid)
+            entry = self.state.pods.get(uid)
             if entry is not None and first - self._limits.informer_lag <= at <= last:
-                self.line_up(entry, now)
+                self.enqueue(entry, now)
         for uid in list(self._early):
-            entry = self.t.roster.get(uid)
+            entry = self.state.pods.get(uid)
             if entry is None or entry.state is not State.PREEMPTING:
                 del self._early[uid]
-            elif all(self.t.cache.pod(victim.uid) is None for victim in entry.victims):
+            elif all(self.state.cache.pod(victim.uid) is None for victim in entry.victims):
                 del self._early[uid]
-                self.line_up(entry, now)
+                self.enqueue(entry, now)
 
-    # -- nudging --------------------------------------------------------------------------------------------------
+    # -- requeueing ------------------------------------------------------------------------------------------------
 
-    def nudge(self, now: float) -> list[Instruction]:
+    def requeue_due(self, now: float) -> list[Instruction]:
         """Return a RequeuePod for each queued pod that is due, at most one batch every `requeue_pause` seconds."""
-        if self.t.term is None:
-            return []  # the leader sees the room too; all waiting pods are nudged when a term begins here
+        if self.state.term is None:
+            return []  # the leader sees the room too; all waiting pods are requeued when a term begins here
         self._look_after_refused(now)
         if now >= self._batch_began + self._limits.requeue_pause:
             self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
-        while self._batch_sent < self.policy.nudge_batch and (uid := self._line.pop(now)) is not None:
-            entry = self.t.roster.get(uid)
-            if entry is not None and (entry.state in (State.WAITING, State.PREEMPTING) or entry.insisted):
-                entry.nudged_at = now
+        while self._batch_sent < self.policy.requeue_batch and (uid := self._queue.pop(now)) is not None:
+            entry = self.state.pods.get(uid)
+            if entry is not None and (entry.state in (State.WAITING, State.PREEMPTING) or entry.place_pinned):
+                entry.requeued_at = now
                 self._batch_sent += 1
                 self.counts["nudges", "sent"] += 1
                 out.append(RequeuePod(entry.key.namespace, entry.key.name, entry.uid))
         return out
 
     def next_due(self) -> float | None:
-        """When `nudge` next has work to do, seconds; None if nothing is queued."""
-        if self.t.term is None:
+        """When `requeue_due` next has work to do, seconds; None if nothing is queued."""
+        if self.state.term is None:
             return None
         settled = self._shown[0] + self._limits.settle if self._shown else None
-        first = self._line.first()
-        if first is not None and self._batch_sent >= self.policy.nudge_batch:
+        first = self._queue.first()
+        if first is not None and self._batch_sent >= self.policy.requeue_batch:
             first = max(first, self._batch_began + self._limits.requeue_pause)
         return first_of(settled, first)

@@ -2,7 +2,7 @@
 
     reserved --- kube-scheduler asks, the pod is placed or gone ----> (forgotten)
         |
-        +------- `policy.seat` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
+        +------- `policy.reservation_timeout` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
 
 A gang's plan keeps seats for members that kube-scheduler has not asked about yet. kube-scheduler asks within seconds,
 unless its own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An
@@ -32,9 +32,9 @@ from extender.scheduling.state.transitions import SchedulingState
 class Reservations:
     """Checks the reserved pods after every event; costs nothing while the set does not change."""
 
-    def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
-        self.t = transitions
-        self.waking = waking
+    def __init__(self, state: SchedulingState, requeuer: Requeuer, counts: Counter[tuple[str, str]]) -> None:
+        self.state = state
+        self.requeuer = requeuer
         self.counts = counts
         #: When each reservation lapses, by UID.
         self._lapses: Deadlines[str] = Deadlines()
@@ -52,9 +52,9 @@ class Reservations:
         """Return further instructions after this event, which has been handled already."""
         if isinstance(event, Synced | TermBegan):
             for uid in sorted(self._lapses):
-                self._lapses.set(uid, now + self.t.policy.seat)
+                self._lapses.set(uid, now + self.state.policy.reservation_timeout)
             self._spent.clear()
-        reserved = self.t.teller.reserved()
+        reserved = self.state.driver.reserved_pods()
         if reserved is not self._seen:
             self._follow(reserved, now)
         if self._lapsed:
@@ -63,7 +63,7 @@ class Reservations:
 
     def tell_again(self) -> None:
         """Pass the lapsed pods to a new algorithm that has taken over."""
-        self.t.teller.lapses(self._lapsed)
+        self.state.driver.set_lapsed(self._lapsed)
 
     def next_due(self) -> float | None:
         """When the next reservation lapses, seconds; None if nothing is reserved."""
@@ -72,10 +72,10 @@ class Reservations:
     def _follow(self, reserved: frozenset[str], now: float) -> None:
         known = frozenset(self._lapses)
         for uid in known - reserved:
-            self._spent[uid] = (now + self.t.policy.seat - (self._lapses.get(uid) or now), now)
+            self._spent[uid] = (now + self.state.policy.reservation_timeout - (self._lapses.get(uid) or now), now)
             self._lapses.discard(uid)
         for uid in sorted(reserved - known):
-            self._lapses.set(uid, now - self._kept(uid, now) + self.t.policy.seat)
+            self._lapses.set(uid, now - self._kept(uid, now) + self.state.policy.reservation_timeout)
         self._spent = {
             uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
         }
@@ -92,7 +92,7 @@ class Reservations:
             self._lapse(self._lapsed - gone)
 
     def _waits(self, uid: str) -> bool:
-        entry = self.t.roster.get(uid)
+        entry = self.state.pods.get(uid)
         return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
 
     def _expire(self, now: float) -> list[Instruction]:
@@ -102,13 +102,15 @@ class Reservations:
         for uid in due:
             self._lapses.discard(uid)
             self.counts["holds", "seat_lapsed"] += 1
-            entry = self.t.roster.get(uid)
+            entry = self.state.pods.get(uid)
             if entry is not None:
-                entry.tell(now, f"room kept for it was given back: nobody came in {self.t.policy.seat:g} s")
+                entry.record(
+                    now, f"room kept for it was given back: nobody came in {self.state.policy.reservation_timeout:g} s"
+                )
         self._lapse(self._lapsed.union(due))
-        return self.waking.room_freed(now)
+        return self.requeuer.room_freed(now)
 
     def _lapse(self, uids: frozenset[str]) -> None:
         self._lapsed = uids
-        self.t.teller.lapses(uids)
-        self._seen = self.t.teller.reserved()
+        self.state.driver.set_lapsed(uids)
+        self._seen = self.state.driver.reserved_pods()

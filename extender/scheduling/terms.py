@@ -1,7 +1,7 @@
 """Begins and ends leader terms.
 
     TermEnded: unwritten proposals are withdrawn, preemptions are given up; writes in flight are followed to their end
-    TermBegan: nothing of earlier terms is held; waiting pods are nudged, as nudges may have been lost with a leader
+    TermBegan: nothing of earlier terms is held; waiting pods are requeued, as nudges may have been lost with a leader
 
 Outside a term, informer events, reports and live reads are handled as always. The state stays current, so that the next
 term can begin at once.
@@ -42,45 +42,45 @@ class TermHandler:
     """Changes the current term, `SchedulingState.term`."""
 
     def __init__(
-        self, transitions: SchedulingState, informed: InformerHandler, binding: BindHandler, waking: Requeuer
+        self, state: SchedulingState, informer_handler: InformerHandler, bind: BindHandler, requeuer: Requeuer
     ) -> None:
-        self.t = transitions
-        self._informed = informed
-        self._binding = binding
-        self._waking = waking
+        self.state = state
+        self._informer_handler = informer_handler
+        self._bind = bind
+        self._requeuer = requeuer
         self._last = 0
         #: How many writes of preemptions were sent and not reported yet: they may still change pods.
         self.unreported = 0
 
     def began(self, event: TermBegan, now: float) -> list[Instruction]:
-        """Handle TermBegan: end the current term if there is one, begin the new one, and nudge all waiting pods."""
+        """Handle TermBegan: end the current term if there is one, begin the new one, and requeue all waiting pods."""
         if event.term <= self._last:
             return []
-        out = [] if self.t.term is None else self.ended(TermEnded(self.t.term), now)
-        self.t.term = self._last = event.term
-        for entry in sorted(self.t.roster, key=lambda entry: -entry.pod.priority):
+        out = [] if self.state.term is None else self.ended(TermEnded(self.state.term), now)
+        self.state.term = self._last = event.term
+        for entry in sorted(self.state.pods, key=lambda entry: -entry.pod.priority):
             if entry.state is State.WAITING:
-                self._waking.line_up(entry, now)
-        return out + self._waking.nudge(now)
+                self._requeuer.enqueue(entry, now)
+        return out + self._requeuer.requeue_due(now)
 
     def ended(self, event: TermEnded, now: float) -> list[Instruction]:
         """Handle TermEnded: withdraw unwritten proposals and give up preemptions. Only the current term can end."""
-        if event.term != self.t.term:
+        if event.term != self.state.term:
             return []
-        self.t.term = None
+        self.state.term = None
         why = reason(Code.NOT_READY, detail=NOT_LEADING)
-        for entry in self.t.roster:
+        for entry in self.state.pods:
             if entry.state is State.PREEMPTING:
-                self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
+                self.state.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
             elif entry.state is State.BINDING and self._is_only_held(entry):
-                self._informed.let_go(entry, why, now)
-        self._binding.forget_passed()
+                self._informer_handler.let_go(entry, why, now)
+        self._bind.forget_passed()
         return []
 
     def _is_only_held(self, entry: PodInfo) -> bool:
         """Whether nothing is being written for the pod now. An unanswered write does not keep a place beyond its term:
         the next leader does not know of that write, and may have given the room away."""
-        hold = self.t.ledger.get(entry.token)
+        hold = self.state.ledger.get(entry.token)
         return hold is None or hold.state is HoldState.HELD
 
     def known(self) -> HandoverVersions | None:
@@ -90,17 +90,17 @@ class TermHandler:
         """
         if self.unreported:
             return None
-        for entry in self.t.roster:
+        for entry in self.state.pods:
             unseen = entry.state is State.BOUND and not entry.pod.node_name
             if unseen or entry.state is State.BINDING:
                 return None
-        nodes = latest(node.resource_version for node in self.t.cache.nodes())
-        pods = latest(entry.pod.resource_version for entry in self.t.roster)
+        nodes = latest(node.resource_version for node in self.state.cache.nodes())
+        pods = latest(entry.pod.resource_version for entry in self.state.pods)
         return None if nodes is None or pods is None else HandoverVersions(nodes, pods)
 
     def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
         """Return the instructions stamped with the current term. Outside any term, commands that write are dropped."""
-        if self.t.term == 0 or not instructions:
+        if self.state.term == 0 or not instructions:
             return instructions
         stamped = [item for each in instructions if (item := self._stamped(each)) is not None]
         self.unreported += sum(isinstance(item, Evict | RecordPreemption) for item in stamped)
@@ -108,9 +108,9 @@ class TermHandler:
 
     def reported(self) -> None:
         """A write of a preemption was reported."""
-        self.unreported -= self.t.term != 0
+        self.unreported -= self.state.term != 0
 
     def _stamped(self, item: Instruction) -> Instruction | None:
         if not isinstance(item, Write):
             return item
-        return None if self.t.term is None else replace(item, term=self.t.term)
+        return None if self.state.term is None else replace(item, term=self.state.term)

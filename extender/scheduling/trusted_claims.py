@@ -21,16 +21,16 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
 
 
-def believed(t: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
+def believed(state: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
     """Return the record of a pod that was reported bound, with only its trusted claims."""
-    claims = t.policy.claims
+    claims = state.policy.claims
     if not claims:
         return pod
     if entry.placed is not None and entry.node == pod.node_name and entry.state in (State.BINDING, State.BOUND):
         if pod.annotations == entry.placed.annotations:
             return pod
         return _with(pod, tuple(pair for pair in entry.placed.annotations if pair[0] in claims), claims)
-    return _with(pod, (), claims) if t.deciding else pod
+    return _with(pod, (), claims) if state.deciding else pod
 
 
 def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:

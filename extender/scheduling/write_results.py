@@ -35,12 +35,12 @@ class WriteResultHandler:
     """Handles the committer's reports, and holds and writes that are due."""
 
     def __init__(
-        self, transitions: SchedulingState, informed: InformerHandler, counts: Counter[tuple[str, str]]
+        self, state: SchedulingState, informer_handler: InformerHandler, counts: Counter[tuple[str, str]]
     ) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
-        self.informed = informed
-        self.waking = informed.waking
+        self.state = state
+        self.policy = state.policy
+        self.informer_handler = informer_handler
+        self.requeuer = informer_handler.requeuer
         self.counts = counts
         self._reads = 0
         #: Live reads in flight: the pod's UID by the read's token.
@@ -55,12 +55,12 @@ class WriteResultHandler:
         entry = self._committing(event.token)
         if entry is None:
             return []  # late: the pod is gone, or was already found bound
-        entry.tell(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
+        entry.record(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
         match outcome.kind:
             case OutcomeKind.DONE:
-                self.t.ledger.committed(event.token, now=now, lease=self.policy.lease)
-                self.t.unresolved.discard(entry.uid)
-                return self.informed.answer_binds(entry, None)
+                self.state.ledger.committed(event.token, now=now, lease=self.policy.lease)
+                self.state.unresolved.discard(entry.uid)
+                return self.informer_handler.answer_binds(entry, None)
             case OutcomeKind.GONE | OutcomeKind.STALE:
                 return self._vanished(entry, outcome.kind, now)
             case OutcomeKind.THROTTLED:
@@ -75,7 +75,7 @@ class WriteResultHandler:
 
     def pod_read(self, event: PodRead, now: float) -> list[Instruction]:
         """Handle the report of a ReadPod, as in the module's diagram. Only the pod's latest read counts."""
-        entry = self.t.roster.get(self._reading.pop(event.token, ""))
+        entry = self.state.pods.get(self._reading.pop(event.token, ""))
         if entry is None or entry.reading is None or entry.read_token != event.token:
             return []  # superseded by a bind, a filter, an event or a younger read
         why, entry.reading = entry.reading, None
@@ -85,10 +85,10 @@ class WriteResultHandler:
         if event.outcome.kind is not OutcomeKind.DONE or pod is None:
             return self._unreadable(entry, why, now)
         if pod.uid != entry.uid:
-            return self._vanished(entry, OutcomeKind.STALE, now) + self.informed.pod_seen(PodSeen(pod), now)
+            return self._vanished(entry, OutcomeKind.STALE, now) + self.informer_handler.pod_seen(PodSeen(pod), now)
         if pod.node_name or pod.finished:
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-            return self.informed.pod_found(entry, pod, now)
+            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            return self.informer_handler.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)
         if why is Why.UNSEEN:
@@ -99,60 +99,62 @@ class WriteResultHandler:
 
     def _exists(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """A pod known only from kube-scheduler exists. Verify it again later; remove it if it wants no place."""
-        if not self.policy.wants_place(pod):
-            return self.informed.pod_gone(entry, "it is gated or not ours", now, bury=False)
-        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        if not self.policy.should_schedule(pod):
+            return self.informer_handler.pod_gone(entry, "it is gated or not ours", now, tombstone=False)
+        self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         return []
 
     def _not_bound(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
         if why is Why.OUTCOME:
             return self._not_written(entry, now)
-        hold = self.t.ledger.get(entry.token)
+        hold = self.state.ledger.get(entry.token)
         if hold is not None and hold.state is HoldState.COMMITTED:
             self.counts["anomalies", "written_but_unbound"] += 1
         self.counts["holds", "expired"] += 1
         expired = reason(Code.HOLD_EXPIRED, node=entry.node)
         shown = entry.announce(expired, warning=False)
-        self.informed.let_go(entry, expired, now, expired=True)
-        return [*shown, *self.waking.room_freed(now)]
+        self.informer_handler.let_go(entry, expired, now, expired=True)
+        return [*shown, *self.requeuer.room_freed(now)]
 
     def _not_written(self, entry: PodInfo, now: float) -> list[Instruction]:
         """The read shows the pod unbound. A refused write never arrives; one that timed out still may."""
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
-        entry.tell(now, "the bind has not arrived so far; the place is kept")
+        entry.record(now, "the bind has not arrived so far; the place is kept")
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: PodInfo, why: Reason, now: float) -> list[Instruction]:
-        if entry.term != self.t.term:  # its place was decided in an earlier term
-            answers = self.informed.answer_binds(entry, why)
-            self.informed.let_go(entry, why, now)
-            return [*answers, *self.waking.room_freed(now)]
-        self.t.ledger.abort(entry.token, now=now, lease=self.policy.lease)
-        self.t.unresolved.discard(entry.uid)
+        if entry.term != self.state.term:  # its place was decided in an earlier term
+            answers = self.informer_handler.answer_binds(entry, why)
+            self.informer_handler.let_go(entry, why, now)
+            return [*answers, *self.requeuer.room_freed(now)]
+        self.state.ledger.abort(entry.token, now=now, lease=self.policy.lease)
+        self.state.unresolved.discard(entry.uid)
         entry.reason = why
         if entry.pod.terminating:
-            answers = self.informed.answer_binds(entry, why)
-            return answers + self.informed.pod_gone(entry, "it is being deleted", now, bury=False)
-        if entry.insisted:
-            self.waking.line_up(entry, now)
-        return self.informed.answer_binds(entry, why)
+            answers = self.informer_handler.answer_binds(entry, why)
+            return answers + self.informer_handler.pod_gone(entry, "it is being deleted", now, tombstone=False)
+        if entry.place_pinned:
+            self.requeuer.enqueue(entry, now)
+        return self.informer_handler.answer_binds(entry, why)
 
     def _unreadable(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
         """The live read failed. Answer the callers now rather than let them wait, and read again later."""
         self.counts["reads", "failed"] += 1
         if why is not Why.OUTCOME:
             return []  # the hold is due again at its verification deadline
-        self.t.unresolved.set(entry.uid, now + self.policy.verify)
+        self.state.unresolved.set(entry.uid, now + self.policy.verify)
         entry.reason = reason(Code.BIND_UNKNOWN)
-        return self.informed.answer_binds(entry, entry.reason)
+        return self.informer_handler.answer_binds(entry, entry.reason)
 
     def _vanished(self, entry: PodInfo, kind: OutcomeKind, now: float) -> list[Instruction]:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
-        answers = self.informed.answer_binds(entry, reason(code))
+        answers = self.informer_handler.answer_binds(entry, reason(code))
         # "Gone" is about the name. It ends this UID for good only if the API server has shown this UID before.
-        bury = bool(entry.shown)
-        return answers + self.informed.pod_gone(entry, "the API server has it no more", now, bury=bury)
+        tombstone = bool(entry.shown)
+        return answers + self.informer_handler.pod_gone(
+            entry, "the API server has it no more", now, tombstone=tombstone
+        )
 
     def _rejected(self, entry: PodInfo, detail: str, now: float) -> list[Instruction]:
         """The write was refused. Free the place, unless an earlier, unanswered write may still arrive there."""
@@ -160,57 +162,57 @@ class WriteResultHandler:
         shown = RecordEvent(entry.key.namespace, entry.key.name, entry.uid, why)
         if entry.doubt_until is not None:
             return [*self._hold_again(entry, why, now), shown]
-        answers = self.informed.answer_binds(entry, why)
-        self.informed.let_go(entry, why, now)
-        return [*answers, shown, *self.waking.room_freed(now)]
+        answers = self.informer_handler.answer_binds(entry, why)
+        self.informer_handler.let_go(entry, why, now)
+        return [*answers, shown, *self.requeuer.room_freed(now)]
 
     def _committing(self, token: int) -> PodInfo | None:
-        hold = self.t.ledger.get(token)
-        return self.t.roster.holding(token) if hold is not None and hold.state is HoldState.COMMITTING else None
+        hold = self.state.ledger.get(token)
+        return self.state.pods.holding(token) if hold is not None and hold.state is HoldState.COMMITTING else None
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Instruction]:
         """Verify holds that are due, and read pods whose write or read was never reported."""
         out: list[Instruction] = []
-        for hold in self.t.ledger.due(now):
-            entry = self.t.roster.holding(hold.token)
-            if entry is not None and self.t.ledger.get(hold.token) is not None:
+        for hold in self.state.ledger.due(now):
+            entry = self.state.pods.holding(hold.token)
+            if entry is not None and self.state.ledger.get(hold.token) is not None:
                 out += self._due(entry, now)
-        due = set(self.t.unresolved.due(now))
-        for uid in [uid for uid in self.t.unresolved if uid in due]:  # in the order in which the writes began
-            entry = self.t.roster.get(uid)
+        due = set(self.state.unresolved.due(now))
+        for uid in [uid for uid in self.state.unresolved if uid in due]:  # in the order in which the writes began
+            entry = self.state.pods.get(uid)
             if entry is not None:
                 entry.doubt_until = now + self.policy.arrival
                 if entry.reading is Why.OUTCOME:  # the read was not answered either: answer the callers now
-                    out += self.informed.answer_binds(entry, reason(Code.BIND_UNKNOWN))
+                    out += self.informer_handler.answer_binds(entry, reason(Code.BIND_UNKNOWN))
                 out.append(self._read_outcome(entry, now))
         return out
 
     def _due(self, entry: PodInfo, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
             if entry.preemption is not None or self._victims_are_going(entry):
-                self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+                self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
                 return []
             self.counts["holds", "preemption_expired"] += 1
             if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # kube-scheduler may see no reason to retry
-                self.waking.line_up(entry, now)
-            self.t.move(entry, State.WAITING, now, TransitionContext("nobody asked for its preemption any more"))
-            return self.waking.room_freed(now)
+                self.requeuer.enqueue(entry, now)
+            self.state.move(entry, State.WAITING, now, TransitionContext("nobody asked for its preemption any more"))
+            return self.requeuer.room_freed(now)
         if entry.doubt_until is not None and now < entry.doubt_until:
-            self.t.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
+            self.state.ledger.renew(entry.token, now=now, lease=entry.doubt_until - now)
             return []
-        self.t.ledger.renew(entry.token, now=now, lease=self.policy.verify)
+        self.state.ledger.renew(entry.token, now=now, lease=self.policy.verify)
         return [self._read(entry, Why.EXPIRY if entry.state is State.BINDING else Why.UNSEEN)]
 
     def _victims_are_going(self, entry: PodInfo) -> bool:
         """Whether a victim is terminating. kube-scheduler does not ask again before the victims are gone, and their
         grace periods may be longer than any lease."""
-        victims = (self.t.cache.pod(victim.uid) for victim in entry.victims)
+        victims = (self.state.cache.pod(victim.uid) for victim in entry.victims)
         return any(victim is not None and victim.terminating for victim in victims)
 
     def _read_outcome(self, entry: PodInfo, now: float) -> ReadPod:
-        self.t.unresolved.set(entry.uid, now + self.policy.write_timeout)
+        self.state.unresolved.set(entry.uid, now + self.policy.write_timeout)
         return self._read(entry, Why.OUTCOME)
 
     def _read(self, entry: PodInfo, why: Why) -> ReadPod:
@@ -223,4 +225,4 @@ class WriteResultHandler:
 
     def next_due(self) -> float | None:
         """When `tick` next has work to do, seconds; None if no timer is set."""
-        return first_of(self.t.ledger.next_deadline(), self.t.unresolved.first())
+        return first_of(self.state.ledger.next_deadline(), self.state.unresolved.first())

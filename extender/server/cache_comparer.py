@@ -157,9 +157,9 @@ class CacheComparer:
     def _look(self) -> _Look:
         nodes = self._list(nodes_read_by(self._runtime.reader), self._room.for_nodes)
         pods = self._list(pods_read_by(self._runtime.reader), self._room.for_pods)
-        beliefs: CachedState = self._runtime.model.beliefs()
-        ours = (pod.uid for pod in pods if self._policy.wants_place(pod) and not pod.node_name)
-        found = compare_nodes(beliefs, nodes) + compare_pods(beliefs, pods, ours)
+        cached_state: CachedState = self._runtime.model.cached_state()
+        ours = (pod.uid for pod in pods if self._policy.should_schedule(pod) and not pod.node_name)
+        found = compare_nodes(cached_state, nodes) + compare_pods(cached_state, pods, ours)
         return _Look(found, {node.uid: node for node in nodes}, {pod.uid: pod for pod in pods})
 
     def _list(self, resource: Resource[T], most: Callable[[], int]) -> list[T]:

@@ -63,7 +63,7 @@ class LeaderLabeler:
         self._leads = leads
         self._wake = threading.Event()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="waggle-signpost", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="waggle-leader-label", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from algorithm.model import Pod
-from extender.scheduling.comparison import CachedState, beliefs_of
+from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
@@ -51,7 +51,7 @@ class ReadModel:
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
         with self._loop.paused():
-            entries = list(self._machine.transitions.roster)
+            entries = list(self._machine.state.pods)
         if states is not None:
             entries = [entry for entry in entries if entry.state.value in states]
         entries.sort(key=lambda entry: entry.key)
@@ -66,28 +66,28 @@ class ReadModel:
 
     def cache_snapshot(self) -> Snapshot:
         with self._loop.paused():
-            return self._machine.transitions.cache.snapshot()
+            return self._machine.state.cache.snapshot()
 
-    def beliefs(self) -> CachedState:
+    def cached_state(self) -> CachedState:
         """Return the engine's cached state of nodes and pods, for the comparison with the API server."""
         with self._loop.paused():
-            return beliefs_of(self._machine)
+            return cached_state_of(self._machine)
 
     def disagreements(self) -> list[str]:
         """Return the pods of which ledger, cache or algorithm know something else than the pod's record says."""
         return [text for piece in self._loop.in_turns(self._compared()) for text in piece]
 
     def _compared(self) -> Iterator[list[str]]:
-        state = self._machine.transitions
-        entries = list(state.roster)
+        state = self._machine.state
+        entries = list(state.pods)
         for start in range(0, len(entries), VIEWS):
-            alive = [entry for entry in entries[start : start + VIEWS] if state.roster.get(entry.uid) is entry]
+            alive = [entry for entry in entries[start : start + VIEWS] if state.pods.get(entry.uid) is entry]
             found = ((entry, disagreement(state, entry)) for entry in alive)
             yield [f"{entry.key} ({entry.state}): {wrong}" for entry, wrong in found if wrong]
 
     def algorithm_state(self) -> Mapping[str, Any]:
         with self._loop.paused():
-            return self._machine.teller.algorithm.inspect()
+            return self._machine.driver.algorithm.inspect()
 
     def algorithm_page(self, path: str) -> bytes:
         """Return one of the algorithm's own pages, as JSON. Raises PageNotFound, InvalidArgument."""
@@ -96,7 +96,7 @@ class ReadModel:
     def algorithm_pieces(self, path: str) -> list[bytes]:
         """Return the same page in the pieces that the algorithm yields; in one piece if it yields none."""
         with self._loop.paused():
-            page = self._machine.teller.algorithm.page(path)
+            page = self._machine.driver.algorithm.page(path)
         if not isinstance(page, Iterator):
             return [msgspec.json.encode(page, enc_hook=str)]
         return list(self._loop.in_turns(page))
@@ -108,7 +108,7 @@ class ReadModel:
             if entry is None:
                 return None
             view, why = pod_view(entry, now), reason_of(entry)
-            nodes, lines, pod = dict(entry.nodes), list(entry.story), entry.pod
+            nodes, lines, pod = dict(entry.nodes), list(entry.history), entry.pod
             waits = entry.state in metrics.PENDING
         explained, advice = self._advice(pod) if waits else (True, [])
         return Explanation(
@@ -130,7 +130,7 @@ class ReadModel:
         try:
             with self._explaining:
                 with self._loop.paused():
-                    sentences = iter(self._machine.teller.algorithm.explain(pod))
+                    sentences = iter(self._machine.driver.algorithm.explain(pod))
                 for sentence in self._loop.in_turns(sentences):
                     advice += [sentence] if sentence else []
         except Exception as error:
@@ -142,10 +142,10 @@ class ReadModel:
         """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics."""
         with self._loop.paused():
             counts = dict(self._machine.counts)
-            cache = self._machine.transitions.cache.counts()
-            gauges = self._machine.teller.metrics()
-            faults = self._machine.teller.faults
-            entries = list(self._machine.transitions.roster)
+            cache = self._machine.state.cache.counts()
+            gauges = self._machine.driver.metrics()
+            faults = self._machine.driver.faults
+            entries = list(self._machine.state.pods)
         shown = metrics.metrics(counts, cache, entries, faults=faults)
         shown += [metrics.gauge(self._algorithm, each) for each in gauges]
         for source in self._gauges:

@@ -214,7 +214,7 @@ class Reconfiguration:
 
     # -- reporting ------------------------------------------------------------------------------------------------
 
-    def remark(self) -> str:
+    def readiness_warning(self) -> str:
         """Return what an operator must act on, for /readyz; empty if there is nothing."""
         failure, restart = self._failure, self._restart
         remarks = [f"the new configuration cannot be used, the old one is kept: {failure}"] if failure else []

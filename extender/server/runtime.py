@@ -86,8 +86,8 @@ class Runtime:
         self.handle = self.loop.handle
         self._requests = itertools.count(1)
         self._binds: dict[int, Future[BindAnswer]] = {}
-        self._hindrances: list[Callable[[], str]] = []
-        self._remarks: list[Callable[[], str]] = []
+        self._not_ready_reasons: list[Callable[[], str]] = []
+        self._readiness_warnings: list[Callable[[], str]] = []
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -104,13 +104,13 @@ class Runtime:
         """Fail /livez, so that the process is restarted: its state cannot be trusted any more."""
         self.loop.give_up(why)
 
-    def add_hindrance(self, source: Callable[[], str]) -> None:
+    def add_not_ready_reason(self, source: Callable[[], str]) -> None:
         """Add a source of reasons for not being ready, called while it is not: "" or a text for /readyz."""
-        self._hindrances.append(source)
+        self._not_ready_reasons.append(source)
 
-    def add_remark(self, source: Callable[[], str]) -> None:
+    def add_readiness_warning(self, source: Callable[[], str]) -> None:
         """Add a source of warnings to operators, called while it is ready: "" or a text for /readyz."""
-        self._remarks.append(source)
+        self._readiness_warnings.append(source)
 
     # -- the scheduler's verbs ------------------------------------------------------------------------------------
 
@@ -196,6 +196,6 @@ class Runtime:
         if self.loop.stopping:
             return Readiness(False, "shutting down")
         if not missing:
-            return Readiness(True, "; ".join(text for source in self._remarks if (text := source())))
-        why = "; ".join(text for source in self._hindrances if (text := source()))
+            return Readiness(True, "; ".join(text for source in self._readiness_warnings if (text := source())))
+        why = "; ".join(text for source in self._not_ready_reasons if (text := source()))
         return Readiness(False, f"{missing}{': ' if why else ''}{why}")

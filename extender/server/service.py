@@ -60,7 +60,7 @@ def policy_of(settings: Settings) -> Policy:
         annotation=settings.pods.annotation,
         lease=settings.holds.lease_seconds,
         verify=settings.holds.verify_seconds,
-        seat=settings.holds.seat_seconds,
+        reservation_timeout=settings.holds.seat_seconds,
         write_validity=2.0 * settings.cluster.request_timeout_seconds,
         write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
         force_bind_after=settings.force_bind.after_filters,
@@ -115,7 +115,7 @@ class Service:
             algorithm=settings.algorithm.name,
             reader=self._reader,
         )
-        self._signpost = self._make_signpost(settings.leader_election)
+        self._leader_labeler = self._make_leader_labeler(settings.leader_election)
         self._nodes = Reflector(
             *(self.api, nodes_read_by(self._reader), self._nodes_changed),
             timing=timing,
@@ -134,16 +134,16 @@ class Service:
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
         self._start_failed = ""
-        self.runtime.add_hindrance(self._hindrance)
+        self.runtime.add_not_ready_reason(self._not_ready_reason)
         self.runtime.model.add_gauges(self._metrics)
         self.runtime.model.add_gauges(self.comparer.metrics)
         self.runtime.model.add_gauges(self.reconfiguration.metrics)
-        self.runtime.add_remark(self.reconfiguration.remark)
-        self.runtime.add_remark(self.api.refusals.remark)
-        self.runtime.add_remark(kept.remark)
+        self.runtime.add_readiness_warning(self.reconfiguration.readiness_warning)
+        self.runtime.add_readiness_warning(self.api.refusals.readiness_warning)
+        self.runtime.add_readiness_warning(kept.readiness_warning)
         if self._leadership:
             self.runtime.model.add_gauges(self._leadership.metrics)
-            self.runtime.add_hindrance(self._leadership.standing)
+            self.runtime.add_not_ready_reason(self._leadership.standing)
 
     def start(self) -> None:
         """Start all threads. Returns at once, before the first lists are complete."""
@@ -153,8 +153,8 @@ class Service:
         self._starter.start()
         if self._leadership:
             self._leadership.start(self._term_changed, self.runtime.known, (self._nodes, self._pods))
-        if self._signpost:
-            self._signpost.start()
+        if self._leader_labeler:
+            self._leader_labeler.start()
         self.comparer.start()
         self.reconfiguration.start()
 
@@ -167,8 +167,8 @@ class Service:
         if self._leadership:  # decide nothing more, let writes in flight end, and only then let another replica lead
             self._leadership.end_term()
         self._committer.stop()
-        if self._signpost:
-            self._signpost.stop()
+        if self._leader_labeler:
+            self._leader_labeler.stop()
         if self._leadership:
             self._leadership.stop()
         self.comparer.stop()
@@ -181,7 +181,7 @@ class Service:
         if self._recorder is not None:
             self._recorder.close()
 
-    def _make_signpost(self, settings: LeaderElectionSettings) -> LeaderLabeler | None:
+    def _make_leader_labeler(self, settings: LeaderElectionSettings) -> LeaderLabeler | None:
         if not (settings.enabled and settings.label_pod):
             return None
         pod = os.environ.get("POD_NAME", "")
@@ -197,8 +197,8 @@ class Service:
 
     def _term_changed(self, event: Event) -> None:
         self.runtime.handle(event)
-        if self._signpost:
-            self._signpost.look()
+        if self._leader_labeler:
+            self._leader_labeler.look()
 
     # -- informers ------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Service:
         """The API server was restored from a backup: versions are not comparable any more, so all state is rebuilt."""
         self.runtime.give_up(f"the API server went back in time: {why}")
 
-    def _hindrance(self) -> str:
+    def _not_ready_reason(self) -> str:
         """Return why the server is not ready yet. If the API server does not answer, we keep running and say so."""
         if self._start_failed:
             return self._start_failed

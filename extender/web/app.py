@@ -65,7 +65,7 @@ def create_app(
     app = _App(verbs.endpoints, metrics, budgets)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verbs.routes())
-    app.include_router(health_routes(runtime, told.remark))
+    app.include_router(health_routes(runtime, told.readiness_warning))
     app.include_router(metrics.routes())
     guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
     app.include_router(inspect_routes(runtime, pages), dependencies=guards)

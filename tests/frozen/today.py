@@ -58,9 +58,9 @@ class Replayed:
 
 
 def explain(engine: SchedulerStateMachine, asked: Explain) -> list[Any]:
-    if asked.pod.uid not in engine.teller.unallocated:
+    if asked.pod.uid not in engine.driver.unallocated:
         return [Explanation()]
-    return [Explanation(tuple(engine.teller.algorithm.explain(asked.pod)))]
+    return [Explanation(tuple(engine.driver.algorithm.explain(asked.pod)))]
 
 
 def is_ready(engine: SchedulerStateMachine) -> bool:

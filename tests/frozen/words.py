@@ -17,7 +17,11 @@ from tests.frozen.plain import KIND
 #: Kinds of records that are called otherwise: "Nudge": "RequeuePod".
 KINDS: dict[str, str] = {"Nudge": "RequeuePod", "Prioritize": "PrioritizeRequested"}
 #: Fields that are called otherwise, by the frozen kind: "FilterAnswer": {"untouched": "pass_through"}.
-FIELDS: dict[str, dict[str, str]] = {}
+FIELDS: dict[str, dict[str, str]] = {
+    "FilterAnswer": {"untouched": "pass_through"},
+    "PreemptAnswer": {"untouched": "pass_through"},
+    "Policy": {"nudge_batch": "requeue_batch", "nudge_again": "requeue_interval", "seat": "reservation_timeout"},
+}
 #: Fields that are no longer there, by the frozen kind.
 GONE: dict[str, set[str]] = {}
 #: Kinds that became something else altogether: the frozen record, with what it contains already in today's words, to

@@ -79,17 +79,17 @@ RUNS = [
     Run(algorithm, seed, 700, policy, 0.35 if seed == 25 else 0.12)
     for algorithm in ("packing", "hived")
     for seed, policy in (
-        (25, {"seat": 15.0}),
-        (2, {"force_bind_after": 2, "seat": 30.0}),
+        (25, {"reservation_timeout": 15.0}),
+        (2, {"force_bind_after": 2, "reservation_timeout": 30.0}),
         (4, {"force_bind_unoffered": True}),
         (1, {"resource": GPU, "patience": 25.0}),
-        (10, {"patience": 15.0, "seat": 20.0}),
+        (10, {"patience": 15.0, "reservation_timeout": 20.0}),
         (3, {"resource": GPU}),
         (9, {"force_bind_after": 3}),
         (6, {"patience": 20.0}),
         (21, {"force_bind_unoffered": True, "resource": GPU}),
-        (15, {"seat": 20.0}),
-        (30, {"seat": 30.0, "patience": 30.0}),
+        (15, {"reservation_timeout": 20.0}),
+        (30, {"reservation_timeout": 30.0, "patience": 30.0}),
     )
 ]
 
@@ -324,7 +324,7 @@ class _HivedChecks(Checks):
 
     def _replica(self, replica: Replica) -> None:
         replica.heart.validate()
-        assert not replica.heart.teller.faults, replica.heart.teller.last_fault
+        assert not replica.heart.driver.faults, replica.heart.driver.last_fault
 
     def _gangs(self) -> None:
         """A group may be split by the machines that fail."""

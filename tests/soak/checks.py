@@ -40,8 +40,8 @@ class Checks:
     def _replica(self, replica: Replica) -> None:
         replica.heart.validate()
         replica.algorithm.validate()
-        assert not replica.heart.teller.faults, replica.heart.teller.last_fault
-        for hold in replica.heart.transitions.ledger.active():
+        assert not replica.heart.driver.faults, replica.heart.driver.last_fault
+        for hold in replica.heart.state.ledger.active():
             latest = self.world.now + replica.policy.lease
             assert hold.deadline <= latest or hold.deadline == float("inf"), f"{hold} outlives its lease"
 
@@ -64,7 +64,7 @@ class Checks:
     def at_rest(self) -> None:
         for replica in self.world.replicas:
             assert replica.compare() == 0, f"the cache of {replica.name} differs from the API server"
-            assert not replica.heart.transitions.ledger.active(), "a hold is left"
+            assert not replica.heart.state.ledger.active(), "a hold is left"
             self._pods(replica)
         self._gangs()
 

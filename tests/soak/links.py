@@ -77,7 +77,7 @@ class Line(Extender):
         assert isinstance(answer, FilterAnswer)
         if answer.error:
             raise ExtenderError(str(answer.reason))
-        if answer.untouched:
+        if answer.pass_through:
             return FilterResult(names)
         if answer.node is not None:
             assert answer.node in names, f"{answer.node} was not offered"

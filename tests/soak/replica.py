@@ -36,7 +36,7 @@ from extender.kube.writes.best_effort import BestEffortWriter, _Waiting
 from extender.kube.writes.fenced import FencedApi
 from extender.kube.writes.outcome import outcome_of, outcome_of_error
 from extender.scheduling.commands import Command, Report, pod_commands
-from extender.scheduling.comparison import CachedState, beliefs_of
+from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.events import (
     BindAnswer,
     BindRequested,
@@ -119,7 +119,7 @@ class Replica:
         self.comparer = CacheComparer(api(self, "comparer"), _Guarded(self), policy, every=0, grace=0)
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
         self._reviewer = api(self, "reviewer")
-        self._signpost = LeaderLabeler(
+        self._leader_labeler = LeaderLabeler(
             api(self, "signpost"), namespace="default", pod=name, value="waggle", leads=lambda: self.ready
         )
         #: The term that is caught up for, and the versions that are to be reached, nodes first.
@@ -141,7 +141,7 @@ class Replica:
     @property
     def algorithm(self) -> Any:
         """The one that decides: another one after a change of the configuration."""
-        return self.heart.teller.algorithm
+        return self.heart.driver.algorithm
 
     # -- the heart, as extender.server.runtime guards it -------------------------------------------------------------
 
@@ -225,9 +225,9 @@ class Replica:
         """What the signpost's thread does."""
         with suppress(ApiError, _FailedError, msgspec.DecodeError):
             if self.ready:
-                self._signpost._point_here()
+                self._leader_labeler._point_here()
             else:
-                self._signpost._patch(self.name, None)
+                self._leader_labeler._patch(self.name, None)
 
     def ask_rights(self) -> None:
         """Somebody wants to look; whoever cannot be asked about has said no."""
@@ -325,8 +325,8 @@ class _Guarded:
     def model(self) -> _Guarded:
         return self
 
-    def beliefs(self) -> CachedState:
-        return beliefs_of(self._replica.heart)
+    def cached_state(self) -> CachedState:
+        return cached_state_of(self._replica.heart)
 
     def handle(self, *events: Event) -> None:
         self._replica._handle_all(*events)

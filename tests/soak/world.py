@@ -332,7 +332,7 @@ class World:
         return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.idle)
 
     def _rest_of(self, replica: Replica) -> bool:
-        busy = bool(replica.work or replica.heart.transitions.ledger.active())
+        busy = bool(replica.work or replica.heart.state.ledger.active())
         for informer in (replica.nodes, replica.pods):
             for _ in range(50):
                 if self._is_up_to_date(informer):

@@ -160,14 +160,14 @@ class DirectWorld(HeartWorld):
         for where, wanted in seats.items():
             free = self._free(where, victims, members)
             assert wanted <= free, f"{wanted} do not fit on {where}, where {free} will be free"
-        where = self.heart.teller.allocated[eviction.uid].node_name
+        where = self.heart.driver.allocated[eviction.uid].node_name
         spared = self._free(where, victims - {eviction.uid}, members)
         assert seats[where] > spared, f"{eviction.name} goes for nothing"
 
     def _free(self, where: str, gone: set[str], members: list[Pod]) -> int:
         """So much is free there when these are gone, beside what is held for others of the same or higher priority."""
         ours, priority = {pod.uid for pod in members}, max(pod.priority for pod in members)
-        placed = [pod for uid, pod in self.heart.teller.allocated.items() if pod.node_name == where and uid not in gone]
+        placed = [pod for uid, pod in self.heart.driver.allocated.items() if pod.node_name == where and uid not in gone]
         holds = [
             hold
             for uid, hold in self.algorithm._state.holds.items()

@@ -37,8 +37,8 @@ class FixedRuntime:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.reader = PodReader()
-        self.filter_answer = FilterAnswer(untouched=True)
-        self.preempt_answer = PreemptAnswer(untouched=True)
+        self.filter_answer = FilterAnswer(pass_through=True)
+        self.preempt_answer = PreemptAnswer(pass_through=True)
         self.bind_answer: BindAnswer | Exception = BindAnswer(request=1)
         self.bind_future: Future[BindAnswer] | None = None
         self.scores: dict[str, int] = {}

@@ -220,7 +220,7 @@ class HeartWorld:
         self.given[id(command)] = self.now
 
     def _check_write(self, write: WriteBinding) -> None:
-        held = self.heart.teller.allocated.get(write.uid)
+        held = self.heart.driver.allocated.get(write.uid)
         assert (write.uid, write.node) in self.proposed or (held and held.node_name == write.node), write
 
     # -- the cluster's life -----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class HeartWorld:
 
     def _has_room(self, pod: Pod, where: str) -> bool:
         """As a scheduler sees it that respects what is bound and what we proposed."""
-        told = self.heart.teller.allocated
+        told = self.heart.driver.allocated
         taken = sum(dict(p.requests)[CPU] for p in told.values() if p.node_name == where) + sum(
             dict(p.requests)[CPU] for p in self.cluster.pods.values() if p.node_name == where and p.uid not in told
         )
@@ -319,7 +319,7 @@ class HeartWorld:
             nodes = nodes[:1]
             pod = msgspec.structs.replace(pod, nominated_node_name=nodes[0])
         answer = self.ask(pod, nodes)
-        if answer.untouched:
+        if answer.pass_through:
             where = next((name for name in nodes if self._has_room(pod, name)), None)
             bind = bind and where is not None
         else:
@@ -336,7 +336,7 @@ class HeartWorld:
             self._check_leaving(pod)
         entry = self.heart.find(pod.namespace, pod.name)
         insisted = entry is not None and entry.state is State.BINDING
-        assert answers[0].untouched == (not self.policy.ours(pod)) or (insisted and not self.policy.ours(pod))
+        assert answers[0].pass_through == (not self.policy.manages(pod)) or (insisted and not self.policy.manages(pod))
         if answers[0].node is not None:
             assert answers[0].node in nodes, "a node was named that was not offered"
             self.proposed.add((pod.uid, answers[0].node))
@@ -356,7 +356,7 @@ class HeartWorld:
 
     def bound_out_of_the_blue(self, name: str, where: str) -> None:
         pod = self.cluster.pods.get(name)
-        if pod is not None and (self.policy.ours(pod) or self._has_room(pod, where)):
+        if pod is not None and (self.policy.manages(pod) or self._has_room(pod, where)):
             self.bind(pod, where)
 
     def preempt_asked(self, name: str, nodes: list[str]) -> None:
@@ -368,12 +368,12 @@ class HeartWorld:
         answer = next(x for x in out if isinstance(x, PreemptAnswer))
         if not fails and not answer.error:
             self._check_leaving(pod)
-        assert answer.untouched == (not self.policy.ours(pod))
+        assert answer.pass_through == (not self.policy.manages(pod))
         for candidate in answer.candidates:
             assert candidate.node in nodes
             assert candidate.victims, "a node without victims"
             for uid in candidate.victims:
-                victim = self.heart.teller.allocated[uid]
+                victim = self.heart.driver.allocated[uid]
                 assert victim.priority < pod.priority
                 assert victim.node_name == candidate.node
 
@@ -383,7 +383,7 @@ class HeartWorld:
         if entry is None or entry.uid != pod.uid or entry.state is not State.PREEMPTING or entry.preemption is not None:
             return
         for victim in entry.victims:
-            held = self.heart.teller.allocated.get(victim.uid)
+            held = self.heart.driver.allocated.get(victim.uid)
             if held is not None and held.terminating:
                 since = self.leaving.setdefault(victim.uid, self.now)
                 assert self.now < since + held.grace_period + self.policy.patience, f"{entry.key} waits for {held.key}"
@@ -481,7 +481,7 @@ class HeartWorld:
             return None
         self.preparing = False
         out = self.handle(AlgorithmPrepared(self.reconfigurations))
-        self.algorithm = self.heart.teller.algorithm
+        self.algorithm = self.heart.driver.algorithm
         if isinstance(self.algorithm, PlainAlgorithm):
             assert not self.algorithm.broken, self.algorithm.broken
         return next(item for item in out if isinstance(item, Reconfigured))
@@ -527,24 +527,24 @@ class HeartWorld:
         for uid, pod in live.items():
             wanted = State.BOUND if pod.node_name else State.WAITING
             assert (entries[uid].state, entries[uid].node) == (wanted, pod.node_name)
-        assert not self.heart.transitions.ledger.active(), "a hold leaked"
-        while self.heart.teller.owes:
-            self.heart.teller.catch_up()
-        told = {uid: pod.node_name for uid, pod in self.heart.teller.allocated.items()}
+        assert not self.heart.state.ledger.active(), "a hold leaked"
+        while self.heart.driver.pending_count:
+            self.heart.driver.catch_up()
+        told = {uid: pod.node_name for uid, pod in self.heart.driver.allocated.items()}
         assert told == {uid: pod.node_name for uid, pod in live.items() if pod.node_name}
-        assert set(self.heart.teller.unallocated) == {uid for uid, pod in live.items() if not pod.node_name}
+        assert set(self.heart.driver.unallocated) == {uid for uid, pod in live.items() if not pod.node_name}
         if isinstance(self.algorithm, PlainAlgorithm):
             assert {uid: pod.node_name for uid, pod in self.algorithm.allocated.items()} == told
 
     def _is_live(self, pod: Pod) -> bool:
-        waits = self.policy.ours(pod) and not pod.terminating and not pod.gated
+        waits = self.policy.manages(pod) and not pod.terminating and not pod.gated
         return not pod.finished and (bool(pod.node_name) or waits)
 
     def check_replay(self) -> None:
         """The same events give the same instructions."""
         again = SchedulerStateMachine(self.make(), self.policy)
         for event, at, out, (armed, choose) in self.log:
-            algorithm = again.teller.algorithm
+            algorithm = again.driver.algorithm
             if isinstance(algorithm, PlainAlgorithm):
                 algorithm.choose = choose
                 algorithm.fail |= {armed} - {""}

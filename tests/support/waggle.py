@@ -76,7 +76,7 @@ class Waggle:
     def holds(self) -> dict[str, str]:
         """The owners of all active holds, with the holds' states."""
         with self.runtime.loop.paused():
-            return {hold.owner: hold.state.value for hold in self.heart.transitions.ledger.active()}
+            return {hold.owner: hold.state.value for hold in self.heart.state.ledger.active()}
 
     def counted(self, name: str) -> dict[str, int]:
         """One of the heart's counters, by label."""
@@ -87,7 +87,7 @@ class Waggle:
         """What happened to every pod, for assertions that fail."""
         with self.runtime.loop.paused():
             return "\n".join(
-                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.story(entry.uid))
+                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.history(entry.uid))
                 for entry in self.heart.entries()
             )
 
@@ -132,4 +132,4 @@ class Waggle:
 
 
 def _stories(heart: SchedulerStateMachine) -> dict[str, Any]:
-    return {str(entry.key): [str(entry.state), *heart.story(entry.uid)] for entry in heart.entries()}
+    return {str(entry.key): [str(entry.state), *heart.history(entry.uid)] for entry in heart.entries()}

@@ -26,7 +26,7 @@ from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
 from extender.kube.client.backoff import BackoffSettings
 from extender.kube.client.kubeconfig import connect
 from extender.kube.informers.reflector import Timing
-from extender.scheduling.comparison import beliefs_of, compare_nodes, compare_pods
+from extender.scheduling.comparison import cached_state_of, compare_nodes, compare_pods
 from extender.settings import ClusterSettings, Settings
 from tests.support.api import eventually
 from tests.support.waggle import Waggle
@@ -258,10 +258,10 @@ class World:
         ]
         heart = self.waggle.heart
         with self.waggle.runtime.loop.paused():
-            beliefs = beliefs_of(heart)
-            infos = heart.transitions.cache.snapshot().nodes
-        ours = [pod.uid for pod in pods if heart.policy.wants_place(pod) and not pod.node_name]
-        found: list[Any] = [*compare_nodes(beliefs, nodes), *compare_pods(beliefs, pods, ours)]
+            cached_state = cached_state_of(heart)
+            infos = heart.state.cache.snapshot().nodes
+        ours = [pod.uid for pod in pods if heart.policy.should_schedule(pod) and not pod.node_name]
+        found: list[Any] = [*compare_nodes(cached_state, nodes), *compare_pods(cached_state, pods, ours)]
         for node in nodes:
             live = requested(pod for pod in pods if pod.node_name == node.name and not pod.finished)
             assumed = (

@@ -97,7 +97,7 @@ class Refusals:
         with self._lock:
             return {bound: self._counts[bound] for bound in Bound}
 
-    def remark(self) -> str:
+    def readiness_warning(self) -> str:
         """For people: the refusals of the last five minutes, "" if there are none."""
         now = self._clock()
         with self._lock:

@@ -84,7 +84,7 @@ class Decisions:
         """Number of pods whose decision is shortened now."""
         return len(self._shortened)
 
-    def remark(self) -> str:
+    def readiness_warning(self) -> str:
         """A message for people: which namespaces have pods with shortened decisions, "" if none."""
         if not self._shortened:
             return ""

@@ -18,11 +18,11 @@ from extender.scheduling.state.transitions import SchedulingState
 class EvictionBackoff:
     """Pods by UID, each with the end of its back-off, seconds of the engine's clock."""
 
-    def __init__(self, transitions: SchedulingState) -> None:
-        self.t = transitions
-        self._pause = transitions.policy.protection
+    def __init__(self, state: SchedulingState) -> None:
+        self.state = state
+        self._pause = state.policy.protection
         self._protected: Deadlines[str] = Deadlines()
-        self._resting: Deadlines[str] = Deadlines()
+        self._backed_off: Deadlines[str] = Deadlines()
         #: Why each of the resting pods backs off.
         self._why: dict[str, Reason] = {}
 
@@ -34,47 +34,47 @@ class EvictionBackoff:
     def protect(self, uid: str, now: float) -> None:
         """Start the back-off of a pod that could not be evicted: plans must not name it."""
         self._protected.set(uid, now + self._pause)
-        self.t.teller.protects(self.uids)
+        self.state.driver.set_protected(self.uids)
 
     @contextmanager
     def reduced_to(self, uids: frozenset[str]) -> Iterator[None]:
         """Make only these pods protected for the algorithm, inside the context."""
         if uids != self.uids:
-            self.t.teller.protects(uids)
+            self.state.driver.set_protected(uids)
         try:
             yield
         finally:
             if uids != self.uids:
-                self.t.teller.protects(self.uids)
+                self.state.driver.set_protected(self.uids)
 
-    def rest(self, uid: str, why: Reason, now: float) -> None:
+    def back_off(self, uid: str, why: Reason, now: float) -> None:
         """Start the back-off of a pod whose preemption was given up for this reason, which it shows meanwhile."""
-        self._resting.set(uid, now + self._pause)
+        self._backed_off.set(uid, now + self._pause)
         self._why[uid] = why
 
-    def resting(self, uid: str) -> Reason | None:
+    def backed_off(self, uid: str) -> Reason | None:
         """Why the pod backs off from preemption now; None if it does not."""
         return self._why.get(uid)
 
     def tick(self, now: float) -> list[PodInfo]:
         """End the back-offs that are due. Returns the pods that waited for that, the highest priority first."""
-        rested = self._resting.due(now)
-        for uid in rested:
-            self._resting.discard(uid)
+        over = self._backed_off.due(now)
+        for uid in over:
+            self._backed_off.discard(uid)
             del self._why[uid]
         free = self._protected.due(now)
         for uid in free:
             self._protected.discard(uid)
         if free:
-            self.t.teller.protects(self.uids)
-        if not free and not rested:
+            self.state.driver.set_protected(self.uids)
+        if not free and not over:
             return []
-        waited = [entry for entry in self.t.roster if entry.uid in rested or (free and _is_blocked(entry))]
+        waited = [entry for entry in self.state.pods if entry.uid in over or (free and _is_blocked(entry))]
         return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
 
     def next_due(self) -> float | None:
         """When a back-off ends, seconds; None if there is none."""
-        return first_of(self._protected.first(), self._resting.first())
+        return first_of(self._protected.first(), self._backed_off.first())
 
 
 def _is_blocked(entry: PodInfo) -> bool:

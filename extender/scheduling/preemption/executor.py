@@ -9,7 +9,7 @@
   up with one reason. Once a pod was evicted for it, it is retried instead, as long as the policy's patience lasts.
 * If anything happens to a preemptor or to a seat, the plan is made again. Victims that are not needed any more are
   spared, unless their eviction was sent already.
-* When the last victim is gone, the preemptors are nudged. The room is held for them until kube-scheduler has asked
+* When the last victim is gone, the preemptors are requeued. The room is held for them until kube-scheduler has asked
   about them.
 """
 
@@ -29,7 +29,7 @@ from extender.scheduling.preemption import eviction_commands as orders
 from extender.scheduling.preemption.backoff import EvictionBackoff
 from extender.scheduling.preemption.lingering import Lingering
 from extender.scheduling.preemption.outcomes import Ending, PreemptionOutcomes
-from extender.scheduling.preemption.planner import PreemptionPlanner, shares_of, union, victims_of
+from extender.scheduling.preemption.planner import PreemptionPlanner, member_plans, union, victims_of
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.cache import PodState
 from extender.scheduling.state.pod_info import ALLOCATED, PodInfo, State
@@ -48,16 +48,16 @@ from extender.scheduling.state.transitions import SchedulingState
 class PreemptionExecutor:
     """All active preemptions of our own."""
 
-    def __init__(self, transitions: SchedulingState, waking: Requeuer, counts: Counter[tuple[str, str]]) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
-        self.plans = PreemptionPlanner(transitions)
-        self.waking = waking
+    def __init__(self, state: SchedulingState, requeuer: Requeuer, counts: Counter[tuple[str, str]]) -> None:
+        self.state = state
+        self.policy = state.policy
+        self.planner = PreemptionPlanner(state)
+        self.requeuer = requeuer
         self.counts = counts
-        self.protection = EvictionBackoff(transitions)
-        self.lingering = Lingering(transitions, self.plans)
-        self.endings = PreemptionOutcomes(transitions, waking, self.protection, counts)
-        self._active = self.endings.active
+        self.backoff = EvictionBackoff(state)
+        self.lingering = Lingering(state, self.planner)
+        self.outcomes = PreemptionOutcomes(state, requeuer, self.backoff, counts)
+        self._active = self.outcomes.active
         self._last = 0
         self._last_plan = 0
 
@@ -65,21 +65,21 @@ class PreemptionExecutor:
 
     def plan(self, entry: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:
         """Return a plan for the pod and its gang. Raises AlgorithmFault."""
-        return self.plans.make(entry, nodes, self.protection.uids | self.lingering.uids)
+        return self.planner.make(entry, nodes, self.backoff.uids | self.lingering.uids)
 
-    def rival(self, entry: PodInfo, plan: Preempt) -> Preemption | None:
+    def competing(self, entry: PodInfo, plan: Preempt) -> Preemption | None:
         """Return another active preemption for a member of this plan; None if there is none."""
-        members = self.plans.members({share.uid: share for share in shares_of(entry, plan)})
+        members = self.planner.members({share.uid: share for share in member_plans(entry, plan)})
         return next((each.preemption for each in members.values() if each.preemption is not None), None)
 
     def may_begin(self, entry: PodInfo, plan: Preempt) -> bool:
         """Whether the plan has victims, and the informer has reported all its members: no pod is evicted on a request's
         word alone. Members that were not reported yet are deferred."""
-        shares = {share.uid: share for share in shares_of(entry, plan)}
-        members = self.plans.members(shares).values()
+        shares = {share.uid: share for share in member_plans(entry, plan)}
+        members = self.planner.members(shares).values()
         for member in members:
             if not member.informed:
-                member.balked, member.asked = True, entry.asked
+                member.deferred, member.offered = True, entry.offered
         return any(share.victims for share in shares.values()) and all(
             member.informed and member.preemption is None for member in members
         )
@@ -90,7 +90,7 @@ class PreemptionExecutor:
         try:
             out = self._adopt(preemption, entry, plan, now)
         except AlgorithmFault:
-            self.endings.drop(preemption)
+            self.outcomes.drop(preemption)
             raise
         self.counts["preemptions", "direct started"] += 1
         return out
@@ -103,21 +103,21 @@ class PreemptionExecutor:
 
     def _adopt(self, preemption: Preemption, leader: PodInfo, plan: Preempt, now: float) -> list[Instruction]:
         """Replace the preemption's plan by this one. Raises AlgorithmFault."""
-        shares = {share.uid: share for share in shares_of(leader, plan)}
-        members = self.plans.members(shares)
-        victims = {v.uid: preemption.victims.get(v.uid) or self.condemn(v) for v in victims_of(plan)}
-        self.plans.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
+        shares = {share.uid: share for share in member_plans(leader, plan)}
+        members = self.planner.members(shares)
+        victims = {v.uid: preemption.victims.get(v.uid) or self.track(v) for v in victims_of(plan)}
+        self.planner.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
         for uid in preemption.members.keys() - members.keys():
-            self.endings.let_go(preemption.members[uid], None, now)
-        freed = self.waking.room_freed(now, by=leader) if preemption.members else []
+            self.outcomes.let_go(preemption.members[uid], None, now)
+        freed = self.requeuer.room_freed(now, by=leader) if preemption.members else []
         for entry in members.values():
             entry.preemption = preemption
         preemption.follow(members, shares, victims)
         preemption.stage, preemption.since = Stage.CHECKING, now
         return [*freed, *self._advance(preemption, now)]
 
-    def condemn(self, victim: Victim) -> VictimProgress:
-        pod = self.t.cache.pod(victim.uid)
+    def track(self, victim: Victim) -> VictimProgress:
+        pod = self.state.cache.pod(victim.uid)
         return VictimProgress(pod.key if pod is not None else PodKey("", ""), victim)
 
     def try_again(self, entry: PodInfo, now: float) -> list[Instruction]:
@@ -125,12 +125,12 @@ class PreemptionExecutor:
         if entry.state is not State.WAITING or not entry.pod.may_preempt:
             return []
         try:
-            plan = self.plan(entry, entry.asked)
+            plan = self.plan(entry, entry.offered)
             if isinstance(plan, Preempt) and self.may_begin(entry, plan):
-                return self.begin(entry, plan, entry.asked, now)
+                return self.begin(entry, plan, entry.offered, now)
         except AlgorithmFault as fault:
-            entry.tell(now, f"its preemption could not be planned: {fault}")
-        self.waking.line_up(entry, now)
+            entry.record(now, f"its preemption could not be planned: {fault}")
+        self.requeuer.enqueue(entry, now)
         return []
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ class PreemptionExecutor:
     def after(self, event: Event, now: float) -> list[Instruction]:
         """Review the preemptions that this event concerns. All other handlers have handled it already."""
         out: list[Instruction] = []
-        if self.t.disturbed or self._active:
-            disturbed, self.t.disturbed = self.t.disturbed, []
+        if self.state.disturbed or self._active:
+            disturbed, self.state.disturbed = self.state.disturbed, []
             for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
                 out += self._review(preemption, now)
         return out + self._unblocked(event, now)
@@ -167,12 +167,12 @@ class PreemptionExecutor:
             return []
         uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
         out: list[Instruction] = []
-        entry = self.t.roster.get(uid)
-        if entry is not None and entry.balked and entry.informed:
-            entry.balked = False
+        entry = self.state.pods.get(uid)
+        if entry is not None and entry.deferred and entry.informed:
+            entry.deferred = False
             out += self.try_again(entry, now)
-        if uid in self.plans.unbound and self.t.cache.state(uid) is not PodState.ASSUMED:
-            waiting = self.t.roster.get(self.plans.unbound.pop(uid))
+        if uid in self.planner.unbound and self.state.cache.state(uid) is not PodState.ASSUMED:
+            waiting = self.state.pods.get(self.planner.unbound.pop(uid))
             out += self.try_again(waiting, now) if waiting is not None else []
         return out
 
@@ -181,18 +181,18 @@ class PreemptionExecutor:
             return []
         lost = [entry for entry in preemption.members.values() if entry.preemption is not preemption]
         if any(entry.state in ALLOCATED for entry in lost):
-            return self.endings.close(preemption, Ending.PLACED)
+            return self.outcomes.close(preemption, Ending.PLACED)
         for entry in lost:
             del preemption.members[entry.uid]
         if not preemption.members:
-            return self.endings.close(preemption, Ending.CANCELLED)
+            return self.outcomes.close(preemption, Ending.CANCELLED)
         if lost or preemption.stale:
             return self.replan(preemption, now)
         return self._advance(preemption, now)
 
     def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Advance the preemption as far as possible, and set when it is due again."""
-        standing = [victim for victim in preemption.victims.values() if self.plans.stands(victim.victim)]
+        standing = [victim for victim in preemption.victims.values() if self.planner.stands(victim.victim)]
         for victim in standing:
             self._look(victim, now)
         match preemption.stage:
@@ -219,11 +219,11 @@ class PreemptionExecutor:
 
     def _look_again(self, preemption: Preemption, standing: list[VictimProgress]) -> None:
         if not preemption.over:
-            self.endings.reviews.set(preemption.number, next_look(preemption, standing, self.policy))
+            self.outcomes.reviews.set(preemption.number, next_look(preemption, standing, self.policy))
 
     def _look(self, victim: VictimProgress, now: float) -> None:
         """Mark a victim that is being deleted, by us or by others: it needs no eviction any more, only time."""
-        pod = self.t.cache.pod(victim.uid)
+        pod = self.state.cache.pod(victim.uid)
         if pod is not None and pod.terminating:
             victim.allowed = True
             victim.goes(pod, now, self.policy)
@@ -242,7 +242,7 @@ class PreemptionExecutor:
     def _confirm(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Check the plan again: the informer has now shown everything from before the annotations were written."""
         result = self._verdict(preemption)
-        if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
+        if not isinstance(result, Preempt) or not self.planner.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
         preemption.stage, preemption.since = Stage.EVICTING, now
         for victim in preemption.victims.values():
@@ -253,7 +253,7 @@ class PreemptionExecutor:
         """Retry evictions after the first try. Much may have changed, so the plan is checked again first, and only
         victims that are still in the way are evicted."""
         result = self._verdict(preemption, once_more=True)
-        if not isinstance(result, Preempt) or not self.plans.same(preemption.shares, preemption.leader, result):
+        if not isinstance(result, Preempt) or not self.planner.same(preemption.shares, preemption.leader, result):
             return self._take(preemption, result, now)
         out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
         self._look_again(preemption, standing)
@@ -262,12 +262,12 @@ class PreemptionExecutor:
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
         """The last victim is gone: make kube-scheduler requeue the preemptors at once."""
         preemption.stage, preemption.since = Stage.CLEARED, now
-        return self.nudge(preemption, now)
+        return self.requeue_members(preemption, now)
 
-    def nudge(self, preemption: Preemption, now: float) -> list[Instruction]:
+    def requeue_members(self, preemption: Preemption, now: float) -> list[Instruction]:
         for entry in preemption.members.values():
-            self.waking.line_up(entry, now, at_once=True)
-        return self.waking.nudge(now)
+            self.requeuer.enqueue(entry, now, at_once=True)
+        return self.requeuer.requeue_due(now)
 
     # -- reports --------------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class PreemptionExecutor:
         if preemption is None or victim is None:
             return []  # late: the preemption is over, or the victim is not in its plan any more
         what = "dry run of the eviction" if event.dry_run else "eviction"
-        preemption.leader.tell(now, f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip())
+        preemption.leader.record(now, f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip())
         if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
             return self._accepted(preemption, victim, event, now)
         if event.dry_run is not (preemption.stage is Stage.CHECKING):
@@ -297,8 +297,8 @@ class PreemptionExecutor:
         victim.allowed, victim.tries = True, 0
         told: list[Instruction] = []
         if not event.dry_run:
-            victim.goes(self.t.cache.pod(victim.uid), now, self.policy)
-            preemption.spilled = True
+            victim.goes(self.state.cache.pod(victim.uid), now, self.policy)
+            preemption.eviction_started = True
         if not event.dry_run and event.outcome.kind is OutcomeKind.DONE:
             self.counts["victims", "evicted"] += 1
             why = reason(Code.PREEMPTED, preemptor=str(preemption.leader.key))
@@ -311,15 +311,15 @@ class PreemptionExecutor:
         """These victims cannot be evicted: plan with others. If there is no other plan, give up; retry instead if a pod
         was evicted for it already, and patience lasts."""
         for victim in victims:
-            self.protection.protect(victim.uid, now)
+            self.backoff.protect(victim.uid, now)
         if code is Code.VICTIM_STAYS:
             self.lingering.add((victim.uid for victim in victims), now)
         result = self._verdict(preemption)
         if not isinstance(result, Wait):
             return self._take(preemption, result, now)
         patient = code is Code.VICTIM_PROTECTED and now < preemption.since + self.policy.patience
-        if preemption.stage is not Stage.EVICTING or not preemption.spilled or not patient:
-            return self.endings.give_up(preemption, reason(code, victims=[str(victim.key) for victim in victims]), now)
+        if preemption.stage is not Stage.EVICTING or not preemption.eviction_started or not patient:
+            return self.outcomes.give_up(preemption, reason(code, victims=[str(victim.key) for victim in victims]), now)
         for victim in victims:
             victim.tries, victim.retry_at = 0, now + self.policy.verify
         return self._advance(preemption, now)
@@ -335,7 +335,7 @@ class PreemptionExecutor:
         preemption.tries += 1
         if kind is OutcomeKind.REJECTED or preemption.tries >= self.policy.limits.most_tries * len(preemption.members):
             detail = event.outcome.detail or kind.value
-            return self.endings.give_up(preemption, reason(Code.PREEMPTION_NOT_RECORDED, detail=detail), now)
+            return self.outcomes.give_up(preemption, reason(Code.PREEMPTION_NOT_RECORDED, detail=detail), now)
         again = now + max(event.outcome.retry_after, self.policy.verify)
         preemption.rewrite_at = min(preemption.rewrite_at, again)
         return self._advance(preemption, now)
@@ -344,10 +344,10 @@ class PreemptionExecutor:
 
     def _verdict(self, preemption: Preemption, *, once_more: bool = False) -> ScheduleResult:
         """Ask the algorithm for the plan now. `once_more`: without back-off for victims of this preemption."""
-        protected = self.protection.uids - (preemption.victims.keys() if once_more else frozenset())
+        protected = self.backoff.uids - (preemption.victims.keys() if once_more else frozenset())
         try:
-            with self.protection.reduced_to(protected):
-                return self.plans.make(preemption.leader, preemption.nodes, protected | self.lingering.uids)
+            with self.backoff.reduced_to(protected):
+                return self.planner.make(preemption.leader, preemption.nodes, protected | self.lingering.uids)
         except AlgorithmFault as fault:
             return Wait(reason(Code.ALGORITHM_FAILED, detail=str(fault)))
 
@@ -357,25 +357,25 @@ class PreemptionExecutor:
     def _take(self, preemption: Preemption, result: ScheduleResult, now: float) -> list[Instruction]:
         """Follow the algorithm's new result, whatever was planned before."""
         if isinstance(result, Wait):
-            return self.endings.give_up(preemption, result.reason, now)
+            return self.outcomes.give_up(preemption, result.reason, now)
         if isinstance(result, Bind) or not victims_of(result):
             return self._has_room(preemption, now)
         preemption.revisions += 1
         if preemption.revisions > self.policy.limits.most_revisions:
-            return self.endings.give_up(
+            return self.outcomes.give_up(
                 preemption, reason(Code.PREEMPTION_FAILED, detail="no plan lasts long enough"), now
             )
         try:
             return self._adopt(preemption, preemption.leader, result, now)
         except AlgorithmFault as fault:
-            return self.endings.give_up(preemption, reason(Code.ALGORITHM_FAILED, detail=str(fault)), now)
+            return self.outcomes.give_up(preemption, reason(Code.ALGORITHM_FAILED, detail=str(fault)), now)
 
     def _has_room(self, preemption: Preemption, now: float) -> list[Instruction]:
         """No victims are needed (any more). The preemptors keep cleared room, but not if victims were spared."""
         if preemption.stage is Stage.CLEARED:  # the room is there, but kube-scheduler did not offer it yet
             return []
-        if any(self.plans.stands(victim.victim) for victim in preemption.victims.values()):
-            return self.endings.unneeded(preemption, now)
+        if any(self.planner.stands(victim.victim) for victim in preemption.victims.values()):
+            return self.outcomes.unneeded(preemption, now)
         out = self._clear(preemption, now)
         return [*out, *self._advance(preemption, now)]
 
@@ -384,9 +384,9 @@ class PreemptionExecutor:
     def tick(self, now: float) -> list[Instruction]:
         """Handle back-offs and preemptions that are due."""
         out: list[Instruction] = []
-        for entry in self.protection.tick(now):
+        for entry in self.backoff.tick(now):
             out += self.try_again(entry, now)
-        for number in self.endings.reviews.due(now):
+        for number in self.outcomes.reviews.due(now):
             if number in self._active:  # the review of another one may have ended it
                 out += self._overdue(self._active[number], now)
         return out
@@ -394,13 +394,13 @@ class PreemptionExecutor:
     def _overdue(self, preemption: Preemption, now: float) -> list[Instruction]:
         match preemption.stage:
             case Stage.CLEARED:
-                return self.endings.expire(preemption, now)
+                return self.outcomes.expire(preemption, now)
             case Stage.CHECKING | Stage.RECORDING if now >= preemption.since + self.policy.patience:
                 why = reason(Code.PREEMPTION_FAILED, detail="the API server did not let it begin in time")
-                return self.endings.give_up(preemption, why, now)
+                return self.outcomes.give_up(preemption, why, now)
             case _:
                 return self._advance(preemption, now)
 
     def next_due(self) -> float | None:
         """When `tick` next has work to do, seconds; None if no timer is set."""
-        return first_of(self.endings.reviews.first(), self.protection.next_due())
+        return first_of(self.outcomes.reviews.first(), self.backoff.next_due())

@@ -34,10 +34,10 @@ class _Deadline(NamedTuple):
 class Lingering:
     """The deadlines of victims, and the victims that are past them. Times in seconds, on the clock of `now`."""
 
-    def __init__(self, transitions: SchedulingState, plans: PreemptionPlanner) -> None:
-        self.t = transitions
-        self._plans = plans
-        self._policy = transitions.policy
+    def __init__(self, state: SchedulingState, planner: PreemptionPlanner) -> None:
+        self.state = state
+        self._planner = planner
+        self._policy = state.policy
         self._deadlines: dict[str, _Deadline] = {}
         #: Lingering pods by UID. Each lingers until this time, seconds, or as long as it is being deleted.
         self._lingering: dict[str, float] = {}
@@ -54,11 +54,11 @@ class Lingering:
         Call it before they are stored in the pod's entry.
         """
         kept = {victim.uid for victim in entry.victims} if entry.state is State.PREEMPTING else set()
-        self._deadlines = {uid: each for uid, each in self._deadlines.items() if self.t.cache.pod(uid) is not None}
+        self._deadlines = {uid: each for uid, each in self._deadlines.items() if self.state.cache.pod(uid) is not None}
         for victim in victims:
             known = self._deadlines.get(victim.uid)
             if known is None or not (known.deleted or victim.uid in kept):
-                at = gone_by(self.t.cache.pod(victim.uid), now, self._policy)
+                at = gone_by(self.state.cache.pod(victim.uid), now, self._policy)
                 self._deadlines[victim.uid] = _Deadline(at, self._is_deleted(victim.uid))
 
     def late(self, entry: PodInfo, now: float) -> list[Victim]:
@@ -66,7 +66,7 @@ class Lingering:
         self._forget(now)
         if entry.state is not State.PREEMPTING or entry.preemption is not None:
             return []
-        standing = [victim for victim in entry.victims if self._plans.stands(victim)]
+        standing = [victim for victim in entry.victims if self._planner.stands(victim)]
         for victim in standing:
             known = self._deadlines.get(victim.uid)
             if known is not None and not known.deleted and self._is_deleted(victim.uid):
@@ -88,18 +88,18 @@ class Lingering:
         return known is not None and known.at <= now
 
     def _is_deleted(self, uid: str) -> bool:
-        pod = self.t.cache.pod(uid)
+        pod = self.state.cache.pod(uid)
         return pod is not None and pod.terminating
 
     def add(self, uids: Iterable[str], now: float) -> None:
         """Record that these pods were evicted and did not go in time."""
         for uid in uids:
-            self._lingering.setdefault(uid, gone_by(self.t.cache.pod(uid), now, self._policy))
+            self._lingering.setdefault(uid, gone_by(self.state.cache.pod(uid), now, self._policy))
         self._tell()
 
     def tell_again(self) -> None:
         """Pass the lingering pods to a new algorithm that has taken over."""
-        self.t.teller.lingers(self._uids)
+        self.state.driver.set_lingering(self._uids)
 
     def _forget(self, now: float) -> None:
         over = [uid for uid, until in self._lingering.items() if self._is_over(uid, until, now)]
@@ -110,10 +110,10 @@ class Lingering:
             self._tell()
 
     def _is_over(self, uid: str, until: float, now: float) -> bool:
-        return self.t.cache.pod(uid) is None or (until <= now and not self._is_deleted(uid))
+        return self.state.cache.pod(uid) is None or (until <= now and not self._is_deleted(uid))
 
     def _tell(self) -> None:
         uids = frozenset(self._lingering)
         if uids != self._uids:
             self._uids = uids
-            self.t.teller.lingers(uids)
+            self.state.driver.set_lingering(uids)

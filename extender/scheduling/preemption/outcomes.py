@@ -40,15 +40,15 @@ class PreemptionOutcomes:
 
     def __init__(
         self,
-        transitions: SchedulingState,
-        waking: Requeuer,
-        protection: EvictionBackoff,
+        state: SchedulingState,
+        requeuer: Requeuer,
+        backoff: EvictionBackoff,
         counts: Counter[tuple[str, str]],
     ) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
-        self.waking = waking
-        self.protection = protection
+        self.state = state
+        self.policy = state.policy
+        self.requeuer = requeuer
+        self.backoff = backoff
         self.counts = counts
         self.active: dict[int, Preemption] = {}
         self.reviews: Deadlines[int] = Deadlines()
@@ -74,27 +74,27 @@ class PreemptionOutcomes:
         members = self._release(preemption, Ending.GIVEN_UP, why, now)
         if why.code in _HOPELESS:
             for entry in members:
-                self.protection.rest(entry.uid, why, now)
-        out: list[Instruction] = [*leader.announce(why, warning=True), *self.waking.room_freed(now)]
+                self.backoff.back_off(entry.uid, why, now)
+        out: list[Instruction] = [*leader.announce(why, warning=True), *self.requeuer.room_freed(now)]
         for entry in members:  # parked only now, so that the room they gave up themselves does not wake them
-            self.waking.asked(entry)
-            self.waking.park(entry, now)
+            self.requeuer.asked(entry)
+            self.requeuer.park(entry, now)
         return [*out, *orders.unmark(preemption, members, self.policy)]
 
     def unneeded(self, preemption: Preemption, now: float) -> list[Instruction]:
-        """End a preemption that is not needed any more: there is room, so its preemptors are nudged."""
+        """End a preemption that is not needed any more: there is room, so its preemptors are requeued."""
         members = self._release(preemption, Ending.UNNEEDED, None, now)
         for entry in members:
-            self.waking.line_up(entry, now, at_once=True)
-        return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+            self.requeuer.enqueue(entry, now, at_once=True)
+        return [*self.requeuer.room_freed(now), *orders.unmark(preemption, members, self.policy)]
 
     def expire(self, preemption: Preemption, now: float) -> list[Instruction]:
         """The room was kept for a lease, and kube-scheduler did not ask for it."""
         self.counts["holds", "preemption_expired"] += 1
         members = self._release(preemption, Ending.GIVEN_UP, None, now)
         for entry in members:
-            self.waking.line_up(entry, now)
-        return [*self.waking.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+            self.requeuer.enqueue(entry, now)
+        return [*self.requeuer.room_freed(now), *orders.unmark(preemption, members, self.policy)]
 
     def _release(self, preemption: Preemption, ending: Ending, why: Reason | None, now: float) -> list[PodInfo]:
         """Close the preemption, and make its preemptors wait again. Returns them."""
@@ -109,4 +109,4 @@ class PreemptionOutcomes:
         entry.preemption = None
         if entry.state is State.PREEMPTING:
             text = why.text if why is not None else "its preemption is over"
-            self.t.move(entry, State.WAITING, now, TransitionContext(text, reason=why))
+            self.state.move(entry, State.WAITING, now, TransitionContext(text, reason=why))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from algorithm.interface import Phase, Preempt, ScheduleResult, Share, SuggestedNodes, Victim, Wait
+from algorithm.interface import MemberPlan, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.driver import AlgorithmFault
@@ -24,9 +24,9 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 class PreemptionPlanner:
     """Asks the algorithm for plans, and checks them."""
 
-    def __init__(self, transitions: SchedulingState) -> None:
-        self.t = transitions
-        self.teller = transitions.teller
+    def __init__(self, state: SchedulingState) -> None:
+        self.state = state
+        self.driver = state.driver
         #: UID of the pod that waits for the outcome of a proposal, by the UID of the proposed pod.
         self.unbound: dict[str, str] = {}
 
@@ -35,95 +35,95 @@ class PreemptionPlanner:
 
         Raises AlgorithmFault, also for a plan that must not be carried out.
         """
-        result = self.teller.schedule(entry.pod, nodes, Phase.EVICTING)
+        result = self.driver.schedule(entry.pod, nodes, Phase.EVICTING)
         if not isinstance(result, Preempt):
             return result
-        shares = [self._checked(share) for share in shares_of(entry, result)]
+        shares = [self._checked(share) for share in member_plans(entry, result)]
         if any(victim.node not in nodes for share in shares for victim in share.victims):
             return Wait(result.reason)  # kube-scheduler may never let the pod run there
         victims = [victim.uid for share in shares for victim in share.victims]
-        proposed = [uid for uid in victims if self.t.cache.state(uid) is PodState.ASSUMED]
+        proposed = [uid for uid in victims if self.state.cache.state(uid) is PodState.ASSUMED]
         if proposed:
             self.unbound[proposed[0]] = entry.uid
             return Wait(result.reason)
         spared = [uid for uid in victims if uid in protected]
         if spared:
-            names = [str(pod.key) for uid in spared if (pod := self.t.cache.pod(uid)) is not None]
+            names = [str(pod.key) for uid in spared if (pod := self.state.cache.pod(uid)) is not None]
             return Wait(reason(Code.VICTIM_PROTECTED, victims=names))
         return Preempt(shares[0].victims, result.reason, shares[0].node, tuple(shares[1:]))
 
-    def _checked(self, share: Share) -> Share:
-        entry = self.t.roster.get(share.uid)
+    def _checked(self, share: MemberPlan) -> MemberPlan:
+        entry = self.state.pods.get(share.uid)
         if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
-            raise self.teller.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
+            raise self.driver.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
         victims = self.victims(entry.pod, share.victims) if share.victims else ()
-        return Share(share.uid, share.node, victims)
+        return MemberPlan(share.uid, share.node, victims)
 
     def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:
         """Return the victims that still exist. Raises AlgorithmFault if one must not be evicted: kube-scheduler would
         evict it."""
         if not pod.may_preempt:
-            raise self.teller.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
+            raise self.driver.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
         alive = []
         for victim in sorted(set(victims)):
-            found = self.t.cache.pod(victim.uid)
+            found = self.state.cache.pod(victim.uid)
             if found is None:
                 continue
-            theirs, own = self.teller.priority(found), self.teller.priority(pod)
+            theirs, own = self.driver.priority(found), self.driver.priority(pod)
             if theirs >= own:
-                raise self.teller.misbehaved(f"it names victim {found.key} of priority {theirs}, the pod has {own}")
+                raise self.driver.misbehaved(f"it names victim {found.key} of priority {theirs}, the pod has {own}")
             if found.node_name != victim.node:
                 where = f"on {victim.node}, which runs on {found.node_name}"
-                raise self.teller.misbehaved(f"it names victim {found.key} {where}")
+                raise self.driver.misbehaved(f"it names victim {found.key} {where}")
             alive.append(victim)
         return tuple(alive)
 
     def stands(self, victim: Victim) -> bool:
         """Whether the victim still takes room on its node; a pod that was only proposed may be elsewhere by now."""
-        pod = self.t.cache.pod(victim.uid)
-        takes = self.t.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
+        pod = self.state.cache.pod(victim.uid)
+        takes = self.state.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
         return takes and pod is not None and pod.node_name == victim.node
 
-    def members(self, shares: Mapping[str, Share]) -> dict[str, PodInfo]:
+    def members(self, shares: Mapping[str, MemberPlan]) -> dict[str, PodInfo]:
         """Return the pods of these shares, by UID."""
-        return {uid: entry for uid in shares if (entry := self.t.roster.get(uid)) is not None}
+        return {uid: entry for uid in shares if (entry := self.state.pods.get(uid)) is not None}
 
-    def same(self, shares: Mapping[str, Share], leader: PodInfo, plan: Preempt) -> bool:
+    def same(self, shares: Mapping[str, MemberPlan], leader: PodInfo, plan: Preempt) -> bool:
         """Whether the plan equals what is left of these shares: the same standing victims and the same nodes.
 
         Which member of the gang a victim is assigned to does not matter.
         """
-        new = shares_of(leader, plan)
+        new = member_plans(leader, plan)
         left = {victim for share in shares.values() for victim in share.victims if self.stands(victim)}
         return left == {victim for share in new for victim in share.victims} and {
             uid: share.node for uid, share in shares.items()
         } == {share.uid: share.node for share in new}
 
-    def claim(self, members: Mapping[str, PodInfo], shares: Mapping[str, Share], why: Reason, now: float) -> None:
+    def claim(self, members: Mapping[str, PodInfo], shares: Mapping[str, MemberPlan], why: Reason, now: float) -> None:
         """Make all members preempt. Raises AlgorithmFault, and then no further pod preempts than before."""
         begun = []
         try:
             for uid, entry in members.items():
                 share, waited = shares[uid], entry.state is State.WAITING
                 text = f"{len(share.victims)} pods are to go for a place on {share.node or 'one of the nodes'}"
-                facts = TransitionContext(text, victims=share.victims, seat=share.node, reason=why)
-                self.t.move(entry, State.PREEMPTING, now, facts)
+                context = TransitionContext(text, victims=share.victims, nominated_node=share.node, reason=why)
+                self.state.move(entry, State.PREEMPTING, now, context)
                 if waited:
                     begun.append(entry)
         except AlgorithmFault as fault:
             for entry in begun:
-                self.t.move(entry, State.WAITING, now, TransitionContext(f"the plan could not be claimed: {fault}"))
+                self.state.move(entry, State.WAITING, now, TransitionContext(f"the plan could not be claimed: {fault}"))
             raise
 
 
-def shares_of(entry: PodInfo, plan: Preempt) -> list[Share]:
+def member_plans(entry: PodInfo, plan: Preempt) -> list[MemberPlan]:
     """Return the share of each member in the plan, first that of the pod that was asked about."""
-    return [Share(entry.uid, plan.node, plan.victims), *plan.mates]
+    return [MemberPlan(entry.uid, plan.node, plan.victims), *plan.gang_members]
 
 
 def victims_of(plan: Preempt) -> list[Victim]:
     """Return all victims of the plan."""
-    return [*plan.victims, *(victim for share in plan.mates for victim in share.victims)]
+    return [*plan.victims, *(victim for share in plan.gang_members for victim in share.victims)]
 
 
 def union(*offers: SuggestedNodes) -> SuggestedNodes:

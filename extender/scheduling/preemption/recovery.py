@@ -23,14 +23,14 @@ _Found = list[tuple[PodInfo, Intention]]
 class PreemptionRecovery:
     """Reads the recorded preemptions of the waiting pods, once at the beginning of a term."""
 
-    def __init__(self, evictions: PreemptionExecutor) -> None:
-        self.evictions = evictions
-        self.t = evictions.t
+    def __init__(self, executor: PreemptionExecutor) -> None:
+        self.executor = executor
+        self.state = executor.state
 
     def resume(self, now: float) -> list[Instruction]:
         """Resume all recorded preemptions. First the room is kept for all of them; only then are plans made."""
         plans: dict[str, _Found] = {}
-        for entry in sorted(self.t.roster, key=lambda entry: (-entry.pod.priority, entry.key)):
+        for entry in sorted(self.state.pods, key=lambda entry: (-entry.pod.priority, entry.key)):
             intention = read(entry.pod) if entry.state is State.WAITING and entry.informed else None
             if intention is not None:
                 plans.setdefault(intention.plan, []).append((entry, intention))
@@ -42,42 +42,44 @@ class PreemptionRecovery:
         return out
 
     def _leaves(self, victim: Victim) -> bool:
-        pod = self.t.cache.pod(victim.uid)
-        return pod is None or pod.terminating or not self.evictions.plans.stands(victim)
+        pod = self.state.cache.pod(victim.uid)
+        return pod is None or pod.terminating or not self.executor.planner.stands(victim)
 
     def _keep_room(self, found: _Found, now: float) -> None:
         """Keep the room for these pods, only if a victim is gone or leaving: otherwise there is no room yet to lose."""
         leaving = [victim for _, each in found for victim in each.share.victims if self._leaves(victim)]
         nodes = SuggestedNodes(sorted({intention.share.node for _, intention in found}))
         for entry, _ in found:
-            entry.asked = nodes
+            entry.offered = nodes
         if not leaving:
             return
-        preemption = self.evictions.open(Stage.CLEARED, nodes, now)
-        victims = {victim.uid: self.evictions.condemn(victim) for victim in leaving}
+        preemption = self.executor.open(Stage.CLEARED, nodes, now)
+        victims = {victim.uid: self.executor.track(victim) for victim in leaving}
         why = waiting_for(victim.key for victim in victims.values() if victim.key.name)
         members, shares = {}, {}
         for entry, intention in found:
             share = intention.share
             going = tuple(victim for victim in share.victims if victim in leaving)
             try:
-                facts = TransitionContext("its preemption goes on", victims=going, seat=share.node, reason=why)
-                self.t.move(entry, State.PREEMPTING, now, facts)
+                context = TransitionContext(
+                    "its preemption goes on", victims=going, nominated_node=share.node, reason=why
+                )
+                self.state.move(entry, State.PREEMPTING, now, context)
             except AlgorithmFault:
                 continue
             entry.preemption = preemption
             members[entry.uid], shares[entry.uid] = entry, share
         preemption.follow(members, shares, victims)
         preemption.marked = set(members)
-        self.evictions.endings.reviews.set(preemption.number, now + self.t.policy.lease)
-        preemption.spilled = True
+        self.executor.outcomes.reviews.set(preemption.number, now + self.state.policy.lease)
+        preemption.eviction_started = True
         if not members:
-            self.evictions.endings.close(preemption, Ending.CANCELLED)
+            self.executor.outcomes.close(preemption, Ending.CANCELLED)
 
     def _go_on(self, found: _Found, now: float) -> list[Instruction]:
         leader, _ = found[0]
         preemption = leader.preemption
-        out = self.evictions.try_again(leader, now) if preemption is None else self.evictions.replan(preemption, now)
+        out = self.executor.try_again(leader, now) if preemption is None else self.executor.replan(preemption, now)
         for entry, _ in found:
-            self.evictions.waking.line_up(entry, now, at_once=True)
-        return [*out, *self.evictions.waking.nudge(now)]
+            self.executor.requeuer.enqueue(entry, now, at_once=True)
+        return [*out, *self.executor.requeuer.requeue_due(now)]

@@ -65,11 +65,11 @@ def disagreement(state: SchedulingState, entry: PodInfo) -> str:
         return f"cache: it should be {wanted.cached or 'absent'}, and is {cached or 'absent'}"
     if wanted.cached is not None and (held is None or held.node_name != wanted.node):
         return f"cache: it should be on {wanted.node}, and is on {held.node_name if held else 'no node'}"
-    return "" if state.teller.owes_pod(entry.uid) else _of_algorithm(state, entry, wanted)
+    return "" if state.driver.has_pending(entry.uid) else _of_algorithm(state, entry, wanted)
 
 
 def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> str:
-    driver = state.teller
+    driver = state.driver
     allocated = driver.allocated.get(entry.uid)
     node = allocated.node_name if allocated is not None else ""
     if node != wanted.node:
@@ -84,15 +84,15 @@ def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> s
 def validate(state: SchedulingState) -> None:
     """Raise AssertionError, with the pod's history, if a component disagrees with a pod's record, or knows a pod that
     has no record."""
-    for entry in state.roster:
+    for entry in state.pods:
         wrong = disagreement(state, entry)
-        history = [f"{line.at:.3f} {line.text}" for line in entry.story]
+        history = [f"{line.at:.3f} {line.text}" for line in entry.history]
         assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *history])
-    tokens = {entry.token for entry in state.roster if entry.token}
+    tokens = {entry.token for entry in state.pods if entry.token}
     assert tokens == {hold.token for hold in state.ledger.active()}, "ledger: a hold belongs to no pod"
-    known = {entry.uid for entry in state.roster}
-    for name, told in (("allocated", state.teller.allocated), ("unallocated", state.teller.unallocated)):
-        gone = sorted(uid for uid in told.keys() - known if not state.teller.owes_pod(uid))
+    known = {entry.uid for entry in state.pods}
+    for name, told in (("allocated", state.driver.allocated), ("unallocated", state.driver.unallocated)):
+        gone = sorted(uid for uid in told.keys() - known if not state.driver.has_pending(uid))
         assert not gone, f"algorithm: it knows {name} pods that have no record: {gone}"
     unknown = sorted(uid for uid in state.unresolved if uid not in known)
     assert not unknown, f"writes are looked after for pods that have no record: {unknown}"

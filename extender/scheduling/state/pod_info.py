@@ -45,7 +45,7 @@ class Why(StrEnum):
     UNSEEN = "unseen"
 
 
-class Line(NamedTuple):
+class HistoryLine(NamedTuple):
     """One line of a pod's history. `at` is in seconds of the engine's clock."""
 
     at: float
@@ -75,14 +75,14 @@ class PodInfo:
     #: PREEMPTING: the victims.
     victims: tuple[Victim, ...] = ()
     #: When they were last named to kube-scheduler, seconds; it evicts at once, and its informer may be ahead of ours.
-    told_at: float = float("-inf")
+    named_at: float = float("-inf")
     #: The dominant reason why the pod waits, and the reasons of single nodes.
     reason: Reason | None = None
     nodes: Mapping[str, Reason] = field(default_factory=dict)
     #: A preemption of ours was deferred because the informer has not reported this pod yet.
-    balked: bool = False
+    deferred: bool = False
     #: The nodes that kube-scheduler last offered, other than in a trial.
-    asked: SuggestedNodes = field(default_factory=SuggestedNodes)
+    offered: SuggestedNodes = field(default_factory=SuggestedNodes)
     #: The number of all filter calls, and of those that were answered with a place and not followed by a bind yet.
     attempts: int = 0
     unanswered: int = 0
@@ -94,10 +94,10 @@ class PodInfo:
     #: A write of its binding was not answered, and may still arrive. After this time, seconds, the API server has
     #: certainly given it up; the write is reckoned with until the hold is verified after that. None: no such write.
     doubt_until: float | None = None
-    #: kube-scheduler was refused because we are binding the pod ourselves: if that fails, only a nudge requeues it.
-    insisted: bool = False
+    #: kube-scheduler was refused because we are binding the pod ourselves: if that fails, nothing else requeues it.
+    place_pinned: bool = False
     #: An older pod of this name that the informer reported while this pod, never reported itself, was being bound.
-    rival: Pod | None = None
+    older_namesake: Pod | None = None
     #: The node on which a trial was just refused.
     tried: str = ""
     #: PREEMPTING: the preemption that this server carries out; None if kube-scheduler evicts.
@@ -106,8 +106,8 @@ class PodInfo:
     lost: str = ""
     #: The code of the last Kubernetes Event by `announce`, so that it is not repeated.
     announced: Code | None = None
-    nudged_at: float = float("-inf")
-    story: deque[Line] = field(default_factory=lambda: deque(maxlen=64))
+    requeued_at: float = float("-inf")
+    history: deque[HistoryLine] = field(default_factory=lambda: deque(maxlen=64))
 
     @property
     def uid(self) -> str:
@@ -136,12 +136,12 @@ class PodInfo:
     def refuse(self, result: Preempt | Wait, now: float) -> None:
         """Record why the pod has no place now."""
         if result.reason != self.reason:
-            self.tell(now, f"refused: {result.reason.text}")
+            self.record(now, f"refused: {result.reason.text}")
         self.reason = result.reason
         self.nodes = result.nodes if isinstance(result, Wait) else {}
 
-    def tell(self, now: float, text: str) -> None:
-        self.story.append(Line(now, text))
+    def record(self, now: float, text: str) -> None:
+        self.history.append(HistoryLine(now, text))
 
 
 class PodIndex:

@@ -28,7 +28,7 @@ from enum import StrEnum
 
 import msgspec
 
-from algorithm.interface import Share, SuggestedNodes, Victim
+from algorithm.interface import MemberPlan, SuggestedNodes, Victim
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.events import Event, NodeGone, PodGone, PodSeen
@@ -95,7 +95,7 @@ class Preemption:
     #: When the stage began, seconds.
     since: float
     members: dict[str, PodInfo] = field(default_factory=dict)
-    shares: dict[str, Share] = field(default_factory=dict)
+    shares: dict[str, MemberPlan] = field(default_factory=dict)
     victims: dict[str, VictimProgress] = field(default_factory=dict)
     #: The names of all members and victims: events of these pods matter.
     keys: frozenset[PodKey] = frozenset()
@@ -111,7 +111,7 @@ class Preemption:
     marked: set[str] = field(default_factory=set)
     revisions: int = 0
     #: A victim's eviction was accepted.
-    spilled: bool = False
+    eviction_started: bool = False
     #: A seat is gone: the plan has to be made again.
     stale: bool = False
     over: bool = False
@@ -121,7 +121,9 @@ class Preemption:
         """The preemptor for which the algorithm is asked."""
         return next(iter(self.members.values()))
 
-    def follow(self, members: dict[str, PodInfo], shares: dict[str, Share], victims: dict[str, VictimProgress]) -> None:
+    def follow(
+        self, members: dict[str, PodInfo], shares: dict[str, MemberPlan], victims: dict[str, VictimProgress]
+    ) -> None:
         """Replace the plan by this one."""
         self.members, self.shares, self.victims = members, shares, victims
         self.keys = frozenset([entry.key for entry in members.values()] + [v.key for v in victims.values()])
@@ -180,13 +182,13 @@ class Intention:
     """The preemption recorded on a waiting pod: the plan's name, and the pod's share of it."""
 
     plan: str
-    share: Share
+    share: MemberPlan
 
 
 _decoder = msgspec.json.Decoder(_Written)
 
 
-def written(plan: str, share: Share) -> str:
+def written(plan: str, share: MemberPlan) -> str:
     """Return the annotation's value. It may name only some victims: they only show a restart which pods are leaving."""
     number, text = len(share.victims), ""
     while not text or (len(text) > LONGEST_RECORD and number):
@@ -204,7 +206,7 @@ def read(pod: Pod) -> Intention | None:
         found = _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return Intention(found.plan, Share(pod.uid, found.node, found.victims))
+    return Intention(found.plan, MemberPlan(pod.uid, found.node, found.victims))
 
 
 def generation(pod: Pod) -> int:

@@ -66,7 +66,7 @@ class TransitionContext:
     placed: Pod | None = None
     #: Entering Preempting: the victims, and the node where the pod is to run then ("" if open).
     victims: tuple[Victim, ...] = ()
-    seat: str = ""
+    nominated_node: str = ""
     reason: Reason | None = None
     #: Leaving Binding: the hold was due, and a live read showed the pod unbound.
     expired: bool = False
@@ -78,13 +78,13 @@ class SchedulingState:
     A move that raises AlgorithmFault leaves the state unchanged.
     """
 
-    def __init__(self, teller: AlgorithmDriver, policy: Policy) -> None:
-        self.teller = teller
+    def __init__(self, driver: AlgorithmDriver, policy: Policy) -> None:
+        self.driver = driver
         self.policy = policy
         self.cache = Cache(remembered=policy.limits.removed_pods)
         self.ledger = Ledger()
-        self.wake = WaitIndex(remembered=policy.limits.touched_keys)
-        self.roster = PodIndex()
+        self.wait_index = WaitIndex(remembered=policy.limits.touched_keys)
+        self.pods = PodIndex()
         #: The current term; None outside any term, 0 without leader election. `terms.py` changes it.
         self.term: int | None = None if policy.elected else 0
         #: The informers have delivered their first lists.
@@ -99,7 +99,7 @@ class SchedulingState:
         """Whether this server decides now (synced, within a term): every bind from now on is then our own."""
         return self.synced and self.term is not None
 
-    def move(self, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
+    def move(self, entry: PodInfo, to: State, now: float, context: TransitionContext) -> None:
         """Move the pod to a state, by the transition in TABLE, and record that in its history.
 
         Raises IllegalTransitionError for a pair of states that is not in TABLE; AlgorithmFault if the algorithm fails.
@@ -107,135 +107,135 @@ class SchedulingState:
         start = entry.state
         act = TABLE.get((start, to))
         if act is None:
-            story = "\n".join(f"{line.at:.3f} {line.text}" for line in entry.story)
-            raise IllegalTransitionError(f"{entry.key}: {start} -> {to} ({facts.why})\n{story}")
-        act(self, entry, now, facts)
+            history = "\n".join(f"{line.at:.3f} {line.text}" for line in entry.history)
+            raise IllegalTransitionError(f"{entry.key}: {start} -> {to} ({context.why})\n{history}")
+        act(self, entry, now, context)
         entry.state = to
         if start is not to:
             entry.since = now
-        if facts.reason is not None:
-            entry.reason = facts.reason
+        if context.reason is not None:
+            entry.reason = context.reason
         node = f" on {entry.node}" if entry.node else ""
-        entry.tell(now, f"{start} -> {to}{node}: {facts.why}")
+        entry.record(now, f"{start} -> {to}{node}: {context.why}")
 
     # -- into Waiting ---------------------------------------------------------------------------------------------
 
-    def appear(self, entry: PodInfo, now: float, _facts: TransitionContext) -> None:
-        self.roster.add(entry)
+    def appear(self, entry: PodInfo, now: float, _context: TransitionContext) -> None:
+        self.pods.add(entry)
         self._wait(entry, now)
 
-    def give_up_preemption(self, entry: PodInfo, now: float, _facts: TransitionContext) -> None:
-        self.teller.gives_up(entry.pod)
+    def give_up_preemption(self, entry: PodInfo, now: float, _context: TransitionContext) -> None:
+        self.driver.stop_preempting(entry.pod)
         self._leave_preemption(entry)
         self._wait(entry, now)
 
-    def let_go(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        if facts.expired:
+    def let_go(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+        if context.expired:
             self.cache.expire(entry.uid)
         self._leave_binding(entry)
         self._wait(entry, now)
 
     def _wait(self, entry: PodInfo, now: float) -> None:
         self.release_hold(entry)
-        self.teller.wants_place(entry.pod)
+        self.driver.add_unallocated(entry.pod)
         self._hold_until_informed(entry, now)
 
     # -- into Preempting ------------------------------------------------------------------------------------------
 
-    def preempt(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        self.teller.preempts(entry.pod, facts.victims, facts.seat)
+    def preempt(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+        self.driver.preempt(entry.pod, context.victims, context.nominated_node)
         self.release_hold(entry)
         self._acquire(entry, now)
-        entry.victims = facts.victims
-        self.wake.drop(entry.uid)
+        entry.victims = context.victims
+        self.wait_index.drop(entry.uid)
 
-    def replan(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        self.teller.preempts(entry.pod, facts.victims, facts.seat)
+    def replan(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+        self.driver.preempt(entry.pod, context.victims, context.nominated_node)
         self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
-        entry.victims = facts.victims
+        entry.victims = context.victims
 
     # -- into Binding ---------------------------------------------------------------------------------------------
 
-    def place(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        assert facts.placed is not None
-        self.teller.takes_room(facts.placed)
+    def place(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+        assert context.placed is not None
+        self.driver.allocate(context.placed)
         self.release_hold(entry)
         self._acquire(entry, now)
-        self.cache.assume(facts.placed)
-        entry.placed = facts.placed
+        self.cache.assume(context.placed)
+        entry.placed = context.placed
         entry.term = self.term or 0
         self._leave_preemption(entry)
         entry.reason, entry.nodes = None, {}
-        self.wake.drop(entry.uid)
+        self.wait_index.drop(entry.uid)
 
-    def adopt(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+    def adopt(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
         """Place a pod that is not ours, but whose bind goes through us: it takes room like any other."""
-        self.place(entry, now, facts)
-        self.roster.add(entry)
+        self.place(entry, now, context)
+        self.pods.add(entry)
 
     # -- into Bound -----------------------------------------------------------------------------------------------
 
-    def confirm(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
-        assert facts.placed is not None
+    def confirm(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+        assert context.placed is not None
         assert entry.placed is not None
-        if facts.placed.node_name == entry.node:
+        if context.placed.node_name == entry.node:
             self.ledger.confirm(entry.token)
             self.drop_token(entry)
-            self._hear_bound(entry, facts.placed)
+            self._hear_bound(entry, context.placed)
             self._hold_until_informed(entry, now)
             return
         self._leave_binding(entry)
-        self.recover(entry, now, facts)
+        self.recover(entry, now, context)
 
-    def recover(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+    def recover(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
         """Record a pod that was found bound, but not through us: after a restart, or bound by another client."""
-        assert facts.placed is not None
+        assert context.placed is not None
         if entry.state is State.UNKNOWN:
-            self.roster.add(entry)
+            self.pods.add(entry)
         self.release_hold(entry)
-        self.wake.drop(entry.uid)
-        self.teller.is_bound(facts.placed)
-        self.cache.add_pod(facts.placed)
-        entry.placed = facts.placed
+        self.wait_index.drop(entry.uid)
+        self.driver.confirm(context.placed)
+        self.cache.add_pod(context.placed)
+        entry.placed = context.placed
         self._settle(entry)
         self._hold_until_informed(entry, now)
 
-    def update_bound(self, entry: PodInfo, now: float, facts: TransitionContext) -> None:
+    def update_bound(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
         """Record a changed bound pod. A different node should be impossible; it is accepted all the same."""
-        assert facts.placed is not None
-        if facts.placed.node_name == entry.node:
-            self._hear_bound(entry, facts.placed)
+        assert context.placed is not None
+        if context.placed.node_name == entry.node:
+            self._hear_bound(entry, context.placed)
         else:
-            self.recover(entry, now, facts)
+            self.recover(entry, now, context)
 
     def _hear_bound(self, entry: PodInfo, placed: Pod) -> None:
-        self.teller.is_bound(placed)
+        self.driver.confirm(placed)
         self.cache.add_pod(placed)
         entry.placed = placed
         self._settle(entry)
 
     def _settle(self, entry: PodInfo) -> None:
-        entry.reason, entry.nodes, entry.unanswered, entry.insisted = None, {}, 0, False
+        entry.reason, entry.nodes, entry.unanswered, entry.place_pinned = None, {}, 0, False
         self._leave_preemption(entry)
 
     # -- out ------------------------------------------------------------------------------------------------------
 
-    def remove(self, entry: PodInfo, _now: float, _facts: TransitionContext) -> None:
+    def remove(self, entry: PodInfo, _now: float, _context: TransitionContext) -> None:
         """Remove the pod. The caller decides whether its UID is also gone for good (`cache.remove_pod`)."""
         self.release_hold(entry)
-        self.wake.drop(entry.uid)
-        self.teller.forget(entry.uid)
+        self.wait_index.drop(entry.uid)
+        self.driver.remove(entry.uid)
         if self.cache.state(entry.uid) is not None:
             self.cache.forget(entry.uid)
         entry.placed = None
         self._leave_preemption(entry)
-        self.roster.remove(entry)
+        self.pods.remove(entry)
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
     def _acquire(self, entry: PodInfo, now: float) -> None:
         hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
-        self.roster.set_token(entry, hold.token)
+        self.pods.set_token(entry, hold.token)
 
     def _leave_preemption(self, entry: PodInfo) -> None:
         """Detach the pod from its victims and from its preemption, which is then reviewed."""
@@ -260,7 +260,7 @@ class SchedulingState:
 
     def drop_token(self, entry: PodInfo) -> None:
         """Clear the token of a hold that has ended. Reports that still come for it are late."""
-        self.roster.set_token(entry, 0)
+        self.pods.set_token(entry, 0)
         self.unresolved.discard(entry.uid)
         entry.reading = None
         entry.lost, entry.doubt_until = "", None

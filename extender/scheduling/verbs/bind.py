@@ -24,9 +24,9 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 class BindHandler:
     """Answers the bind verb, and starts the binding writes."""
 
-    def __init__(self, transitions: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
+    def __init__(self, state: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
+        self.state = state
+        self.policy = state.policy
         self.counts = counts
         self._passed: OrderedDict[str, Pod] = OrderedDict()
 
@@ -51,7 +51,7 @@ class BindHandler:
         The answer comes at once if the bind is refused, or if the binding is written already. Otherwise it comes with
         the outcome of the write, or with the event that shows the pod bound.
         """
-        entry = self._leave_other_place(self.t.roster.get(event.uid), event, now)
+        entry = self._leave_other_place(self.state.pods.get(event.uid), event, now)
         refusal = self._cannot_bind(event, entry)
         if refusal is None and entry is None:
             try:
@@ -72,9 +72,9 @@ class BindHandler:
         """
         if entry is None or entry.state is not State.BINDING or event.uid not in self._passed:
             return entry
-        if entry.node == event.node or entry.key != event.key or self.t.in_flight(entry):
+        if entry.node == event.node or entry.key != event.key or self.state.in_flight(entry):
             return entry
-        self.t.move(entry, State.UNKNOWN, now, TransitionContext(f"kube-scheduler now wants it on {event.node}"))
+        self.state.move(entry, State.UNKNOWN, now, TransitionContext(f"kube-scheduler now wants it on {event.node}"))
         return None
 
     def _cannot_bind(self, event: BindRequested, entry: PodInfo | None) -> Reason | None:
@@ -92,25 +92,25 @@ class BindHandler:
 
     def _cannot_adopt(self, event: BindRequested) -> Reason | None:
         """Why a pod without an entry cannot be bound; None if it passed a filter as not ours and the node exists."""
-        if self.t.cache.removed(event.uid):
+        if self.state.cache.removed(event.uid):
             return reason(Code.BIND_GONE)
         passed = self._passed.get(event.uid)
-        namesake = self.t.roster.named(event.key)
+        namesake = self.state.pods.named(event.key)
         if namesake is not None:
             return reason(Code.UID_MISMATCH, uid=namesake.uid)
         if passed is None or passed.key != event.key:
             return reason(Code.NEVER_PROPOSED, node=event.node)
-        return None if self.t.cache.node(event.node) else reason(Code.NODE_UNKNOWN)
+        return None if self.state.cache.node(event.node) else reason(Code.NODE_UNKNOWN)
 
     def _adopt(self, event: BindRequested, now: float) -> PodInfo:
         entry = PodInfo(self._passed.pop(event.uid))
         placed = entry.pod.placed(event.node)
-        self.t.move(entry, State.BINDING, now, TransitionContext("none of ours, bound through us", placed=placed))
+        self.state.move(entry, State.BINDING, now, TransitionContext("none of ours, bound through us", placed=placed))
         return entry
 
     def _bind_place(self, entry: PodInfo, request: int, now: float) -> list[Instruction]:
         entry.unanswered = 0
-        hold = self.t.ledger.get(entry.token)
+        hold = self.state.ledger.get(entry.token)
         if hold is not None and hold.state is HoldState.COMMITTED:
             return [BindAnswer(request)]
         entry.binds.append(request)
@@ -118,11 +118,11 @@ class BindHandler:
 
     def write(self, entry: PodInfo, now: float) -> list[Instruction]:
         """Start the binding write. If one is already in flight, start none: its outcome answers both requests."""
-        if not self.t.ledger.commit(entry.token, now=now) or entry.placed is None:
+        if not self.state.ledger.commit(entry.token, now=now) or entry.placed is None:
             return []
-        entry.tell(now, f"binding to {entry.node} is being written")
+        entry.record(now, f"binding to {entry.node} is being written")
         entry.reading = None
-        self.t.unresolved.set(entry.uid, now + self.policy.write_timeout)
+        self.state.unresolved.set(entry.uid, now + self.policy.write_timeout)
         pod = entry.placed
         return [
             WriteBinding(

@@ -32,19 +32,19 @@ class FilterHandler:
 
     def __init__(
         self,
-        transitions: SchedulingState,
-        waking: Requeuer,
-        binding: BindHandler,
-        preempting: PreemptHandler,
+        state: SchedulingState,
+        requeuer: Requeuer,
+        bind: BindHandler,
+        preempt: PreemptHandler,
         counts: Counter[tuple[str, str]],
     ) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
-        self.teller = transitions.teller
-        self.waking = waking
-        self.callers = RequestValidator(transitions)
-        self.binding = binding
-        self.preempting = preempting
+        self.state = state
+        self.policy = state.policy
+        self.driver = state.driver
+        self.requeuer = requeuer
+        self.validator = RequestValidator(state)
+        self.bind = bind
+        self.preempt = preempt
         self.counts = counts
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
@@ -54,23 +54,23 @@ class FilterHandler:
         instructions; they may also write a binding, begin or end a preemption, and requeue other pods.
         """
         pod = event.pod
-        if not self.policy.ours(pod):
+        if not self.policy.manages(pod):
             return [self._pass_on(pod, event.nodes)]
-        entry = self.callers.meet(pod, now, if_bound=Code.ALREADY_BOUND)
+        entry = self.validator.meet(pod, now, if_bound=Code.ALREADY_BOUND)
         if isinstance(entry, Rejection):
             return [FilterAnswer(reason=entry.reason, error=entry.error)]
         entry.attempts += 1
-        entry.insisted = False
+        entry.place_pinned = False
         if entry.state is State.BINDING:
             return self._filter_again(entry, event.nodes, now)
         return self._propose(entry, event.nodes, now)
 
     def _propose(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Ask the algorithm for a place for a pod that has none. A failed trial leaves the state unchanged."""
-        self.waking.asked(entry)
-        self.teller.wants_place(entry.pod)
+        self.requeuer.asked(entry)
+        self.driver.add_unallocated(entry.pod)
         try:
-            result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
+            result = self.driver.schedule(entry.pod, nodes, Phase.FILTERING)
             if _is_trial(entry, nodes) and not (isinstance(result, Bind) and result.node in nodes):
                 return [self._fail_trial(entry, result)]
             if isinstance(result, Bind):
@@ -78,15 +78,15 @@ class FilterHandler:
                 self._hear_of_gang(entry, result, now)
                 return answer
             entry.tried = ""
-            result, more = self.preempting.refused(entry, result, nodes, now)
+            result, more = self.preempt.refused(entry, result, nodes, now)
         except AlgorithmFault as fault:
             return [self._fault(entry, fault)]
         entry.refuse(result, now)
         incomplete = self._hear_of_gang(entry, result, now)
         if entry.state is State.WAITING:
-            self.waking.park(entry, now, gang=incomplete)
+            self.requeuer.park(entry, now, gang=incomplete)
         elif entry.preemption is None:
-            self.waking.wait_for_victims(entry)
+            self.requeuer.wait_for_victims(entry)
         self.counts["attempts", "unschedulable"] += 1
         return [_refused(result.reason, result), *more]
 
@@ -95,14 +95,14 @@ class FilterHandler:
 
         In the latter case, members that were told to wait for the gang are requeued, unless no node was offered.
         """
-        gang = self.teller.gang(entry.pod)
+        gang = self.driver.gang(entry.pod)
         code = None if isinstance(result, Bind) else result.reason.code
         if gang is None or not gang.name:
             return ""
         if code is Code.GANG_INCOMPLETE:
             return gang.name
         if code is not Code.NOTHING_OFFERED:
-            self.waking.gathered(gang.name, now, by=entry)
+            self.requeuer.gang_complete(gang.name, now, by=entry)
         return ""
 
     def _fail_trial(self, entry: PodInfo, result: ScheduleResult) -> FilterAnswer:
@@ -115,14 +115,14 @@ class FilterHandler:
     def _place(self, entry: PodInfo, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         offered = bind.node in nodes
         if not offered and not self.policy.force_bind_unoffered:
-            raise self.teller.misbehaved(f"it chose node {bind.node}, which was not offered")
-        if not offered and self.t.cache.node(bind.node) is None:
-            raise self.teller.misbehaved(f"it chose node {bind.node}, which does not exist")
+            raise self.driver.misbehaved(f"it chose node {bind.node}, which was not offered")
+        if not offered and self.state.cache.node(bind.node) is None:
+            raise self.driver.misbehaved(f"it chose node {bind.node}, which does not exist")
         if entry.state is State.PREEMPTING and entry.preemption is None:
             self.counts["preemptions", "kube-scheduler placed"] += 1
         annotations = written(entry.pod, bind.annotations, self.policy.claims)
         placed = entry.pod.placed(bind.node, annotations)
-        self.t.move(entry, State.BINDING, now, TransitionContext("placed by the algorithm", placed=placed))
+        self.state.move(entry, State.BINDING, now, TransitionContext("placed by the algorithm", placed=placed))
         entry.annotations = annotations
         return self._answer_placed(entry, offered, now)
 
@@ -131,8 +131,8 @@ class FilterHandler:
         entry.unanswered += 1
         entry.tried = ""
         self.counts["attempts", "scheduled"] += 1
-        tired = 0 < self.policy.force_bind_after < entry.unanswered
-        write = [] if offered and not tired else self.binding.write(entry, now)
+        force_bind_due = 0 < self.policy.force_bind_after < entry.unanswered
+        write = [] if offered and not force_bind_due else self.bind.write(entry, now)
         if write:
             self.counts["force_binds", "tired" if offered else "unoffered"] += 1
         if offered:
@@ -144,23 +144,25 @@ class FilterHandler:
 
         If our own binding write for it may still arrive, only the node of that binding passes.
         """
-        self.binding.remember_passed(pod)
-        entry = self.t.roster.get(pod.uid)
-        if entry is None or entry.key != pod.key or entry.state is not State.BINDING or not self.t.in_flight(entry):
-            return FilterAnswer(untouched=True)
+        self.bind.remember_passed(pod)
+        entry = self.state.pods.get(pod.uid)
+        if entry is None or entry.key != pod.key or entry.state is not State.BINDING or not self.state.in_flight(entry):
+            return FilterAnswer(pass_through=True)
         return FilterAnswer(node=entry.node) if entry.node in nodes else self._insist(entry)
 
     def _insist(self, entry: PodInfo) -> FilterAnswer:
         """Refuse: the pod's place is not offered, but it is kept because we are binding the pod there."""
-        entry.insisted = True
+        entry.place_pinned = True
         return _refused(reason(Code.BIND_IN_FLIGHT, node=entry.node))
 
     def _filter_again(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         if entry.node in nodes:
-            if not self.t.is_writing(entry) and self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease):
+            if not self.state.is_writing(entry) and self.state.ledger.renew(
+                entry.token, now=now, lease=self.policy.lease
+            ):
                 entry.reading = None
             return self._answer_placed(entry, True, now)
-        if self.t.in_flight(entry):
+        if self.state.in_flight(entry):
             return [self._insist(entry)]
         if self.policy.force_bind_unoffered and not _is_trial(entry, nodes):
             return self._answer_placed(entry, False, now)
@@ -171,17 +173,17 @@ class FilterHandler:
         before = entry.placed
         assert before is not None
         trial = _is_trial(entry, nodes)
-        self.t.move(entry, State.WAITING, now, TransitionContext(f"node {before.node_name} is no longer offered"))
+        self.state.move(entry, State.WAITING, now, TransitionContext(f"node {before.node_name} is no longer offered"))
         answer = self._propose(entry, nodes, now)
         if trial and entry.state is State.WAITING:
             answer = self._keep_place(entry, before, now)
         if entry.node == before.node_name:
             return answer
-        return answer + self.waking.room_freed(now, by=entry)
+        return answer + self.requeuer.room_freed(now, by=entry)
 
     def _keep_place(self, entry: PodInfo, before: Pod, now: float) -> list[Instruction]:
         try:
-            self.t.move(
+            self.state.move(
                 entry, State.BINDING, now, TransitionContext("the trial failed, the place is kept", placed=before)
             )
         except AlgorithmFault as fault:

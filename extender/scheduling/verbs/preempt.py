@@ -24,7 +24,7 @@ from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import Candidate, Instruction, PreemptAnswer, PreemptRequested
 from extender.scheduling.policy import PreemptionMode
 from extender.scheduling.preemption.executor import PreemptionExecutor
-from extender.scheduling.preemption.planner import shares_of, union
+from extender.scheduling.preemption.planner import member_plans, union
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
@@ -36,17 +36,17 @@ class PreemptHandler:
 
     def __init__(
         self,
-        transitions: SchedulingState,
-        waking: Requeuer,
-        evictions: PreemptionExecutor,
+        state: SchedulingState,
+        requeuer: Requeuer,
+        executor: PreemptionExecutor,
         counts: Counter[tuple[str, str]],
     ) -> None:
-        self.t = transitions
-        self.policy = transitions.policy
-        self.teller = transitions.teller
-        self.waking = waking
-        self.evictions = evictions
-        self.callers = RequestValidator(transitions)
+        self.state = state
+        self.policy = state.policy
+        self.driver = state.driver
+        self.requeuer = requeuer
+        self.executor = executor
+        self.validator = RequestValidator(state)
         self.counts = counts
 
     # -- filter found no place ------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class PreemptHandler:
         self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
         """Return the result for filter to answer, and further instructions. Raises AlgorithmFault."""
-        entry.asked = nodes
+        entry.offered = nodes
         if entry.preemption is not None:
             return self._goes_on(entry, result, nodes, now)
         late, out = self._end_if_late(entry, now)
@@ -64,22 +64,22 @@ class PreemptHandler:
         out += self._keep(entry, result, now)
         if not result.reason.preemptible or not self._may_evict(entry):
             return result, out
-        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
-            return Wait(rest, _nodes(result)), out
-        answer, more = self._carry_out(entry, self.evictions.plan(entry, nodes), nodes, now)
+        if (backing_off := self.executor.backoff.backed_off(entry.uid)) is not None:
+            return Wait(backing_off, _nodes(result)), out
+        answer, more = self._carry_out(entry, self.executor.plan(entry, nodes), nodes, now)
         return answer or result, [*out, *more]
 
     def _goes_on(
         self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
-        out = self.evictions.asked(entry, nodes, now)
+        out = self.executor.asked(entry, nodes, now)
         why = entry.preemption.reason if entry.preemption is not None else entry.reason
         return Wait(why) if why is not None else result, out
 
     def _decide_anew(self, entry: PodInfo, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
         """Ask the algorithm again, now that the previous victims do not count any more. Raises AlgorithmFault."""
-        result = self.teller.schedule(entry.pod, nodes, Phase.FILTERING)
-        if isinstance(result, Preempt) and not self.evictions.lingering.among(result.victims, now):
+        result = self.driver.schedule(entry.pod, nodes, Phase.FILTERING)
+        if isinstance(result, Preempt) and not self.executor.lingering.among(result.victims, now):
             return result
         if isinstance(result, Bind):
             return Wait(late)
@@ -90,7 +90,7 @@ class PreemptHandler:
         """Renew or end a preemption that kube-scheduler carries out."""
         if isinstance(result, Wait):
             return self._reconsider(entry, result, now)
-        self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
         return []
 
     def _may_evict(self, entry: PodInfo) -> bool:
@@ -99,9 +99,9 @@ class PreemptHandler:
         if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.pod.may_preempt:
             return False
         if not entry.informed:
-            entry.balked = True
+            entry.deferred = True
             return False
-        return not any(self.evictions.plans.stands(victim) for victim in entry.victims)
+        return not any(self.executor.planner.stands(victim) for victim in entry.victims)
 
     def _carry_out(
         self, entry: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
@@ -111,12 +111,12 @@ class PreemptHandler:
             return plan if plan.reason.code is Code.VICTIM_PROTECTED else None, []
         if isinstance(plan, Bind):
             return None, []
-        if self.evictions.may_begin(entry, plan):
-            out = self.evictions.begin(entry, plan, nodes, now)
+        if self.executor.may_begin(entry, plan):
+            out = self.executor.begin(entry, plan, nodes, now)
             why = entry.preemption.reason if entry.preemption is not None else entry.reason
             return Wait(why or plan.reason), out
-        rival = self.evictions.rival(entry, plan)
-        return Wait(rival.reason) if rival is not None and rival.reason is not None else None, []
+        competing = self.executor.competing(entry, plan)
+        return Wait(competing.reason) if competing is not None and competing.reason is not None else None, []
 
     # -- preempt --------------------------------------------------------------------------------------------------
 
@@ -126,9 +126,9 @@ class PreemptHandler:
         The PreemptAnswer comes first; further instructions may carry out a preemption of our own.
         """
         pod = event.pod
-        if not self.policy.ours(pod):
-            return [PreemptAnswer(untouched=True)]
-        entry = self.callers.meet(pod, now, if_bound=Code.ALREADY_PLACED)
+        if not self.policy.manages(pod):
+            return [PreemptAnswer(pass_through=True)]
+        entry = self.validator.meet(pod, now, if_bound=Code.ALREADY_PLACED)
         if isinstance(entry, Rejection):
             return [PreemptAnswer(reason=entry.reason, error=entry.error)]
         if entry.state is State.BINDING:
@@ -136,7 +136,7 @@ class PreemptHandler:
         return self._answer_preempt(entry, event.candidates, now)
 
     def _answer_preempt(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
-        self.teller.wants_place(entry.pod)
+        self.driver.add_unallocated(entry.pod)
         try:
             if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:
                 answer = self._by_ourselves(entry, candidates, now)
@@ -150,25 +150,25 @@ class PreemptHandler:
 
     def _by_ourselves(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
         """Preempt by ourselves, and return an answer without victims; None if kube-scheduler is to evict."""
-        entry.asked = union(entry.asked, SuggestedNodes(candidate.node for candidate in candidates))
+        entry.offered = union(entry.offered, SuggestedNodes(candidate.node for candidate in candidates))
         if entry.preemption is not None:
-            out = self.evictions.asked(entry, entry.asked, now)
+            out = self.executor.asked(entry, entry.offered, now)
             return [PreemptAnswer(reason=entry.reason), *out]
         ours = self.policy.preemption is PreemptionMode.DIRECT or self._is_all_or_nothing(entry.pod)
         if not self._may_evict(entry):
             return [PreemptAnswer(reason=entry.reason)] if ours else None
-        if (rest := self.evictions.protection.resting(entry.uid)) is not None:
-            return [PreemptAnswer(reason=rest)] if ours else None
-        plan = self.evictions.plan(entry, entry.asked)
+        if (backing_off := self.executor.backoff.backed_off(entry.uid)) is not None:
+            return [PreemptAnswer(reason=backing_off)] if ours else None
+        plan = self.executor.plan(entry, entry.offered)
         if not ours and not _needs_us(entry, plan):
             return None
-        answer, out = self._carry_out(entry, plan, entry.asked, now)
+        answer, out = self._carry_out(entry, plan, entry.offered, now)
         if answer is not None:
             entry.refuse(answer, now)
         return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
 
     def _is_all_or_nothing(self, pod: Pod) -> bool:
-        gang = self.teller.gang(pod)
+        gang = self.driver.gang(pod)
         return gang is not None and gang.all_or_nothing
 
     def _by_kube_scheduler(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
@@ -178,13 +178,13 @@ class PreemptHandler:
 
     def _name_victims(self, entry: PodInfo, offered: dict[str, Candidate], now: float) -> list[Instruction]:
         if self._is_being_done(entry, offered, now):
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return [PreemptAnswer(reason=entry.reason)]
-        result = self.teller.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
+        result = self.driver.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
         if isinstance(result, Bind):
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
         if isinstance(result, Preempt):
-            if not (stay := self.evictions.lingering.among(result.victims, now)):
+            if not (stay := self.executor.lingering.among(result.victims, now)):
                 return self._start_preempting(entry, result, offered, now)
             result = Wait(self._stay(stay))
         more = self._reconsider(entry, result, now)
@@ -197,21 +197,23 @@ class PreemptHandler:
         kube-scheduler then no longer offers the node, as no victim is left there, and asks because we still find the
         node full. To name other victims would evict pods for nothing, one with each request.
         """
-        if entry.state is not State.PREEMPTING or now >= entry.told_at + self.policy.limits.eviction_wait:
+        if entry.state is not State.PREEMPTING or now >= entry.named_at + self.policy.limits.eviction_wait:
             return False
-        standing = [victim for victim in entry.victims if self.evictions.plans.stands(victim)]
+        standing = [victim for victim in entry.victims if self.executor.planner.stands(victim)]
         return bool(standing) and not any(victim.node in offered for victim in standing)
 
     def _start_preempting(
         self, entry: PodInfo, result: Preempt, offered: dict[str, Candidate], now: float
     ) -> list[Instruction]:
-        victims = self.evictions.plans.victims(entry.pod, result.victims)
-        self.evictions.lingering.named(entry, victims, now)
+        victims = self.executor.planner.victims(entry.pod, result.victims)
+        self.executor.lingering.named(entry, victims, now)
         preempts = entry.state is State.PREEMPTING
         changed = preempts and set(victims) != set(entry.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
-        facts = TransitionContext(f"victims on {names}", victims=victims, seat=result.node, reason=result.reason)
-        self.t.move(entry, State.PREEMPTING, now, facts)
+        context = TransitionContext(
+            f"victims on {names}", victims=victims, nominated_node=result.node, reason=result.reason
+        )
+        self.state.move(entry, State.PREEMPTING, now, context)
         self.counts["preemptions", "kube-scheduler started"] += not preempts
         by_node: dict[str, list[str]] = {}
         for victim in victims:
@@ -219,26 +221,26 @@ class PreemptHandler:
                 by_node.setdefault(victim.node, []).append(victim.uid)
         self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
         if by_node:
-            entry.told_at = now
+            entry.named_at = now
         chosen = tuple(
             Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
         )
         # The room of the victims of an earlier plan is no longer held for this pod.
-        freed = self.waking.room_freed(now, by=entry) if changed else []
+        freed = self.requeuer.room_freed(now, by=entry) if changed else []
         return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
 
     def _end_if_late(self, entry: PodInfo, now: float) -> tuple[Reason | None, list[Instruction]]:
         """End the pod's preemption if a victim has passed its deadline. Returns the reason, None if it goes on."""
-        late = self.evictions.lingering.late(entry, now)
+        late = self.executor.lingering.late(entry, now)
         if not late:
             return None, []
         why = self._stay(late)
         self.counts["preemptions", "kube-scheduler given_up"] += 1
-        self.t.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
-        return why, [*entry.announce(why, warning=True), *self.waking.room_freed(now, by=entry)]
+        self.state.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
+        return why, [*entry.announce(why, warning=True), *self.requeuer.room_freed(now, by=entry)]
 
     def _stay(self, victims: Sequence[Victim]) -> Reason:
-        keys = [str(pod.key) for victim in victims if (pod := self.t.cache.pod(victim.uid)) is not None]
+        keys = [str(pod.key) for victim in victims if (pod := self.state.cache.pod(victim.uid)) is not None]
         return reason(Code.VICTIM_STAYS, victims=keys)
 
     def _reconsider(self, entry: PodInfo, result: Wait, now: float) -> list[Instruction]:
@@ -246,11 +248,11 @@ class PreemptHandler:
         if entry.state is not State.PREEMPTING:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
-            self.t.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
             return []
         self.counts["preemptions", "kube-scheduler given_up"] += 1
-        self.t.move(entry, State.WAITING, now, TransitionContext("no preemption would help now"))
-        return self.waking.room_freed(now, by=entry)
+        self.state.move(entry, State.WAITING, now, TransitionContext("no preemption would help now"))
+        return self.requeuer.room_freed(now, by=entry)
 
 
 def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
@@ -259,7 +261,10 @@ def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
         return plan.reason.code is Code.VICTIM_PROTECTED
     if isinstance(plan, Bind):
         return False
-    return bool(plan.mates) or len({victim.node for share in shares_of(entry, plan) for victim in share.victims}) > 1
+    return (
+        bool(plan.gang_members)
+        or len({victim.node for share in member_plans(entry, plan) for victim in share.victims}) > 1
+    )
 
 
 def _why(plan: ScheduleResult) -> Reason | None:

@@ -25,15 +25,15 @@ class Rejection(NamedTuple):
 class RequestValidator:
     """Checks the pod in a request against the known state."""
 
-    def __init__(self, transitions: SchedulingState) -> None:
-        self.t = transitions
+    def __init__(self, state: SchedulingState) -> None:
+        self.state = state
 
     def meet(self, pod: Pod, now: float, *, if_bound: Code) -> PodInfo | Rejection:
         """Return the pod's entry with the younger record, the request's or ours; an unknown pod gets a new entry.
 
         A pod that is bound, by our state or by the request, is rejected with the code `if_bound`.
         """
-        entry = self.t.roster.get(pod.uid)
+        entry = self.state.pods.get(pod.uid)
         node = entry.node if entry is not None and entry.state is State.BOUND else pod.node_name
         if node:
             return Rejection(reason(if_bound, node=node))
@@ -55,7 +55,7 @@ class RequestValidator:
             return reason(Code.POD_FINISHED)
         if pod.oversized:
             return reason(Code.POD_TOO_LARGE, detail=pod.oversized)
-        ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.t.cache.removed(pod.uid)
+        ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.state.cache.removed(pod.uid)
         return reason(Code.POD_TERMINATING) if ending else None
 
     def _meet_unknown(self, pod: Pod, now: float) -> PodInfo | Rejection:
@@ -64,12 +64,12 @@ class RequestValidator:
         A request alone does not end the other pod: only the informer does. The exception is a waiting pod that is known
         only from a request itself: it is removed.
         """
-        other = self.t.roster.named(pod.key)
+        other = self.state.pods.named(pod.key)
         if other is not None:
             if other.informed or other.state is not State.WAITING:
                 return Rejection(reason(Code.UID_MISMATCH, uid=other.uid), error=True)
             why = f"kube-scheduler asks for UID {pod.uid} of that name"
-            self.t.move(other, State.UNKNOWN, now, TransitionContext(why))
+            self.state.move(other, State.UNKNOWN, now, TransitionContext(why))
         entry = PodInfo(pod)
-        self.t.move(entry, State.WAITING, now, TransitionContext("kube-scheduler asks for it"))
+        self.state.move(entry, State.WAITING, now, TransitionContext("kube-scheduler asks for it"))
         return entry

@@ -225,7 +225,7 @@ class Certificates:
 
     # -- reports --------------------------------------------------------------------------------------------------
 
-    def remark(self) -> str:
+    def readiness_warning(self) -> str:
         """A problem that an operator has to solve; empty if there is none."""
         with self._lock:
             now, ends, failure = self._now(), dict(self._ends), self._failure
@@ -235,11 +235,11 @@ class Certificates:
         return "; ".join(remarks)
 
     def _tell(self) -> None:
-        """Log the remark when it changes: as it counts days, once a day."""
-        remark = self.remark()
-        if remark and remark != self._told:
-            log.warning("certificates need attention", what=remark)
-        self._told = remark
+        """Log the warning when it changes: as it counts days, once a day."""
+        readiness_warning = self.readiness_warning()
+        if readiness_warning and readiness_warning != self._told:
+            log.warning("certificates need attention", what=readiness_warning)
+        self._told = readiness_warning
 
     def metrics(self) -> list[Metric]:
         with self._lock:

@@ -28,9 +28,9 @@ class Health(BaseModel):
     detail: str = ""
 
 
-def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRouter:
-    """The routes. `remark` returns what an operator should look at although the server is ready; /readyz includes it in
-    its detail."""
+def health_routes(runtime: Runtime, readiness_warning: Callable[[], str] = str) -> APIRouter:
+    """The routes. `readiness_warning` returns what an operator should look at although the server is ready; /readyz
+    includes it in its detail."""
     router = APIRouter(tags=["health"], responses={503: {"model": ErrorBody}})
 
     @router.get("/livez", summary="Is the process worth keeping")
@@ -40,7 +40,7 @@ def health_routes(runtime: Runtime, remark: Callable[[], str] = str) -> APIRoute
     @router.get("/readyz", summary="May kube-scheduler be served")
     async def readyz() -> Health:
         health = _health("ready", runtime.readiness())
-        return Health(detail="; ".join(text for text in (health.detail, remark()) if text))
+        return Health(detail="; ".join(text for text in (health.detail, readiness_warning()) if text))
 
     @router.get("/readyz/informed", summary="Does it know all that a leader must know")
     async def informed() -> Health:

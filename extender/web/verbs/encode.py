@@ -67,7 +67,7 @@ def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     """Encode the answer of a filter request, with full nodes if the request had full nodes."""
     if answer.error:
         return encode_filter_error(_said(answer.reason or _NO_REASON))
-    if answer.untouched:
+    if answer.pass_through:
         return _encode(_passed(offer.names, offer.items))
     if answer.node is not None:
         return _encode(_only(answer.node, offer))
@@ -143,7 +143,7 @@ def encode_prioritize(scores: Mapping[str, int], names: Iterable[str]) -> bytes:
 
 def encode_preempt(answer: PreemptAnswer, request: PreemptRequest) -> bytes:
     """Encode victims by UID, in both modes: kube-scheduler reads nothing else."""
-    chosen = request.candidates if answer.untouched else answer.candidates
+    chosen = request.candidates if answer.pass_through else answer.candidates
     return _encode(_PreemptionResult({each.node: _victims(each) for each in chosen}))
 
 

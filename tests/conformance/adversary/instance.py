@@ -64,7 +64,7 @@ class Instance:
             self.algorithm.delete_unallocated_pod(self.waiting.pop(uid))
 
     def claim(self, pod: Pod, plan: Preempt) -> None:
-        assert not plan.mates, "HiveD plans for a gang as a whole"
+        assert not plan.gang_members, "HiveD plans for a gang as a whole"
         self.algorithm.add_preempting_pod(self.waiting[pod.uid], plan.victims, plan.node)
         self.claims[pod.uid] = plan
 

@@ -99,7 +99,7 @@ def test_amid_bindings_in_flight_and_twice_quickly() -> None:
         w.faults.clear()
         w.until(lambda: w.all_bound(names))
         assert len(set(devices_of(w, names))) == 8
-        w.until(lambda: w.waggle.heart.teller.algorithm.hive.layout.tenants["red"].quota == {"rack": {2: 3}})
+        w.until(lambda: w.waggle.heart.driver.algorithm.hive.layout.tenants["red"].quota == {"rack": {2: 3}})
 
 
 def test_amid_a_preemption() -> None:

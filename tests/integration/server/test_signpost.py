@@ -42,15 +42,17 @@ class Replica:
     def __init__(self, cluster: EmbeddedCluster, name: str, value: str = "waggle") -> None:
         self.leads = False
         self._api = connect(ClusterSettings(server=cluster.url))
-        self._signpost = LeaderLabeler(self._api, namespace="default", pod=name, value=value, leads=lambda: self.leads)
-        self._signpost.start()
+        self._leader_labeler = LeaderLabeler(
+            self._api, namespace="default", pod=name, value=value, leads=lambda: self.leads
+        )
+        self._leader_labeler.start()
 
     def lead(self, leads: bool) -> None:
         self.leads = leads
-        self._signpost.look()
+        self._leader_labeler.look()
 
     def stop(self) -> None:
-        self._signpost.stop()
+        self._leader_labeler.stop()
         self._api.close()
 
 

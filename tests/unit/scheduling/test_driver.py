@@ -101,9 +101,9 @@ def test_a_failure_of_preempt_is_shown_as_an_event_once_since_its_answer_cannot_
 def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(heart: Heart) -> None:
     heart.algorithm.add_allocated_pod = fails
     heart.see(*(pod(f"old{i}", on="a") for i in range(3 * LIMITS.catch_up)))
-    before = heart.lifecycle.teller.faults
+    before = heart.lifecycle.driver.faults
     heart.filter(pod("p", cpu=99_000), "a")
-    assert heart.lifecycle.teller.faults - before == LIMITS.catch_up
+    assert heart.lifecycle.driver.faults - before == LIMITS.catch_up
 
 
 def test_an_algorithm_hears_that_a_pod_is_being_deleted(heart: Heart) -> None:
@@ -139,7 +139,7 @@ def test_nonsense_is_an_error_of_this_pod_and_no_more(heart: Heart, what: str) -
     assert answer.error
     assert answer.reason is not None
     assert answer.reason.code is Code.ALGORITHM_FAILED
-    assert heart.lifecycle.teller.faults == 1
+    assert heart.lifecycle.driver.faults == 1
     assert heart.state(p) == "Waiting"
 
 
@@ -166,7 +166,7 @@ def test_scores_are_whole_numbers_from_0_to_10(heart: Heart) -> None:
 def test_a_gang_that_is_no_gang_info_is_no_gang_and_is_counted(heart: Heart, gang: object) -> None:
     heart.algorithm.gang = gang
     assert heart.filter(pod("p"), "a").node == "a"
-    assert heart.lifecycle.teller.faults == 1
+    assert heart.lifecycle.driver.faults == 1
 
 
 def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(heart: Heart) -> None:
@@ -179,22 +179,22 @@ GAUGE = Gauge("slots", "Slots in use.", (Sample(1),))
 
 
 def test_an_algorithm_without_gauges_shows_none(heart: Heart) -> None:
-    assert heart.lifecycle.teller.metrics() == []
-    assert heart.lifecycle.teller.faults == 0
+    assert heart.lifecycle.driver.metrics() == []
+    assert heart.lifecycle.driver.faults == 0
 
 
 def test_a_gauge_that_is_not_sound_is_left_out_and_counted(heart: Heart) -> None:
     heart.algorithm.metrics = lambda: (GAUGE, Gauge("Slots!", "Slots."))
-    assert heart.lifecycle.teller.metrics() == [GAUGE]
-    assert heart.lifecycle.teller.faults == 1
-    assert "Slots!" in heart.lifecycle.teller.last_fault
+    assert heart.lifecycle.driver.metrics() == [GAUGE]
+    assert heart.lifecycle.driver.faults == 1
+    assert "Slots!" in heart.lifecycle.driver.last_fault
 
 
 @pytest.mark.parametrize("metrics", [fails, lambda: None, lambda: 7])
 def test_an_algorithm_that_fails_to_count_is_no_reason_to_fail(heart: Heart, metrics: object) -> None:
     heart.algorithm.metrics = metrics
-    assert heart.lifecycle.teller.metrics() == []
-    assert heart.lifecycle.teller.faults == 1
+    assert heart.lifecycle.driver.metrics() == []
+    assert heart.lifecycle.driver.faults == 1
 
 
 # -- the time ---------------------------------------------------------------------------------------------------------
@@ -235,5 +235,5 @@ def test_an_algorithm_that_fails_at_the_time_has_not_been_told() -> None:
     lifecycle = SchedulerStateMachine(algorithm, epoch=1_000.0)
     algorithm.set_time = fails  # type: ignore[method-assign]
     lifecycle.handle(NodeSeen(node("a")), 5.0)
-    assert lifecycle.teller.owes == 1
+    assert lifecycle.driver.pending_count == 1
     assert algorithm.came == {}

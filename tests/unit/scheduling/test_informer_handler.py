@@ -162,7 +162,7 @@ def test_an_algorithm_that_fails_to_hear_an_event_does_not_stop_the_heart(heart:
     heart.algorithm.fail.add(call)
     p = pod("p", on="a" if call == "add_allocated_pod" else "")
     heart.handle(PodSeen(p))
-    assert heart.lifecycle.teller.faults == 1
+    assert heart.lifecycle.driver.faults == 1
     heart.handle(PodGone(p.namespace, p.name, p.uid))
     assert heart.state(p) == "Unknown"
 
@@ -179,7 +179,7 @@ def test_the_story_of_a_pod_names_every_step(heart: Heart) -> None:
     heart.filter(p, "a")
     heart.bind(p, "a")
     heart.see(pod("p", on="a"))
-    told = " / ".join(heart.lifecycle.story(p.uid))
+    told = " / ".join(heart.lifecycle.history(p.uid))
     for step in ("Unknown -> Waiting", "Waiting -> Binding on a", "is being written", "Binding -> Bound on a"):
         assert step in told
 
@@ -207,5 +207,5 @@ def test_once_the_informer_shows_it_nothing_is_verified_any_more(heart: Heart) -
 def test_a_node_as_it_was_before_is_late_news(heart: Heart) -> None:
     now, before = (replace(node("a", cpu=cpu), resource_version=version) for cpu, version in ((8000, "9"), (1000, "8")))
     heart.see(now, before)
-    assert heart.lifecycle.transitions.cache.node("a") == now
+    assert heart.lifecycle.state.cache.node("a") == now
     assert heart.lifecycle.counts["late_events", "node"] == 1

@@ -133,7 +133,7 @@ def test_the_same_world_with_packing(policy: str) -> None:
     for seed in range(3):
         world = HeartWorld(POLICIES[policy], make=packing)
         drive(world, random.Random(f"packing {policy} {seed}"), 1000)
-        assert world.heart.teller.faults == 0, world.heart.teller.last_fault
+        assert world.heart.driver.faults == 0, world.heart.driver.last_fault
 
 
 @pytest.mark.parametrize("policy", ["tired", "evicting"])

@@ -46,7 +46,7 @@ def test_preempt_evicts_nobody_for_it(heart: Heart) -> None:
 
 def test_while_it_waits_the_algorithm_does_not_hear_of_it(heart: Heart) -> None:
     heart.see(oversized("p"))
-    assert not heart.lifecycle.teller.unallocated
+    assert not heart.lifecycle.driver.unallocated
     assert not heart.lifecycle.entries()
 
 
@@ -66,8 +66,8 @@ def test_of_pods_of_others_that_pass_by_nothing_is_kept_that_their_authors_wrote
     heart = Heart(annotation="ours")
     heart.see(node("a"))
     p = msgspec.structs.replace(pod("p"), annotations=(("other", "x" * 10_000),), labels=(("l", "v"),))
-    assert heart.filter(p, "a").untouched
-    (kept,) = heart.lifecycle._binding._passed.values()
+    assert heart.filter(p, "a").pass_through
+    (kept,) = heart.lifecycle._bind._passed.values()
     assert (kept.uid, kept.annotations, kept.labels) == (p.uid, (), ())
     write = only(heart.bind(p, "a"), WriteBinding)
     assert (write.node, write.annotations) == ("a", ())

@@ -37,7 +37,7 @@ def prepare(heart: Heart, new: PlainAlgorithm | None = None, number: int = 1) ->
 
 def take_over(heart: Heart, event: AlgorithmPrepared) -> list[Instruction]:
     out = heart.handle(event)
-    heart.algorithm = heart.lifecycle.teller.algorithm
+    heart.algorithm = heart.lifecycle.driver.algorithm
     assert not heart.algorithm.broken, heart.algorithm.broken
     return out
 
@@ -57,7 +57,7 @@ def test_it_decides_from_now_on_and_knows_what_the_old_one_knew() -> None:
     heart.see(pod("runs", cpu=4000, on="a"))
     new = PlainAlgorithm()
     assert only(reconfigure(heart, new), Reconfigured).refused == ""
-    assert heart.lifecycle.teller.algorithm is new
+    assert heart.lifecycle.driver.algorithm is new
     assert heart.filter(pod("p", cpu=1000), "a", "b").node == "b"
 
 
@@ -147,7 +147,7 @@ def test_one_that_fails_at_what_the_old_one_understands_is_refused_and_nothing_c
     heart.filter(pod("proposed"), "b")
     out = heart.handle(prepare(heart, Stubborn()))
     assert "made to fail" in only(out, Reconfigured).refused
-    assert heart.lifecycle.teller.algorithm is heart.algorithm
+    assert heart.lifecycle.driver.algorithm is heart.algorithm
     assert heart.state(pod("proposed")) == "Binding"
 
 
@@ -160,9 +160,9 @@ def test_what_the_old_one_could_not_be_told_the_new_one_learns() -> None:
     heart = a_heart()
     heart.algorithm.fail.add("add_allocated_pod")
     heart.see(pod("runs", on="a"))
-    assert heart.lifecycle.teller.owes == 1
+    assert heart.lifecycle.driver.pending_count == 1
     reconfigure(heart)
-    assert heart.lifecycle.teller.owes == 0
+    assert heart.lifecycle.driver.pending_count == 0
     assert heart.algorithm.allocated.keys() == {"uid-runs"}
 
 
@@ -173,7 +173,7 @@ def test_two_that_learn_at_the_same_time_take_over_one_after_the_other() -> None
     heart.see(pod("runs", cpu=4000, on="a"))
     take_over(heart, first)
     take_over(heart, second)
-    assert heart.lifecycle.teller.algorithm is last
+    assert heart.lifecycle.driver.algorithm is last
     assert heart.filter(pod("p"), "a", "b").node == "b"
 
 

@@ -206,7 +206,7 @@ class ReplicasMachine(RuleBasedStateMachine):
             assert known == {
                 (p.uid, State.BOUND if p.node_name else State.WAITING, p.node_name) for p in self.cluster.pods.values()
             }
-            assert not replica.heart.transitions.ledger.active(), "a hold leaked"
+            assert not replica.heart.state.ledger.active(), "a hold leaked"
             taken = {uid: dict(pod.requests)[CPU] for uid, pod in replica.algorithm.allocated.items()}
             assert taken.keys() == {p.uid for p in self.cluster.pods.values() if p.node_name}
 

@@ -106,7 +106,7 @@ def test_the_end_of_a_preemption_wakes_whom_its_claim_kept_out(heart: Heart) -> 
 
 
 def test_batches_are_paced(heart: Heart) -> None:
-    heart = Heart(nudge_batch=2)
+    heart = Heart(requeue_batch=2)
     heart.see(node("a"))
     taker = pod("t", cpu=4000)
     heart.filter(taker, "a")

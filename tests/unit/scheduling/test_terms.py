@@ -80,7 +80,7 @@ def test_a_proposal_does_not_survive_its_term() -> None:
     heart.filter(p, "a")
     heart.handle(TermEnded(1))
     assert heart.state(p) == "Waiting"
-    assert heart.lifecycle.transitions.cache.counts().assumed == 0
+    assert heart.lifecycle.state.cache.counts().assumed == 0
     heart.handle(TermBegan(2))
     assert error_of(heart.bind(p, "a")) == "NeverProposed"
 
@@ -200,7 +200,7 @@ def test_a_new_term_ends_the_one_before() -> None:
 def test_a_pod_of_others_has_to_pass_filter_again_in_a_new_term() -> None:
     heart = elected(scheduler_names=frozenset({"ours"}))
     p = pod("p")
-    assert heart.filter(p, "a").untouched
+    assert heart.filter(p, "a").pass_through
     heart.handle(TermEnded(1))
     heart.handle(TermBegan(2))
     assert error_of(heart.bind(p, "a")) == "NeverProposed"

@@ -42,7 +42,7 @@ class Server:
     def __init__(self, *bound: Pod, elected: bool = False, synced: bool = True) -> None:
         self.algorithm = PackingAlgorithm()
         self.heart = SchedulerStateMachine(
-            self.algorithm, Policy(claims=frozenset({PLAN}), seat=300.0, elected=elected)
+            self.algorithm, Policy(claims=frozenset({PLAN}), reservation_timeout=300.0, elected=elected)
         )
         self.now = 1000.0
         self.version = 100
@@ -190,7 +190,7 @@ def test_seats_that_nobody_comes_for_are_given_back() -> None:
     assert held_after(server, 299) == 3
     assert held_after(server, 2) == 0
     assert server.heart.counts["holds", "seat_lapsed"] == 3
-    assert "given back" in server.heart.story("u-w0")[-1]
+    assert "given back" in server.heart.history("u-w0")[-1]
 
 
 def test_others_may_have_that_room_then() -> None:

@@ -41,7 +41,7 @@ class Server:
         self.commands: list[Command] = []
         self.runtime = Runtime(self.heart, self.commands.append)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, self.path)
-        self.runtime.add_remark(self.reconfiguration.remark)
+        self.runtime.add_readiness_warning(self.reconfiguration.readiness_warning)
         self.runtime.handle(NodeSeen(node("a")), NodeSeen(node("b")), PodSeen(pod("runs", on="a")), Synced())
         self.look()
 
@@ -54,7 +54,7 @@ class Server:
 
     @property
     def algorithm(self) -> Any:
-        return self.heart.teller.algorithm
+        return self.heart.driver.algorithm
 
     @property
     def told(self) -> str:
@@ -81,7 +81,7 @@ def test_a_changed_file_is_used_when_it_is_the_same_at_two_looks(server: Server)
     assert server.algorithm is before
     server.look()
     assert server.algorithm.settings.strategy == "spread"
-    assert server.heart.teller.allocated.keys() == {"uid-runs"}
+    assert server.heart.driver.allocated.keys() == {"uid-runs"}
     assert server.metric("reloads_total") == {"done": 1, "failed": 0}
     server.look(3)
     assert server.metric("reloads_total") == {"done": 1, "failed": 0}
@@ -194,10 +194,10 @@ def test_nothing_is_looked_at_before_the_cluster_is_known(tmp_path: Path) -> Non
     server.write(algorithm={"settings": {"strategy": "spread"}})
     young.look(at_once=True)
     young.look()
-    assert heart.teller.algorithm.settings.strategy == "pack"
+    assert heart.driver.algorithm.settings.strategy == "pack"
     heart.handle(Synced(), 0.0)
     young.look()
-    assert heart.teller.algorithm.settings.strategy == "spread"
+    assert heart.driver.algorithm.settings.strategy == "spread"
 
 
 def test_an_algorithm_that_cannot_be_made_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_stop_before_start_and_twice_is_harmless() -> None:
 def test_while_not_synced_readiness_says_what_is_in_the_way() -> None:
     bench = Bench()
     trouble = ["nodes: connection refused"]
-    bench.runtime.add_hindrance(lambda: trouble[0])
+    bench.runtime.add_not_ready_reason(lambda: trouble[0])
     assert bench.runtime.readiness().detail == "nodes and pods are not synced yet: nodes: connection refused"
     trouble[0] = ""
     assert bench.runtime.readiness().detail == "nodes and pods are not synced yet"
@@ -225,7 +225,7 @@ def test_the_algorithms_gauges_are_shown_under_its_name() -> None:
 
 def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Bench) -> None:
     before = [metric.name for metric in bench.runtime.model.stats()]
-    bench.heart.teller.algorithm.metrics = lambda: 1 / 0
+    bench.heart.driver.algorithm.metrics = lambda: 1 / 0
     found = {metric.name: metric.samples for metric in bench.runtime.model.stats()}
     assert list(found) == before
     assert found["waggle_algorithm_faults_total"] == [({}, 1)]
@@ -237,10 +237,10 @@ def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Ben
     [plain] = bench.runtime.model.explain("default", "large").nearest
     assert plain.startswith("a: lacks ")
 
-    bench.heart.teller.algorithm.explain = lambda _: ("It can never run.",)
+    bench.heart.driver.algorithm.explain = lambda _: ("It can never run.",)
     told = bench.runtime.model.explain("default", "large")
     assert (told.nearest, told.advice) == ([], ["It can never run."])
 
-    bench.heart.teller.algorithm.explain = lambda _: 1 / 0
+    bench.heart.driver.algorithm.explain = lambda _: 1 / 0
     failed = bench.runtime.model.explain("default", "large")
     assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])

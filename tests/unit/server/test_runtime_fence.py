@@ -39,7 +39,7 @@ def house() -> Iterator[House]:
 
 
 def test_a_follower_is_not_ready_and_says_why(house: House) -> None:
-    house.runtime.add_hindrance(lambda: "the lease is held by b")
+    house.runtime.add_not_ready_reason(lambda: "the lease is held by b")
     ready = house.runtime.readiness()
     assert (ready.ready, ready.detail) == (False, "another replica leads, or is about to: the lease is held by b")
 

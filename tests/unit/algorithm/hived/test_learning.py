@@ -13,7 +13,7 @@ import pytest
 from algorithm.hived import HivedAlgorithm
 from algorithm.hived.insight.outcomes import outcomes
 from algorithm.interface import Bind
-from extender.scheduling.bootstrap import ClusterState, learn
+from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver
 from tests.support.hived_audit import audit
 from tests.support.hived_world import RACKS, World, allocations, gang, node, racks, settings_of
@@ -60,12 +60,12 @@ class Course:
 def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
     course = Course(seed)
     algorithm = HivedAlgorithm(settings_of(RACKS))
-    teller = AlgorithmDriver(algorithm)
+    driver = AlgorithmDriver(algorithm)
     for _ in range(3):
         course.goes_on(8)
-        learn(teller, course.truth)
+        bootstrap(driver, course.truth)
         audit(algorithm.hive)
-    assert teller.faults == 0, teller.last_fault
+    assert driver.faults == 0, driver.last_fault
     assert allocations(algorithm.hive) == allocations(course.world.hive)
     assert not any(each.changed for each in outcomes(course.world.algorithm.hive, algorithm.hive))
 
@@ -75,15 +75,15 @@ def test_the_same_configuration_gives_the_same_allocations(seed: int) -> None:
 def test_another_configuration_gives_sound_books_and_forgets_nobody(seed: int, config: str) -> None:
     course = Course(seed)
     algorithm = HivedAlgorithm(settings_of(config))
-    teller = AlgorithmDriver(algorithm)
+    driver = AlgorithmDriver(algorithm)
     for _ in range(2):
         course.goes_on(10)
-        learn(teller, course.truth)
+        bootstrap(driver, course.truth)
         audit(algorithm.hive)
-    assert teller.faults == 0, teller.last_fault
+    assert driver.faults == 0, driver.last_fault
     members = {member.uid for group in algorithm.hive.groups.values() for member in group.members()}
     assert members | algorithm.strangers.keys() == course.world.allocated.keys()
     for pod in list(course.world.allocated.values()):
-        teller.forget(pod.uid)
+        driver.remove(pod.uid)
         audit(algorithm.hive)
     assert algorithm.hive.groups == {}

@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from algorithm.interface import Bind, GangInfo, Phase, Preempt, Share, Victim, Wait
+from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, Preempt, Victim, Wait
 from algorithm.reasons import Code
 from tests.support.packing_world import GPU, World, member, node, pod
 
@@ -25,9 +25,9 @@ def full(*names: str, pods: int = 2) -> World:
     return world
 
 
-def shares(asked, plan) -> dict[str, Share]:
+def shares(asked, plan) -> dict[str, MemberPlan]:
     assert isinstance(plan, Preempt), plan
-    return {share.uid: share for share in (Share(asked.uid, plan.node, plan.victims), *plan.mates)}
+    return {share.uid: share for share in (MemberPlan(asked.uid, plan.node, plan.victims), *plan.gang_members)}
 
 
 def victims(asked, plan) -> list[str]:

@@ -37,13 +37,13 @@ def test_every_refusal_is_counted_and_one_a_minute_is_logged_for_each_bound() ->
 def test_the_latest_refusal_is_shown_for_five_minutes() -> None:
     clock = Clock()
     refusals = Refusals(clock)
-    assert refusals.remark() == ""
+    assert refusals.readiness_warning() == ""
     refusals.count(Bound.SIZE, "one")
     clock.now = 10.0
     refusals.count(Bound.HEAD, "another")
-    assert refusals.remark() == "an answer of the API server was refused: another"
+    assert refusals.readiness_warning() == "an answer of the API server was refused: another"
     clock.now = 400.0
-    assert refusals.remark() == ""
+    assert refusals.readiness_warning() == ""
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,9 @@ def test_a_namespace_is_told_about_once_and_shown_as_long_as_it_has_too_much(dec
     with structlog.testing.capture_logs() as logged:
         fill(decisions, "greedy", pods=5)
     assert [(line["namespace"], line["first"]) for line in logged] == [("greedy", "p0")]
-    assert decisions.remark().endswith("greedy (5)")
+    assert decisions.readiness_warning().endswith("greedy (5)")
     decisions.forget_others(())
-    assert decisions.remark() == ""
+    assert decisions.readiness_warning() == ""
 
 
 def pods(decisions: Decisions) -> Resource[Pod]:

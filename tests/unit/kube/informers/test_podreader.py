@@ -67,7 +67,7 @@ def test_decisions_are_kept_on_pods_that_have_a_node(algorithm: str, decisions: 
 def test_of_the_annotation_that_makes_a_pod_ours_only_its_presence_is_kept() -> None:
     policy = Policy(annotation="team.example.com/mine")
     pod = read(reader(policy=policy), {"team.example.com/mine": "x" * 100_000})
-    assert (dict(pod.annotations), policy.ours(pod)) == ({"team.example.com/mine": ""}, True)
+    assert (dict(pod.annotations), policy.manages(pod)) == ({"team.example.com/mine": ""}, True)
 
 
 @pytest.mark.parametrize(("algorithm", "kept"), [("packing", ()), ("hived", (("anything", "text"),))])

@@ -76,7 +76,7 @@ def test_a_line_without_end_ends_the_watch_and_is_told(server: ScriptedServer, a
         server.wait_for(lambda: "b" in shown)
         assert "more than 4194304 bytes" in reflector.last_error
     assert api.refusals.counts()[Bound.SIZE] == 1
-    assert "4194304" in api.refusals.remark()
+    assert "4194304" in api.refusals.readiness_warning()
 
 
 def test_lines_are_put_together_from_pieces_up_to_a_bound() -> None:

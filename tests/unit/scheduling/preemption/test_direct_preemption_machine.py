@@ -95,7 +95,9 @@ class Chaos(DirectWorld):
         members: dict[str, list[Pod]] = {}
         for pod in self.cluster.pods.values():
             gang = pod.annotation("waggle.dev/gang")
-            assert self.state(pod.name) is (State.BOUND if pod.node_name else State.WAITING), self.heart.story(pod.uid)
+            assert self.state(pod.name) is (State.BOUND if pod.node_name else State.WAITING), self.heart.history(
+                pod.uid
+            )
             if gang is not None:
                 members.setdefault(gang, []).append(pod)
             elif pod.priority == HIGHEST and not pod.node_name:

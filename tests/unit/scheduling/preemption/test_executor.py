@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from algorithm.interface import Share, Victim
+from algorithm.interface import MemberPlan, Victim
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.commands import Evict, EvictFinished, RecordEvent, RecordPreemption, RequeuePod
@@ -278,7 +278,7 @@ class TestRefused:
         assert answer.reason.text == "pods that would have to go cannot be evicted now: default/low-n1-1"
         assert events(w) == [(gang[0], "VictimProtected")]
         assert w.entry(gang[0]).reason.code is Code.VICTIM_PROTECTED
-        assert "a disruption budget needs it" in "\n".join(line.text for line in w.entry(gang[0]).story)
+        assert "a disruption budget needs it" in "\n".join(line.text for line in w.entry(gang[0]).history)
 
     def test_after_a_while_it_is_tried_again(self) -> None:
         w, low, gang = gang_before_full_nodes()
@@ -374,7 +374,7 @@ class TestRefused:
         w.rest()
         w.time_passes(DIRECT.lease + 1)
         assert w.state("high") is State.WAITING
-        assert not w.heart.transitions.ledger.active()
+        assert not w.heart.state.ledger.active()
 
     def test_a_late_report_changes_nothing(self) -> None:
         w = DirectWorld(nodes=1)
@@ -485,7 +485,7 @@ class TestAfterACrash:
         w = DirectWorld(nodes=1)
         low = w.runs("low", "n0", cpu=1000)
         other = w.runs("other", "n0", cpu=3000)
-        claim = written("x/1", Share("", "n0", tuple(Victim("n0", uid) for uid in (low, other, "never-was"))))
+        claim = written("x/1", MemberPlan("", "n0", tuple(Victim("n0", uid) for uid in (low, other, "never-was"))))
         w.waits("sly", cpu=1000, annotations=((ANNOTATION, claim),))
         self.crash(w)
         w.rest()

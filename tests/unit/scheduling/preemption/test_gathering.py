@@ -113,5 +113,5 @@ def test_an_algorithm_that_fails_to_name_the_gang_costs_no_decision(gangs: Gangs
     def fail(_: Pod) -> str:
         raise RuntimeError("no names today")
 
-    monkeypatch.setattr(gangs.heart.teller.algorithm, "gang", fail)
+    monkeypatch.setattr(gangs.heart.driver.algorithm, "gang", fail)
     assert [gangs.come(name)[1].node != "" for name in "abc"][-1]

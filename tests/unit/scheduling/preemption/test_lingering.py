@@ -215,5 +215,5 @@ def test_in_random_runs_nobody_keeps_room_for_pods_that_never_go(make: type[Sche
         while world.work:
             world.work_is_done(0, "none")
         world.time_passes(rng.choice((0.5, 2.0)))
-        lingered += bool(world.heart.evictions.lingering.uids)
+        lingered += bool(world.heart.executor.lingering.uids)
     assert lingered, "no victim ever lingered"

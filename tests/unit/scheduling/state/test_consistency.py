@@ -32,13 +32,13 @@ def record(heart: Heart, name: str) -> PodInfo:
 
 
 def test_nothing_disagrees_when_all_is_well(heart: Heart) -> None:
-    state = heart.lifecycle.transitions
+    state = heart.lifecycle.state
     assert {name: record(heart, name).state for name in ("waits", "placed", "bound")} == {
         "waits": State.WAITING,
         "placed": State.BINDING,
         "bound": State.BOUND,
     }
-    assert [consistency.disagreement(state, entry) for entry in state.roster] == ["", "", ""]
+    assert [consistency.disagreement(state, entry) for entry in state.pods] == ["", "", ""]
     consistency.validate(state)
 
 
@@ -60,19 +60,19 @@ def take_place_away(_state: SchedulingState, entry: PodInfo) -> None:
 
 
 def free_room(state: SchedulingState, entry: PodInfo) -> None:
-    state.teller.allocated.pop(entry.uid)
+    state.driver.allocated.pop(entry.uid)
 
 
 def stop_waiting(state: SchedulingState, entry: PodInfo) -> None:
-    state.teller.unallocated.pop(entry.uid)
+    state.driver.unallocated.pop(entry.uid)
 
 
 def claim(state: SchedulingState, entry: PodInfo) -> None:
-    state.teller.preempting[entry.uid] = (entry.pod, (), "")
+    state.driver.preempting[entry.uid] = (entry.pod, (), "")
 
 
 def take_hold(state: SchedulingState, entry: PodInfo) -> None:
-    state.roster.set_token(entry, 77)
+    state.pods.set_token(entry, 77)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def take_hold(state: SchedulingState, entry: PodInfo) -> None:
 def test_a_disagreement_is_named(
     heart: Heart, name: str, corrupt: Callable[[SchedulingState, PodInfo], None], said: str
 ) -> None:
-    state, entry = heart.lifecycle.transitions, record(heart, name)
+    state, entry = heart.lifecycle.state, record(heart, name)
     corrupt(state, entry)
     assert consistency.disagreement(state, entry).startswith(said)
     with pytest.raises(AssertionError, match=f"default/{name}.*{said}"):
@@ -99,14 +99,14 @@ def test_a_disagreement_is_named(
 
 
 def test_a_pod_without_a_record_is_found(heart: Heart) -> None:
-    state = heart.lifecycle.transitions
-    state.teller.allocated["ghost"] = pod("ghost", on="a")
+    state = heart.lifecycle.state
+    state.driver.allocated["ghost"] = pod("ghost", on="a")
     with pytest.raises(AssertionError, match="knows allocated pods that have no record: .'ghost'"):
         consistency.validate(state)
 
 
 def test_an_expired_record_takes_no_room(heart: Heart) -> None:
-    state, entry = heart.lifecycle.transitions, record(heart, "waits")
+    state, entry = heart.lifecycle.state, record(heart, "waits")
     state.cache.assume(pod("waits", cpu=1000, on="a"))
     assert consistency.disagreement(state, entry) == "cache: it should be absent, and is assumed"
     state.cache.expire(entry.uid)

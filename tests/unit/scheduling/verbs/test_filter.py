@@ -272,8 +272,8 @@ class TestPodsOfOthers:
 
     def test_they_pass_every_filter_untouched(self, heart: Heart) -> None:
         p = pod("p")
-        assert heart.filter(p, "a", "b").untouched
-        assert heart.preempt(p, "a").untouched
+        assert heart.filter(p, "a", "b").pass_through
+        assert heart.preempt(p, "a").pass_through
         assert heart.state(p) == "Unknown"
 
     def test_they_are_counted_on_their_nodes(self, heart: Heart) -> None:
@@ -320,12 +320,12 @@ class TestPodsOfOthers:
     def test_by_resource_the_name_alone_counts(self) -> None:
         heart = Heart(resource="example.com/gpu")
         heart.see(node("a"))
-        assert heart.filter(pod("none"), "a").untouched
+        assert heart.filter(pod("none"), "a").pass_through
         wanted = pod("zero", requests=(("cpu", 1), ("example.com/gpu", 0)))
-        assert not heart.filter(wanted, "a").untouched
+        assert not heart.filter(wanted, "a").pass_through
 
     def test_by_annotation(self) -> None:
         heart = Heart(annotation="waggle.dev/ours")
         heart.see(node("a"))
-        assert heart.filter(pod("no"), "a").untouched
-        assert not heart.filter(pod("yes", annotations=(("waggle.dev/ours", ""),)), "a").untouched
+        assert heart.filter(pod("no"), "a").pass_through
+        assert not heart.filter(pod("yes", annotations=(("waggle.dev/ours", ""),)), "a").pass_through

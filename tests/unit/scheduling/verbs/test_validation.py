@@ -220,9 +220,9 @@ class TestOthersPods:
 
     def test_after_a_failed_bind_kube_scheduler_may_choose_another_node(self) -> None:
         heart, p = self.heart(), pod("p")
-        assert heart.filter(p, "a", "b").untouched
+        assert heart.filter(p, "a", "b").pass_through
         heart.finish(only(heart.bind(p, "a"), WriteBinding).token, OutcomeKind.THROTTLED)
-        assert heart.filter(p, "a", "b").untouched
+        assert heart.filter(p, "a", "b").pass_through
         assert only(heart.bind(p, "b"), WriteBinding).node == "b"
         assert (heart.algorithm.free("a"), heart.algorithm.free("b")) == (4000, 3000)
 

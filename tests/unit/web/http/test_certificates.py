@@ -288,7 +288,7 @@ def test_a_broken_renewal_heals(place: Place, how: str):
     place.certificates.look()
 
     assert place.metric("waggle_certificate_reload_failing") == 0
-    assert place.certificates.remark() == ""
+    assert place.certificates.readiness_warning() == ""
     assert place.reloads("done") == (how == "renewed")
 
 
@@ -336,7 +336,7 @@ def at(place: Place, now: datetime, api_client: Path | None = None) -> Certifica
 
 
 def test_nothing_is_said_while_the_end_is_far(place: Place):
-    assert at(place, days_ago(0)).remark() == ""
+    assert at(place, days_ago(0)).readiness_warning() == ""
 
 
 def test_a_week_before_the_end_it_is_said_in_the_log_and_in_readyz(place: Place):
@@ -346,15 +346,17 @@ def test_a_week_before_the_end_it_is_said_in_the_log_and_in_readyz(place: Place)
         certificates = at(place, datetime.now(UTC) + timedelta(days=95))
         certificates.look()
 
-    assert certificates.remark().startswith("the certificate server ends in 4 days, on ")
-    assert [line["what"] for line in logs] == [certificates.remark()]
+    assert certificates.readiness_warning().startswith("the certificate server ends in 4 days, on ")
+    assert [line["what"] for line in logs] == [certificates.readiness_warning()]
 
 
 def test_the_last_hours_and_the_end_are_said(place: Place):
     place.renew(days=100)
 
-    assert "ends in 35 hours" in at(place, datetime.now(UTC) + timedelta(days=98, hours=12, minutes=5)).remark()
-    assert "the certificate server ended on " in at(place, datetime.now(UTC) + timedelta(days=101)).remark()
+    assert (
+        "ends in 35 hours" in at(place, datetime.now(UTC) + timedelta(days=98, hours=12, minutes=5)).readiness_warning()
+    )
+    assert "the certificate server ended on " in at(place, datetime.now(UTC) + timedelta(days=101)).readiness_warning()
 
 
 def test_every_end_is_a_metric(place: Place):
@@ -378,7 +380,7 @@ def test_our_certificate_towards_the_api_server_is_watched_without_tls_of_our_ow
     certificates = Certificates(None, api_client=api.certificate)
 
     with certificates.watched():
-        eventually(lambda: "the certificate api_client ends in" in certificates.remark())
+        eventually(lambda: "the certificate api_client ends in" in certificates.readiness_warning())
     assert certificates.context() is None
 
 
@@ -396,7 +398,7 @@ def test_what_cannot_be_used_at_the_start_is_refused_with_the_field(place: Place
 def test_what_is_over_at_the_start_is_served_until_there_is_better(place: Place):
     over(place)
     with serving(place) as server:
-        eventually(lambda: "server ended on" in place.certificates.remark())
+        eventually(lambda: "server ended on" in place.certificates.readiness_warning())
         with pytest.raises(ssl.SSLCertVerificationError):
             call(server.url, place.server.ca, place.client)
 

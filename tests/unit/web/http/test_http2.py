@@ -259,7 +259,7 @@ def names(number: int) -> bytes:
 
 
 def test_an_answer_goes_as_the_peer_has_room_for_it(secure: Secure) -> None:
-    secure.runtime.filter_answer = FilterAnswer(untouched=True)
+    secure.runtime.filter_answer = FilterAnswer(pass_through=True)
     with Peer(secure, window=1_000) as narrow:
         status, body = narrow.answer(narrow.ask("/filter", names(5_000)))
     assert status == 200
@@ -267,7 +267,7 @@ def test_an_answer_goes_as_the_peer_has_room_for_it(secure: Secure) -> None:
 
 
 def test_an_answer_that_nobody_takes_holds_up_no_other(secure: Secure) -> None:
-    secure.runtime.filter_answer = FilterAnswer(untouched=True)
+    secure.runtime.filter_answer = FilterAnswer(pass_through=True)
     with Peer(secure, window=1_000) as narrow:
         narrow.takes = False
         stuck = narrow.ask("/filter", names(5_000))

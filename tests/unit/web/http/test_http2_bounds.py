@@ -195,7 +195,7 @@ def test_requests_that_have_only_begun_are_counted(secure: Secure, peer: Peer) -
 
 
 def test_of_a_peer_that_takes_no_answer_further_requests_wait(secure: Secure) -> None:
-    secure.runtime.filter_answer = FilterAnswer(untouched=True)
+    secure.runtime.filter_answer = FilterAnswer(pass_through=True)
     with Peer(secure, window=0) as deaf:
         numbers = [deaf.ask("/filter", LARGE) for _ in range(40)]
         found = connection(secure.server)
@@ -213,7 +213,7 @@ def test_of_a_peer_that_takes_no_answer_further_requests_wait(secure: Secure) ->
 @pytest.mark.parametrize("what", ["nothing", "begun", "page", "bind", "answer", "junk"])
 def test_nothing_stays_of_a_connection(secure: Secure, what: str) -> None:
     secure.runtime.bind_future = Future()
-    secure.runtime.filter_answer = FilterAnswer(untouched=True)
+    secure.runtime.filter_answer = FilterAnswer(pass_through=True)
     with nothing_stays(secure.server) as kept:
         with Peer(secure, window=0) as peer:
             kept.look("_h2", "_splitter")
@@ -267,7 +267,7 @@ def test_who_agrees_on_http_2_and_says_nothing_ends(secure: Secure) -> None:
 
 
 def test_an_answer_of_which_nothing_is_taken_for_thirty_seconds_ends_the_connection(secure: Secure) -> None:
-    secure.runtime.filter_answer = FilterAnswer(untouched=True)
+    secure.runtime.filter_answer = FilterAnswer(pass_through=True)
     with Peer(secure, window=0) as deaf:
         deaf.ask("/filter", FILTER)
         found = connection(secure.server)

@@ -167,7 +167,7 @@ def test_an_answer_that_cannot_be_encoded_is_told_as_one(client: Client, runtime
 def test_a_caller_that_does_not_read_is_not_read_from_for_ever(client: Client, runtime: FixedRuntime):
     """Its answers would pile up in memory."""
     names = [f"node-{i:06}" for i in range(5_000)]
-    runtime.filter_answer = FilterAnswer(untouched=True)
+    runtime.filter_answer = FilterAnswer(pass_through=True)
     pod = b'{"metadata":{"name":"p","namespace":"d","uid":"u"},"spec":{"containers":[]}}'
     body = b'{"Pod":%s,"NodeNames":[%s]}' % (pod, b",".join(b'"%s"' % name.encode() for name in names))
     asked = request("/filter", body)

@@ -232,7 +232,7 @@ def test_an_announced_length_takes_no_memory(served: Served, wire: socket.socket
 
 
 def test_a_client_that_takes_no_answer_is_not_answered_any_more(served: Served, wire: socket.socket) -> None:
-    served.runtime.filter_answer = FilterAnswer(untouched=True)
+    served.runtime.filter_answer = FilterAnswer(pass_through=True)
     names = b",".join(b'"node-%06d"' % number for number in range(20_000))
     pod = b'{"metadata":{"name":"p","namespace":"d","uid":"u"},"spec":{"containers":[]}}'
     asked = request("/filter", b'{"Pod":%s,"NodeNames":[%s]}' % (pod, names))

@@ -49,8 +49,8 @@ def test_a_chosen_node_comes_back_in_full_if_it_came_in_full():
 
 
 def test_an_untouched_pod_passes_everywhere():
-    assert filtered(FilterAnswer(untouched=True), by_name("b", "a", "a"))["NodeNames"] == ["b", "a", "a"]
-    assert len(filtered(FilterAnswer(untouched=True), in_full("b", "a"))["Nodes"]["items"]) == 2
+    assert filtered(FilterAnswer(pass_through=True), by_name("b", "a", "a"))["NodeNames"] == ["b", "a", "a"]
+    assert len(filtered(FilterAnswer(pass_through=True), in_full("b", "a"))["Nodes"]["items"]) == 2
 
 
 def test_every_node_is_refused_with_the_shared_reason():
@@ -121,7 +121,7 @@ def test_victims_are_answered_by_uid():
 def test_an_untouched_preemption_is_kube_schedulers_own():
     request = PreemptRequest(POD, (Candidate("a", ("v",), 2), Candidate("b", ())))
 
-    assert json.loads(encode_preempt(PreemptAnswer(untouched=True), request)) == {
+    assert json.loads(encode_preempt(PreemptAnswer(pass_through=True), request)) == {
         "NodeNameToMetaVictims": {
             "a": {"Pods": [{"UID": "v"}], "NumPDBViolations": 2},
             "b": {"Pods": [], "NumPDBViolations": 0},

@@ -10,7 +10,7 @@ from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.insight.diff import Change, Kind, Room, compare, room
 from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
 from algorithm.model import Pod
-from extender.scheduling.bootstrap import ClusterState, learn
+from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver
 from tests.support.hived_world import RACKS, World, gang, node, one, racks
 
@@ -26,7 +26,7 @@ def after(world: World, config: str) -> list[Outcome]:
     worlds = World(RACKS, nodes=False), World(config, nodes=False)
     truth = ClusterState({name: node(name) for name in world.nodes}, dict(world.allocated))
     for each in worlds:
-        learn(AlgorithmDriver(each.algorithm), truth)
+        bootstrap(AlgorithmDriver(each.algorithm), truth)
         each.audit()
     return outcomes(worlds[0].algorithm.hive, worlds[1].algorithm.hive)
 
@@ -180,7 +180,9 @@ def test_who_lost_a_guarantee_gets_it_back_with_the_old_promise() -> None:
     w.bind(one("g", leafs=4))
     small, large = (World(config, nodes=False) for config in (racks(b="rack.host 1"), RACKS))
     for each in (small, large):
-        learn(AlgorithmDriver(each.algorithm), ClusterState({name: node(name) for name in w.nodes}, dict(w.allocated)))
+        bootstrap(
+            AlgorithmDriver(each.algorithm), ClusterState({name: node(name) for name in w.nodes}, dict(w.allocated))
+        )
     [found] = outcomes(small.algorithm.hive, large.algorithm.hive)
     assert "gets its guarantee back" in found.text
     assert list(small.algorithm.changes_to(large.algorithm)) == [found.text]
