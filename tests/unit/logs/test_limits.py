@@ -8,18 +8,12 @@ import pytest
 import structlog
 
 from extender.logs.limits import BUDGET, EVENTS, LEFT_OUT, LINES, OTHERS, TRACEBACKS, LineLimiter
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis.stateful import rule
 from tests.support.heart_driver import happen
 from tests.support.heart_world import POLICIES, HeartWorld
 from tests.unit.scheduling.preemption.test_direct_preemption_machine import DirectPreemption
-from tests.unit.scheduling.test_machine_machine import HeartMachine
+from tests.unit.scheduling.test_scheduler_machine import HeartMachine
 
 SOME = settings(max_examples=30, stateful_step_count=50, deadline=None, derandomize=True)
 

@@ -14,6 +14,7 @@ from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
+from tests.support.clock import Clock
 from tests.support.scripted_server import Answer, Peer, Request, ScriptedServer, drop, reply, status
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -22,16 +23,9 @@ USER = {"username": "ann", "uid": "7", "groups": ["ops"], "extra": {"scopes": ["
 PAGE = "/v1/inspect/pods"
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

@@ -3,13 +3,7 @@ from __future__ import annotations
 import random
 
 from extender.kube.client.backoff import Backoff, BackoffSettings
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def test_delays_double_with_jitter_between_the_shortest_and_the_longest() -> None:

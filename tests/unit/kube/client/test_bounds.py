@@ -8,13 +8,7 @@ import structlog
 from extender.kube.client import bounds
 from extender.kube.client.bounds import Bound, Refusals, cut, oversized
 from extender.kube.informers.room import MemoryBudget
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 def test_every_refusal_is_counted_and_one_a_minute_is_logged_for_each_bound() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.kube.client.pace import Pace
+from tests.support.clock import Clock
 
 
-class Clock:
+@dataclass
+class SleepingClock(Clock):
     """Time passes by sleeping and by `work`; `slept` is how much of it was sleep."""
 
-    def __init__(self) -> None:
-        self.now = self.slept = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+    slept: float = 0.0
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -23,7 +23,7 @@ class Clock:
 
 
 def test_work_without_waiting_takes_half_of_the_time() -> None:
-    clock = Clock()
+    clock = SleepingClock()
     pace = Pace(clock, clock.sleep)
     for _ in range(1000):
         pace.goes_on()
@@ -34,7 +34,7 @@ def test_work_without_waiting_takes_half_of_the_time() -> None:
 
 
 def test_who_waits_for_the_server_as_long_as_it_works_never_rests() -> None:
-    clock = Clock()
+    clock = SleepingClock()
     pace = Pace(clock, clock.sleep)
     for _ in range(1000):
         pace.waits()
@@ -46,7 +46,7 @@ def test_who_waits_for_the_server_as_long_as_it_works_never_rests() -> None:
 
 
 def test_one_long_piece_of_work_is_followed_by_a_short_rest() -> None:
-    clock = Clock()
+    clock = SleepingClock()
     pace = Pace(clock, clock.sleep)
     clock.work(60.0)
     assert pace.rest()

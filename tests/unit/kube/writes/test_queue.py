@@ -9,6 +9,7 @@ import pytest
 
 from extender.kube.writes.queue import WriteQueue
 from extender.kube.writes.throttle import InFlight, Signal, Throttle
+from tests.support.clock import Clock
 
 WAIT = 20.0
 
@@ -19,14 +20,6 @@ class Item:
     given: float = 0.0
     kind: str = "bind"
     patient_until: float | None = None
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
