@@ -26,6 +26,10 @@ Every decision of this server takes a hold, a committer writes it, an informer's
 The ledger also has a gate per object: after a write the cache is *behind* until it has seen the resourceVersion that
 the write returned, so that no decision uses the state from before the write.
 
+A hold carries a payload: what was decided, for the engine that took it. The gate and `acquire_group` have no user yet:
+a Binding's answer has no resourceVersion, and pods are held one by one. The claim engine will be the first, whose PATCH
+returns the version that confirms the hold.
+
 All times are seconds of one monotonic clock; the caller passes them in.
 """
 
@@ -36,9 +40,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 from extender.core.deadlines import Deadlines
 from extender.core.freshness import older
+
+P = TypeVar("P")
 
 
 class HoldState(StrEnum):
@@ -56,7 +63,7 @@ _TIMED = (HoldState.HELD, HoldState.COMMITTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Generic[P]):
     """A hold of `owner` on `key` until `deadline` (infinite while committing). `since` is when this state began.
 
     Holds that were acquired together have the same `group`; 0 for a single hold.
@@ -69,23 +76,25 @@ class Hold:
     deadline: float
     group: int
     since: float
+    #: What was decided; None if the engine needs nothing here.
+    payload: P | None = None
 
 
 class Taken(Exception):  # noqa: N818 - an answer, not an error of the program
     """The key is taken, by `hold`."""
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, hold: Hold[Any]) -> None:
         super().__init__(f"{hold.key} is {hold.state} by {hold.owner} (token {hold.token})")
         self.hold = hold
 
 
-class Ledger:
+class Ledger(Generic[P]):
     """See the module docstring. All methods that change a hold return False for a token that is not active."""
 
     def __init__(self) -> None:
         self._last_token = 0
         #: The active holds, by token.
-        self._holds: dict[int, Hold] = {}
+        self._holds: dict[int, Hold[P]] = {}
         self._tokens: dict[str, int] = {}
         #: Active tokens of each group, in the order of acquisition; no empty ones.
         self._groups: dict[int, list[int]] = {}
@@ -97,14 +106,16 @@ class Ledger:
 
     # -- taking -----------------------------------------------------------------------------------------------
 
-    def acquire(self, key: str, owner: str, *, now: float, lease: float) -> Hold:
+    def acquire(self, key: str, owner: str, *, now: float, lease: float, payload: P | None = None) -> Hold[P]:
         """Return a new hold on `key` for `lease` seconds. Raises Taken if the key is held, even by the same owner."""
         deadline = _deadline(now, lease)
         self._check_free([key])
-        return self._enter(key, owner, deadline=deadline, group=0, now=now)
+        return self._enter(key, owner, deadline=deadline, group=0, now=now, payload=payload)
 
-    def acquire_group(self, wanted: Mapping[str, str], *, now: float, lease: float) -> tuple[Hold, ...]:
-        """Return new holds on all keys of `wanted` (key -> owner), in its order, with one deadline.
+    def acquire_group(
+        self, wanted: Mapping[str, str], *, now: float, lease: float, payload: P | None = None
+    ) -> tuple[Hold[P], ...]:
+        """Return new holds on all keys of `wanted` (key -> owner), in its order, with one deadline and one payload.
 
         Raises Taken with the hold on the first key that is taken, and then acquires none. Raises ValueError if `wanted`
         is empty.
@@ -114,16 +125,19 @@ class Ledger:
         deadline = _deadline(now, lease)
         self._check_free(wanted)
         group = self._last_token + 1
-        return tuple(self._enter(key, owner, deadline=deadline, group=group, now=now) for key, owner in wanted.items())
+        return tuple(
+            self._enter(key, owner, deadline=deadline, group=group, now=now, payload=payload)
+            for key, owner in wanted.items()
+        )
 
     def _check_free(self, keys: Iterable[str]) -> None:
         for key in keys:
             if (hold := self.holder(key)) is not None:
                 raise Taken(hold)
 
-    def _enter(self, key: str, owner: str, *, deadline: float, group: int, now: float) -> Hold:
+    def _enter(self, key: str, owner: str, *, deadline: float, group: int, now: float, payload: P | None) -> Hold[P]:
         self._last_token += 1
-        hold = Hold(self._last_token, key, owner, HoldState.HELD, deadline, group, now)
+        hold = Hold(self._last_token, key, owner, HoldState.HELD, deadline, group, now, payload)
         self._tokens[key] = hold.token
         if group:
             self._groups.setdefault(group, []).append(hold.token)
@@ -163,7 +177,7 @@ class Ledger:
         self._extend(self._holds[token], deadline)
         return True
 
-    def _extend(self, hold: Hold, deadline: float) -> None:
+    def _extend(self, hold: Hold[P], deadline: float) -> None:
         for member in self.group(hold.group) or (hold,):
             if member.state is HoldState.HELD:
                 self._set(replace(member, deadline=deadline))
@@ -175,11 +189,11 @@ class Ledger:
         self._set(replace(hold, state=finish, deadline=deadline, since=now))
         return True
 
-    def _in_state(self, token: int, *states: HoldState) -> Hold | None:
+    def _in_state(self, token: int, *states: HoldState) -> Hold[P] | None:
         hold = self._holds.get(token)
         return hold if hold is not None and hold.state in states else None
 
-    def _set(self, hold: Hold) -> None:
+    def _set(self, hold: Hold[P]) -> None:
         """Store an active hold. Every change of an active hold goes through here."""
         before = self._holds.get(hold.token)
         if before is not None:
@@ -202,7 +216,7 @@ class Ledger:
         """HELD or COMMITTED -> EXPIRED, after the caller has verified it. False while COMMITTING, too."""
         return self._end(self._in_state(token, *_TIMED), HoldState.EXPIRED)
 
-    def _end(self, hold: Hold | None, end: HoldState) -> bool:
+    def _end(self, hold: Hold[P] | None, end: HoldState) -> bool:
         if hold is None:
             return False
         del self._holds[hold.token]
@@ -218,7 +232,7 @@ class Ledger:
 
     # -- deadlines --------------------------------------------------------------------------------------------
 
-    def due(self, now: float) -> list[Hold]:
+    def due(self, now: float) -> list[Hold[P]]:
         """Timed holds whose deadline has passed, by deadline and token. They stay due until they change."""
         found = [self._holds[token] for token in self._deadlines.due(now)]
         return sorted(found, key=lambda hold: (hold.deadline, hold.token))
@@ -229,20 +243,20 @@ class Ledger:
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    def get(self, token: int) -> Hold | None:
+    def get(self, token: int) -> Hold[P] | None:
         """The active hold with this token."""
         return self._holds.get(token)
 
-    def holder(self, key: str) -> Hold | None:
+    def holder(self, key: str) -> Hold[P] | None:
         """The active hold on this key."""
         token = self._tokens.get(key)
         return None if token is None else self._holds[token]
 
-    def group(self, group: int) -> tuple[Hold, ...]:
+    def group(self, group: int) -> tuple[Hold[P], ...]:
         """The active holds of this group, in the order of acquisition."""
         return tuple(self._holds[token] for token in self._groups.get(group, ()))
 
-    def active(self) -> list[Hold]:
+    def active(self) -> list[Hold[P]]:
         """All active holds, oldest token first."""
         return list(self._holds.values())
 

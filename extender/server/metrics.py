@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from algorithm.gauges import Gauge
 from extender.core.outcomes import OutcomeKind
@@ -54,8 +55,20 @@ _COUNTERS = {
 }
 
 
+class Standing(NamedTuple):
+    """What metrics say of one pod: its state, and the code of its reason if it has no place ("" for none)."""
+
+    state: State
+    code: str
+
+
+def standing(entry: PodInfo) -> Standing:
+    why = reason_of(entry) if entry.state in PENDING else None
+    return Standing(entry.state, why.code.value if why else "")
+
+
 def metrics(
-    counts: Mapping[tuple[str, str], int], cache: Counts, entries: Sequence[PodInfo], *, faults: int
+    counts: Mapping[tuple[str, str], int], cache: Counts, pods: Sequence[Standing], *, faults: int
 ) -> list[Metric]:
     """Return the engine's metrics. `counts` are SchedulerStateMachine.counts, `faults` those of the algorithm."""
     return [
@@ -72,13 +85,13 @@ def metrics(
                 ({"type": "assumed_pods"}, cache.assumed),
             ],
         ),
-        *_pods_by_state_and_reason(entries),
+        *_pods_by_state_and_reason(pods),
     ]
 
 
-def _pods_by_state_and_reason(entries: Sequence[PodInfo]) -> list[Metric]:
-    states = Counter(entry.state for entry in entries)
-    codes = Counter(why.code.value for entry in entries if entry.state in PENDING and (why := reason_of(entry)))
+def _pods_by_state_and_reason(pods: Sequence[Standing]) -> list[Metric]:
+    states = Counter(each.state for each in pods)
+    codes = Counter(each.code for each in pods if each.code)
     return [
         Metric(
             "waggle_pods",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -20,11 +20,14 @@ from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.consistency import disagreement
+from extender.scheduling.state.pod_info import PodInfo
 from extender.server import metrics
 from extender.server.loop import EngineLoop
 from extender.server.views import Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view, reason_of
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 #: How many pods are copied into views during one pause of the loop.
 VIEWS = 100
@@ -50,16 +53,19 @@ class ReadModel:
 
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
-        with self._loop.paused():
+        return sorted(self._each_pod(pod_view, states), key=lambda view: (view.namespace, view.name))
+
+    def _each_pod(self, view: Callable[[PodInfo, float], T], states: Container[str] | None = None) -> list[T]:
+        """Return a view of each pod in one of these states. A filter call need not wait for all of them."""
+
+        def pieces() -> Iterator[list[T]]:
             entries = list(self._machine.state.pods)
-        if states is not None:
-            entries = [entry for entry in entries if entry.state.value in states]
-        entries.sort(key=lambda entry: entry.key)
-        views: list[PodView] = []
-        for start in range(0, len(entries), VIEWS):
-            with self._loop.paused() as now:  # a filter call need not wait for all of them
-                views += [pod_view(entry, now) for entry in entries[start : start + VIEWS]]
-        return views
+            for start in range(0, len(entries), VIEWS):
+                now = self._loop.clock()
+                piece = entries[start : start + VIEWS]
+                yield [view(entry, now) for entry in piece if states is None or entry.state.value in states]
+
+        return [found for piece in self._loop.in_turns(pieces()) for found in piece]
 
     def nodes(self) -> list[NodeView]:
         return node_views(self.cache_snapshot())
@@ -75,15 +81,13 @@ class ReadModel:
 
     def disagreements(self) -> list[str]:
         """Return the pods of which ledger, cache or algorithm know something else than the pod's record says."""
-        return [text for piece in self._loop.in_turns(self._compared()) for text in piece]
-
-    def _compared(self) -> Iterator[list[str]]:
         state = self._machine.state
-        entries = list(state.pods)
-        for start in range(0, len(entries), VIEWS):
-            alive = [entry for entry in entries[start : start + VIEWS] if state.pods.get(entry.uid) is entry]
-            found = ((entry, disagreement(state, entry)) for entry in alive)
-            yield [f"{entry.key} ({entry.state}): {wrong}" for entry, wrong in found if wrong]
+
+        def compared(entry: PodInfo, _now: float) -> str:
+            wrong = disagreement(state, entry) if state.pods.get(entry.uid) is entry else ""
+            return f"{entry.key} ({entry.state}): {wrong}" if wrong else ""
+
+        return [text for text in self._each_pod(compared) if text]
 
     def algorithm_state(self) -> Mapping[str, Any]:
         with self._loop.paused():
@@ -145,8 +149,7 @@ class ReadModel:
             cache = self._machine.state.cache.counts()
             gauges = self._machine.driver.metrics()
             faults = self._machine.driver.faults
-            entries = list(self._machine.state.pods)
-        shown = metrics.metrics(counts, cache, entries, faults=faults)
+        shown = metrics.metrics(counts, cache, self._each_pod(lambda entry, _: metrics.standing(entry)), faults=faults)
         shown += [metrics.gauge(self._algorithm, each) for each in gauges]
         for source in self._gauges:
             shown += source()

@@ -59,6 +59,8 @@ def disagreement(state: SchedulingState, entry: PodInfo) -> str:
     hold = state.ledger.get(entry.token) if entry.token else None
     if (hold is not None) is not wanted.has_hold or bool(entry.token) is not wanted.has_hold:
         return f"ledger: it should have {'a' if wanted.has_hold else 'no'} hold, token {entry.token} is {hold}"
+    if hold is not None and (hold.payload or "") != (wanted.node if wanted.cached is PodState.ASSUMED else ""):
+        return f"ledger: its hold is for {hold.payload or 'no node'}, and it is on {wanted.node or 'none'}"
     cached = state.cache.state(entry.uid)
     held = state.cache.pod(entry.uid)
     if cached is not wanted.cached and not (wanted.cached is None and cached is PodState.EXPIRED):

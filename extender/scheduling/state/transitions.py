@@ -82,7 +82,8 @@ class SchedulingState:
         self.driver = driver
         self.policy = policy
         self.cache = Cache(remembered=policy.limits.removed_pods)
-        self.ledger = Ledger()
+        #: The payload of a hold is the node that the pod is placed on; None without a place.
+        self.ledger: Ledger[str] = Ledger()
         self.wait_index = WaitIndex(remembered=policy.limits.touched_keys)
         self.pods = PodIndex()
         #: The current term; None outside any term, 0 without leader election. `terms.py` changes it.
@@ -160,7 +161,7 @@ class SchedulingState:
         assert context.placed is not None
         self.driver.allocate(context.placed)
         self.release_hold(entry)
-        self._acquire(entry, now)
+        self._acquire(entry, now, node=context.placed.node_name)
         self.cache.assume(context.placed)
         entry.placed = context.placed
         entry.term = self.term or 0
@@ -233,8 +234,8 @@ class SchedulingState:
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
-    def _acquire(self, entry: PodInfo, now: float) -> None:
-        hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease)
+    def _acquire(self, entry: PodInfo, now: float, *, node: str | None = None) -> None:
+        hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease, payload=node)
         self.pods.set_token(entry, hold.token)
 
     def _leave_preemption(self, entry: PodInfo) -> None:

@@ -235,6 +235,16 @@ def test_holds_are_due_in_the_order_of_deadline_and_token(ledger):
     assert due(ledger, 20.0) == [early, late, equal]
 
 
+def test_a_hold_keeps_its_payload_in_every_state(ledger):
+    token = ledger.acquire("pod/a", "default/a", now=0.0, lease=10.0, payload="node-1").token
+    ledger.renew(token, now=1.0, lease=10.0)
+    ledger.commit(token, now=2.0)
+    ledger.committed(token, now=3.0, lease=10.0)
+    assert ledger.get(token).payload == "node-1"
+    group = ledger.acquire_group({"a": "x", "b": "y"}, now=0.0, lease=10.0, payload="gang")
+    assert [hold.payload for hold in group] == ["gang", "gang"]
+
+
 def test_a_write_in_flight_is_never_due(ledger):
     token = in_state(ledger, HoldState.COMMITTING)
     assert due(ledger, 1e12) == []

@@ -44,6 +44,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 "deadline": self.now + lease,
                 "group": group,
                 "since": self.now,
+                "payload": f"{owner} at {self.now}",
             }
         )
 
@@ -63,7 +64,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert caught.value.hold.token == taken[0]["token"]
             return
         self.add(key, owner, lease, 0)
-        assert self.ledger.acquire(key, owner, now=self.now, lease=lease).token == len(self.holds)
+        payload = f"{owner} at {self.now}"
+        assert self.ledger.acquire(key, owner, now=self.now, lease=lease, payload=payload).token == len(self.holds)
 
     @rule(wanted=st.lists(keys, min_size=1, unique=True), lease=leases)
     def acquire_group(self, wanted, lease):
@@ -75,7 +77,7 @@ class LedgerMachine(RuleBasedStateMachine):
         group = len(self.holds) + 1
         for key in wanted:
             self.add(key, "gang", lease, group)
-        holds = self.ledger.acquire_group(asked, now=self.now, lease=lease)
+        holds = self.ledger.acquire_group(asked, now=self.now, lease=lease, payload=f"gang at {self.now}")
         assert [hold.key for hold in holds] == wanted
 
     # -- steps
@@ -172,7 +174,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def is_what_the_oracle_says(self):
         active = self.active()
-        fields = ("token", "key", "owner", "state", "deadline", "group", "since")
+        fields = ("token", "key", "owner", "state", "deadline", "group", "since", "payload")
         assert [{name: getattr(hold, name) for name in fields} for hold in self.ledger.active()] == active
         for key in KEYS:
             holder = self.ledger.holder(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from extender.scheduling.state import consistency
 from extender.scheduling.state.cache import PodState
@@ -55,6 +56,11 @@ def confirm(state: SchedulingState, entry: PodInfo) -> None:
     state.cache.add_pod(entry.placed)
 
 
+def move(_state: SchedulingState, entry: PodInfo) -> None:
+    assert entry.placed is not None
+    entry.placed = replace(entry.placed, node_name="b")
+
+
 def take_place_away(_state: SchedulingState, entry: PodInfo) -> None:
     entry.placed = None
 
@@ -80,6 +86,8 @@ def take_hold(state: SchedulingState, entry: PodInfo) -> None:
     [
         ("placed", lose_hold, "ledger: it should have a hold"),
         ("waits", take_hold, "ledger: it should have no hold"),
+        ("placed", move, "ledger: its hold is for a, and it is on b"),
+        ("bound", move, "cache: it should be on b, and is on a"),
         ("placed", forget, "cache: it should be assumed, and is absent"),
         ("placed", confirm, "cache: it should be assumed, and is added"),
         ("bound", take_place_away, "its record is wrong: Bound on no node"),
