@@ -33,13 +33,13 @@ class Bench:
     runtime: Runtime
     comparer: CacheComparer
 
-    def tell(self, *events: Event) -> None:
+    def show(self, *events: Event) -> None:
         self.runtime.handle(*events)
 
     def live_node(self, name: str) -> None:
         """A node that the API server and the heart know."""
         made = self.cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-        self.record(NodeSeen(decode_node(msgspec.json.encode(made))))
+        self.show(NodeSeen(decode_node(msgspec.json.encode(made))))
 
     def record(self, name: str) -> Pod:
         """The pod as the API server has it."""
@@ -69,7 +69,7 @@ def bench() -> Iterator[Bench]:
 def test_nothing_differs_when_all_is_well(bench: Bench) -> None:
     bench.live_node("a")
     bench.live_pod("p", on="a")
-    bench.record(PodSeen(bench.record("p")))
+    bench.show(PodSeen(bench.record("p")))
     assert bench.comparer.run() == []
 
 
@@ -82,7 +82,7 @@ def test_a_status_that_scheduling_does_not_read_is_no_difference(bench: Bench) -
 def test_a_node_and_a_pod_that_changed_unheard_are_told(bench: Bench) -> None:
     bench.live_node("a")
     bench.live_pod("p", on="a")
-    bench.record(PodSeen(bench.record("p")))
+    bench.show(PodSeen(bench.record("p")))
     bench.cluster.patch("nodes", "a", {"spec": {"unschedulable": True}})
     bench.cluster.patch("pods", "p", {"metadata": {"labels": {"a": "b"}}})
     assert [(d.name, d.kind, d.detail) for d in bench.comparer.run()] == [
@@ -106,7 +106,7 @@ def test_thousands_of_differences_are_healed_without_as_many_reads(bench: Bench)
 def test_what_a_rolled_back_api_server_has_cannot_be_healed_and_asks_for_a_restart(bench: Bench) -> None:
     bench.live_node("a")
     bench.live_pod("p", on="a")
-    bench.record(PodSeen(replace(bench.record("p"), resource_version="99999999", labels=(("from", "the future"),))))
+    bench.show(PodSeen(replace(bench.record("p"), resource_version="99999999", labels=(("from", "the future"),))))
     assert [d.kind for d in bench.comparer.run()] == [Kind.OUTDATED]
     assert bench.runtime.liveness().ready
     bench.comparer.run()
@@ -118,7 +118,7 @@ def test_what_a_rolled_back_api_server_has_cannot_be_healed_and_asks_for_a_resta
 def test_components_that_disagree_ask_for_a_restart(bench: Bench) -> None:
     bench.live_node("a")
     uid = bench.live_pod("p", on="a")
-    bench.record(PodSeen(bench.record("p")))
+    bench.show(PodSeen(bench.record("p")))
     forgotten = bench.heart.state.cache.forget(uid)
     bench.comparer.run()
     assert "components disagree: default/p (Bound): cache: it should be added" in bench.runtime.liveness().detail
@@ -130,7 +130,7 @@ def test_components_that_disagree_ask_for_a_restart(bench: Bench) -> None:
 def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> None:
     bench.live_node("a")
     bench.live_pod("p", on="a")
-    bench.record(PodSeen(bench.record("p")))
+    bench.show(PodSeen(bench.record("p")))
     listed, unreadable = bench.comparer._page, Response(200, b'{"metadata":{"resourceVersion":"9"},"items":[{}]}')
     bench.comparer._page = lambda path, query: unreadable if path == "/api/v1/pods" else listed(path, query)
     bench.comparer.run()
@@ -138,7 +138,7 @@ def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> No
 
 
 def test_a_phantom_is_found_and_its_room_is_free_again(bench: Bench) -> None:
-    bench.record(PodSeen(pod("ghost", cpu=4000, on="a")), NodeSeen(node("b")))
+    bench.show(PodSeen(pod("ghost", cpu=4000, on="a")), NodeSeen(node("b")))
     found = {(d.resource, d.kind, d.name) for d in bench.comparer.run()}
     assert found == {("pods", Kind.PHANTOM, "ghost"), ("nodes", Kind.PHANTOM, "b")}
     assert bench.runtime.model.pods() == []
@@ -160,14 +160,14 @@ def test_a_pod_and_a_node_that_were_missed_are_told(bench: Bench) -> None:
 
 def test_a_pod_believed_elsewhere_is_moved(bench: Bench) -> None:
     uid = bench.live_pod("p", on="a")
-    bench.record(PodSeen(pod("p", uid=uid, on="b", version=1)))
+    bench.show(PodSeen(pod("p", uid=uid, on="b", version=1)))
     assert [d.kind for d in bench.comparer.run()] == [Kind.MISPLACED]
     assert [view.node for view in bench.runtime.model.pods()] == ["a"]
 
 
 def test_a_node_that_was_replaced_is_told(bench: Bench) -> None:
     bench.live_node("a")
-    bench.record(NodeGone("a"), NodeSeen(node("a")))
+    bench.show(NodeGone("a"), NodeSeen(node("a")))
     assert [(d.kind, d.name) for d in bench.comparer.run()] == [(Kind.MISSING, "a")]
     assert bench.comparer.run() == []
 
@@ -175,10 +175,10 @@ def test_a_node_that_was_replaced_is_told(bench: Bench) -> None:
 def test_a_proposal_is_no_difference(bench: Bench) -> None:
     bench.live_node("a")
     uid = bench.live_pod("p")
-    bench.record(
+    bench.show(
         NodeSeen(node("a", cpu=4000).__class__(name="a", uid=bench.cluster.get("nodes", "a")["metadata"]["uid"]))
     )
-    bench.record(PodSeen(pod("p", uid=uid, cpu=0)))
+    bench.show(PodSeen(pod("p", uid=uid, cpu=0)))
     assert bench.runtime.filter(pod("p", uid=uid, cpu=0), SuggestedNodes(["a"])).node == "a"
     assert bench.comparer.run() == []
 
@@ -186,12 +186,12 @@ def test_a_proposal_is_no_difference(bench: Bench) -> None:
 def test_what_the_informer_catches_up_with_meanwhile_is_no_difference(bench: Bench) -> None:
     bench.live_pod("p", on="a")
     look = bench.comparer._look
-    bench.comparer._look = lambda: (look(), bench.record(PodSeen(bench.record("p"))))[0]
+    bench.comparer._look = lambda: (look(), bench.show(PodSeen(bench.record("p"))))[0]
     assert bench.comparer.run() == []
 
 
 def test_what_was_healed_is_counted(bench: Bench) -> None:
-    bench.record(PodSeen(pod("ghost", on="a")), PodGone("default", "other", "x"))
+    bench.show(PodSeen(pod("ghost", on="a")), PodGone("default", "other", "x"))
     bench.comparer.run()
     healed = next(m for m in bench.comparer.metrics() if m.name == "waggle_cache_healed_total")
     assert [sample for sample in healed.samples if sample[1]] == [({"resource": "pods", "kind": "phantom"}, 1.0)]
