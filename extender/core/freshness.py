@@ -7,7 +7,12 @@ handling a record twice is harmless and dropping one is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+#: The highest known resourceVersion of each resource, by its name ("pods", "claims.waggle.dev"); "0" where there is no
+#: object. These are versions of objects, not of lists: a replica that watches has reached them as soon as it has
+#: received the last of these objects. A leader leaves them to the next one.
+HandoverVersions = Mapping[str, str]
 
 
 def older(version: str, than: str) -> bool:

@@ -21,6 +21,7 @@ from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
 from extender.core.deadlines import first_of
+from extender.core.freshness import HandoverVersions
 from extender.scheduling.commands import BindFinished, EvictFinished, PodRead, PreemptionRecorded
 from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
@@ -55,7 +56,7 @@ from extender.scheduling.reservations import Reservations
 from extender.scheduling.state import consistency
 from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.state.transitions import SchedulingState
-from extender.scheduling.terms import NOT_LEADING, HandoverVersions, TermHandler
+from extender.scheduling.terms import NOT_LEADING, TermHandler
 from extender.scheduling.verbs.bind import BindHandler
 from extender.scheduling.verbs.filter import FilterHandler
 from extender.scheduling.verbs.preempt import PreemptHandler

@@ -9,10 +9,10 @@ term can begin at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from algorithm.reasons import Code, reason
-from extender.core.freshness import latest
+from extender.core.freshness import HandoverVersions, latest
 from extender.core.ledger import HoldState
 from extender.scheduling.commands import Evict, RecordPreemption, Write
 from extender.scheduling.events import Instruction, TermBegan, TermEnded
@@ -24,18 +24,6 @@ from extender.scheduling.verbs.bind import BindHandler
 
 #: Why a replica outside any term does not decide.
 NOT_LEADING = "another replica leads, or is about to"
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverVersions:
-    """The highest resourceVersions of the known nodes and pods; "0" where there are none.
-
-    These are versions of objects, not of lists: a replica that watches has reached them as soon as it has received the
-    last of these objects.
-    """
-
-    nodes: str
-    pods: str
 
 
 class TermHandler:
@@ -96,7 +84,7 @@ class TermHandler:
                 return None
         nodes = latest(node.resource_version for node in self.state.cache.nodes())
         pods = latest(entry.pod.resource_version for entry in self.state.pods)
-        return None if nodes is None or pods is None else HandoverVersions(nodes, pods)
+        return None if nodes is None or pods is None else {"nodes": nodes, "pods": pods}
 
     def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
         """Return the instructions stamped with the current term. Outside any term, commands that write are dropped."""

@@ -8,8 +8,8 @@
 A new leader must know the previous leader's last writes before it decides anything. There are two ways to ensure that:
 
 * The previous leader recorded them. A leader that ends in order waits until its own informers have shown all that it
-  wrote. It then writes the highest resourceVersions that it has seen on nodes and pods into the Lease. A replica whose
-  informers have reached these versions knows all that the previous leader knew.
+  wrote. It then writes the highest resourceVersion that it has seen of each resource into the Lease. A replica whose
+  informers have all reached these versions knows all that the previous leader knew.
 * A read that bypasses all caches returns the current version of the API server's state, and the informers must reach
   it. That version belongs to the whole store, so there may never be an event with it. The replica does the following,
   in this order: wait a moment, since a large cluster always has events; request a bookmark; list again. If the list has
@@ -25,18 +25,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
+from extender.core.freshness import HandoverVersions, older
 from extender.kube.client.api import ApiError, ApiServer
 from extender.kube.informers import envelopes as wire
 from extender.kube.informers.reflector import Reflector
 from extender.kube.lease.election import LeaseTiming
 from extender.kube.lease.elector import Elector, LeaderStatus, unique_identity
 from extender.scheduling.events import Event, TermBegan, TermEnded
-from extender.scheduling.terms import HandoverVersions
 from extender.server.views import Metric
 from extender.settings import LeaderElectionSettings
 
@@ -91,12 +91,12 @@ class Leadership:
         self,
         handle: Callable[[Event], None],
         known: Callable[[], HandoverVersions | None],
-        informers: tuple[Reflector[Any], Reflector[Any]],
+        informers: Sequence[Reflector[Any]],
     ) -> None:
         """Start to compete for the Lease.
 
         `handle` takes TermBegan and TermEnded; `known` returns the versions that the next leader must have seen;
-        `informers` are those of nodes and of pods, which must catch up.
+        `informers` must catch up before a term begins.
         """
         self._handle = handle
         self._known = known
@@ -142,7 +142,7 @@ class Leadership:
         end = time.monotonic() + _LAST_WORDS
         while self._led and time.monotonic() < end:
             if known := self._known():
-                return _Note(self._led, known.nodes, known.pods).text()
+                return _Note(self._led, known).text()
             time.sleep(_POLL)
         return ""
 
@@ -187,8 +187,8 @@ class Leadership:
         note = _Note.read(self._elector.standing.note)
         if note is None or note.term != term - 1:
             return False
-        left = zip(self._informers, (note.nodes, note.pods), strict=True)
-        return all(self._reaches(informer, version, term, within=_BRIEFLY) for informer, version in left)
+        left = [(informer, note.versions.get(informer.name, "")) for informer in self._informers]
+        return all(version and self._reaches(informer, version, term, within=_BRIEFLY) for informer, version in left)
 
     def _versions_now(self, term: int) -> list[tuple[Reflector[Any], str]]:
         """Return the informers that are behind the API server, each with the version to reach.
@@ -231,29 +231,35 @@ class Leadership:
 
     def _reaches(self, informer: Reflector[Any], version: str, term: int, *, within: float) -> bool:
         end = time.monotonic() + within
-        while not informer.version or wire.newer(version, informer.version):
+        while not informer.version or older(informer.version, than=version):
             if not self._lasts(term) or time.monotonic() >= end:
                 return False
             self._stopped.wait(_POLL)
         return self._lasts(term)
 
 
-class _Note(msgspec.Struct, frozen=True):
-    """The note that the leader of a term leaves in the Lease: the versions that the next leader must have seen."""
+class _Note(NamedTuple):
+    """The note that the leader of a term leaves in the Lease: the versions that the next leader must have seen.
+
+    As text: {"term": 3, "nodes": "1200", "pods": "1234"}, one version for each resource.
+    """
 
     term: int
-    nodes: str
-    pods: str
+    versions: HandoverVersions
 
     def text(self) -> str:
-        return msgspec.json.encode(self).decode()
+        return msgspec.json.encode({"term": self.term, **self.versions}).decode()
 
     @classmethod
     def read(cls, text: str) -> _Note | None:
         try:
-            return msgspec.json.decode(text, type=cls)
+            known = msgspec.json.decode(text, type=dict[str, int | str])
         except (msgspec.DecodeError, RecursionError):
             return None
+        term = known.get("term")
+        if not isinstance(term, int):
+            return None
+        return cls(term, {name: version for name, version in known.items() if isinstance(version, str)})
 
 
 def own_namespace() -> str:

@@ -18,6 +18,7 @@ from typing import get_args
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
+from extender.core.freshness import HandoverVersions
 from extender.kube.informers.podreader import PodReader
 from extender.kube.lease.elector import Fence, no_fence
 from extender.scheduling.events import (
@@ -39,7 +40,6 @@ from extender.scheduling.events import (
     Ticked,
 )
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.terms import HandoverVersions
 from extender.server.loop import EngineLoop, Kinds
 from extender.server.readmodel import ReadModel
 from extender.server.views import Readiness

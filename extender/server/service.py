@@ -129,6 +129,8 @@ class Service:
             went_back=self._went_back,
             most=room.for_pods,
         )
+        #: In the order in which they start. Further handlers may be added before `start`.
+        self.informers: tuple[Reflector[Any], ...] = (self._nodes, self._pods)
         self.comparer = CacheComparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds, room=room)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
         self._stopped = threading.Event()
@@ -152,7 +154,7 @@ class Service:
         self.runtime.start()
         self._starter.start()
         if self._leadership:
-            self._leadership.start(self._term_changed, self.runtime.known, (self._nodes, self._pods))
+            self._leadership.start(self._term_changed, self.runtime.known, self.informers)
         if self._leader_labeler:
             self._leader_labeler.start()
         self.comparer.start()
@@ -172,7 +174,7 @@ class Service:
         if self._leadership:
             self._leadership.stop()
         self.comparer.stop()
-        for reflector in (self._nodes, self._pods):
+        for reflector in self.informers:
             reflector.stop()
         if self._starter.is_alive():
             self._starter.join(timeout=5)
@@ -202,9 +204,6 @@ class Service:
 
     # -- informers ------------------------------------------------------------------------------------------------
 
-    def _informers(self) -> tuple[tuple[str, Reflector[Any]], ...]:
-        return ("nodes", self._nodes), ("pods", self._pods)
-
     def _went_back(self, why: str) -> None:
         """The API server was restored from a backup: versions are not comparable any more, so all state is rebuilt."""
         self.runtime.give_up(f"the API server went back in time: {why}")
@@ -213,8 +212,8 @@ class Service:
         """Return why the server is not ready yet. If the API server does not answer, we keep running and say so."""
         if self._start_failed:
             return self._start_failed
-        behind = next((each for each in self._informers() if not each[1].synced.is_set()), None)
-        return f"{behind[0]}: {behind[1].last_error}" if behind is not None and behind[1].last_error else ""
+        behind = next((each for each in self.informers if not each.synced.is_set()), None)
+        return f"{behind.name}: {behind.last_error}" if behind is not None and behind.last_error else ""
 
     def _run_start(self) -> None:
         try:
@@ -224,7 +223,7 @@ class Service:
             log.exception("start failed")
 
     def _synchronise(self) -> None:
-        for reflector in (self._nodes, self._pods):
+        for reflector in self.informers:
             if self._stopped.is_set():
                 return
             reflector.start()
@@ -259,7 +258,7 @@ class Service:
     # -- metrics --------------------------------------------------------------------------------------------------
 
     def _metrics(self) -> list[Metric]:
-        reflectors = self._informers()
+        reflectors = [(each.name, each) for each in self.informers]
         return [
             Metric(
                 "waggle_watch_staleness_seconds",

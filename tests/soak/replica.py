@@ -24,6 +24,7 @@ from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.registry import create
 from extender.core.commands import ApiCommand, CommandSet
+from extender.core.freshness import older
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.api import ApiError, Response
@@ -299,7 +300,7 @@ class Replica:
                 if not version:
                     return
                 versions.append(version)
-            if not informer.version or wire.newer(versions[index], informer.version):
+            if not informer.version or older(informer.version, than=versions[index]):
                 self.rng.choice((informer.relist, informer.ask_for_bookmark))()
                 return
         self._catching = None

@@ -42,11 +42,9 @@ log = structlog.get_logger(__name__)
 _REMEMBERED = 100_000
 _PROBE_INTERVAL = 0.02
 
-PODS: Resource[SchedPod] = Resource("pods", "/api/v1/pods", decode_pod, lambda pod: str(pod.key))
-BUDGETS: Resource[Budget] = Resource(
-    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", decode_budget, lambda budget: budget.key
-)
-NODES: Resource[SchedNode] = Resource("nodes", "/api/v1/nodes", decode_node, lambda node: node.name)
+PODS: Resource[SchedPod] = Resource("pods", decode_pod, lambda pod: str(pod.key))
+BUDGETS: Resource[Budget] = Resource("poddisruptionbudgets", decode_budget, lambda budget: budget.key, group="policy")
+NODES: Resource[SchedNode] = Resource("nodes", decode_node, lambda node: node.name)
 
 
 @dataclass(frozen=True, slots=True)

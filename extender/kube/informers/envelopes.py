@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 import msgspec
 
 from algorithm.model import DecodeError, Node, NodeWire, Pod, PodWire, node_from_wire, pod_from_wire
-from extender.core.freshness import older
 from extender.kube.client import bounds, deep
 from extender.kube.client.bounds import Bound
 
@@ -175,12 +174,3 @@ def _deep_meta(obj: bytes) -> _Meta | None:
         return _metas.decode(b"{%s}" % b",".join(told))
     except (*_FAILURES, RecursionError, KeyError):
         return None
-
-
-def newer(left: str, right: str) -> bool:
-    """Whether resourceVersion `left` is certainly newer than `right`.
-
-    resourceVersions used to be opaque. All API servers use decimal numbers, and since Kubernetes 1.35 that is promised
-    (KEP-5504). Anything else compares as "not certainly".
-    """
-    return older(right, left)

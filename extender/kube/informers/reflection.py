@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import msgspec
 
 from algorithm.model import Node, Pod, same_but_version
+from extender.core.requests import collection_path
 from extender.kube.client import bounds
 from extender.kube.client.api import Response
 from extender.kube.client.backoff import BackoffSettings
@@ -35,7 +37,13 @@ def _nothing(_: object) -> None:
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """A resource to reflect. `decode` raises DecodeError for an object that it cannot read; `key` is unique among
+    """A resource to reflect, built-in or custom: all its objects, or those in a namespace, or those that selectors
+    choose.
+
+    `plural` is the resource's name in paths, such as "pods"; `group` "" is the core group. The selectors are texts as
+    the API server takes them, such as "app=web,tier!=test".
+
+    `decode` makes the record of an object, and raises DecodeError for one that it cannot read; `key` is unique among
     living objects.
 
     `slim` reduces an object with too many parts to the fields that are read, or raises DecodeError; None: such an
@@ -52,10 +60,14 @@ class Resource(Generic[T]):
     DecodeError; `same` says whether the second of two successive records brings nothing new.
     """
 
-    name: str
-    path: str
+    plural: str
     decode: Callable[[msgspec.Raw], T]
     key: Callable[[T], str]
+    _: KW_ONLY
+    group: str = ""
+    version: str = "v1"
+    namespace: str = ""
+    label_selector: str = ""
     field_selector: str = ""
     decode_event: Callable[[bytes], tuple[str, T]] | None = None
     same: Callable[[T, T], bool] = never_same
@@ -66,13 +78,30 @@ class Resource(Generic[T]):
     forget: Callable[[str], None] = _nothing
     forget_others: Callable[[Collection[str]], None] = _nothing
 
+    @cached_property
+    def name(self) -> str:
+        """The name in logs, metrics and the hand-over between leaders: the plural with its group, and the scope unless
+        it is all objects."""
+        scope = "&".join(each for each in (self.namespace, self.label_selector, self.field_selector) if each)
+        name = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{name}[{scope}]" if scope else name
+
+    @cached_property
+    def path(self) -> str:
+        """Path of the collection."""
+        return collection_path(self.plural, group=self.group, version=self.version, namespace=self.namespace)
+
+    def selected(self, query: Mapping[str, str]) -> dict[str, str]:
+        """The query of a request for the collection, with the selectors."""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {**query, **{name: text for name, text in selectors.items() if text}}
+
 
 def pods_read_by(reader: PodReader, *, counting: bool = False) -> Resource[Pod]:
     """All pods, as records that this reader makes. `counting`: their decisions are counted, see decisions.py."""
     decisions = reader.decisions
     return Resource(
         "pods",
-        "/api/v1/pods",
         reader.pod,
         lambda pod: f"{pod.namespace}/{pod.name}",
         decode_event=lambda line: decode_pod_event(line, reader.from_wire),
@@ -90,7 +119,6 @@ def nodes_read_by(reader: PodReader) -> Resource[Node]:
     """All nodes, as records that this reader makes."""
     return Resource(
         "nodes",
-        "/api/v1/nodes",
         reader.node,
         lambda node: node.name,
         decode_event=lambda line: decode_node_event(line, reader.node_from_wire),
@@ -131,7 +159,7 @@ class ReflectorStats:
     restarts: int = 0
     events: int = 0
     bookmarks: int = 0
-    #: Changes delivered to the sink.
+    #: Changes delivered to the handlers.
     changes: int = 0
     #: Objects that could not be decoded, or have no uid or resourceVersion.
     decode_errors: int = 0
@@ -143,7 +171,7 @@ class ReflectorStats:
     silences: int = 0
     #: Lists refused because they were older than what was known.
     stale_lists: int = 0
-    sink_failures: int = 0
+    handler_failures: int = 0
     #: Times that the API server could not be reached, closed the connection, or answered with an error.
     failures: int = 0
 

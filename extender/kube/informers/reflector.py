@@ -1,21 +1,22 @@
 """Keeps a local copy of one resource of the API server: list once, then watch, for ever, through every fault.
 
-                 +------------------------------ 410 (either form), broken line, sink failed -----------------+
+                 +------------------------------ 410 (either form), broken line, handler failed --------------+
                  v                                                                                            |
     start --> LISTING --all pages, differences sent--> synced --> WATCHING --ended, silent, dropped--> back-off
                  |  ^                                                 ^                                  |  |
               back-off (page expired: list again)                     +----- resume from the last version +  |
                                                                                           (too old: list) ---+
 
-Promises to the sink, which is called with batches of changes on the reflector's thread:
+Promises to each handler, which is called with batches of changes on the reflector's thread:
 
-* after any sequence of faults the sink has received what the API server holds; no change is lost, least of all a
+* after any sequence of faults the handler has received what the API server holds; no change is lost, least of all a
   DELETE;
 * GONE carries the last known record; an object that was recreated under another UID is GONE, then SEEN;
 * an object that cannot be decoded affects no other object (and its last known record stays);
-* if the sink raises, the thread lives on, and the changes that the sink did not take are delivered again.
+* if a handler raises, the thread lives on, all handlers get the batch, and its changes are delivered again, to all.
 
-`synced` is set when the first complete list has been delivered. Silence is bounded: half-open connections are detected.
+`synced` is set when the first complete list has been delivered to all handlers. Silence is bounded: half-open
+connections are detected.
 """
 
 from __future__ import annotations
@@ -69,12 +70,15 @@ _BOOKMARKED_WATCH = 3
 _LONGEST_RETRY_AFTER = 120.0
 
 
-class _SinkError(RelistError):
-    """The sink failed on a batch."""
+class _HandlerError(RelistError):
+    """A handler failed on a batch."""
+
+
+Handler = Callable[[list[Change[T]]], None]
 
 
 class Reflector(Generic[T]):
-    """The thread that reflects one resource. `sink` gets at most 50 changes a call.
+    """The thread that reflects one resource. Each of the `handlers` gets at most 50 changes a call, in this order.
 
     `went_back` is called with a reason if the server insists on a version that is older than one it has shown before.
     `most` returns how many bytes of memory, as `Resource.weigh` counts them, the records may take.
@@ -84,8 +88,7 @@ class Reflector(Generic[T]):
         self,
         api: ApiServer,
         resource: Resource[T],
-        sink: Callable[[list[Change[T]]], None],
-        *,
+        *handlers: Handler[T],
         page: int = 500,
         name: str = "",
         timing: Timing | None = None,
@@ -96,7 +99,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._api = api
         self._resource = resource
-        self._sink = sink
+        self._handlers = list(handlers)
         self._went_back = went_back
         self._timing = timing or Timing()
         self._clock = clock
@@ -131,6 +134,12 @@ class Reflector(Generic[T]):
         self.last_error = ""
         self._thread = threading.Thread(target=self._run, name=name or f"reflect-{resource.name}", daemon=True)
 
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Add a handler. Raises RuntimeError after the start: the handler would miss what was delivered before."""
+        if self._thread.ident is not None:
+            raise RuntimeError(f"{self.name}: expected all handlers before the start")
+        self._handlers.append(handler)
+
     def start(self) -> None:
         self._thread.start()
 
@@ -149,13 +158,18 @@ class Reflector(Generic[T]):
         return self.synced.wait(timeout)
 
     @property
+    def name(self) -> str:
+        """The name of what is reflected, such as "pods" or "claims.waggle.dev"."""
+        return self._resource.name
+
+    @property
     def path(self) -> str:
         """Path of the collection."""
         return self._resource.path
 
     @property
     def version(self) -> str:
-        """The resourceVersion up to which every change was delivered to the sink; "" before the first list."""
+        """The resourceVersion up to which every change was delivered; "" before the first list."""
         return self._progress.told
 
     def __len__(self) -> int:
@@ -260,7 +274,7 @@ class Reflector(Generic[T]):
     # -- list ----------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        """Read a complete list, deliver its differences to the sink, and set the version at which the watch begins."""
+        """Read a complete list, deliver its differences, and set the version at which the watch begins."""
         listed = self._lister.read()
         self._objects.say_of_list(listed.unreadable)
         if why := self._progress.accept_list(listed.version):
@@ -273,7 +287,7 @@ class Reflector(Generic[T]):
 
     def _get(self, query: dict[str, str]) -> Response:
         """Fetch one page of the list."""
-        request = Request("GET", self.path, self._selected(query), most=bounds.PAGE)
+        request = Request("GET", self.path, self._resource.selected(query), most=bounds.PAGE)
         exchange = self._api.exchange(request, timeout=self._timing.list_page)
         self._pace.waits()
         with self._current(exchange):
@@ -295,7 +309,7 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         silence = min(timing.watch_silence, seconds + 30)
-        exchange = self._api.stream(self.path, query=self._selected(query), timeout_read=silence)
+        exchange = self._api.stream(self.path, query=self._resource.selected(query), timeout_read=silence)
         with self._current(exchange, watching=True, for_bookmark=for_bookmark):
             if exchange.status != 200:
                 accept(f"watch {self.path}", Response(exchange.status, exchange.read(), exchange.headers))
@@ -332,7 +346,7 @@ class Reflector(Generic[T]):
     # -- both ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, changes: Iterable[Change[T]]) -> None:
-        """Deliver changes to the sink. If that fails for any reason, the list that follows delivers them again."""
+        """Deliver changes to the handlers. If that fails for any reason, the list that follows delivers them again."""
         changes = iter(changes)
         try:
             while batch := list(islice(changes, _BATCH)):
@@ -353,12 +367,16 @@ class Reflector(Generic[T]):
             time.sleep(0)
 
     def _tell(self, batch: list[Change[T]]) -> None:
-        try:
-            self._sink(batch)
-        except Exception as error:
-            self._stats.sink_failures += 1
-            self._log.exception("sink failed", changes=len(batch))
-            raise _SinkError(f"sink: {error!r}") from error
+        failure: Exception | None = None
+        for handler in self._handlers:
+            try:
+                handler(batch)
+            except Exception as error:
+                failure = error
+                self._stats.handler_failures += 1
+                self._log.exception("handler failed", changes=len(batch))
+        if failure is not None:
+            raise _HandlerError(f"handler: {failure!r}") from failure
 
     @contextmanager
     def _current(self, exchange: Exchange, *, watching: bool = False, for_bookmark: bool = False) -> Iterator[None]:
@@ -376,7 +394,3 @@ class Reflector(Generic[T]):
         finally:
             with self._lock:
                 self._exchange = None
-
-    def _selected(self, query: dict[str, str]) -> dict[str, str]:
-        selector = self._resource.field_selector
-        return query | {"fieldSelector": selector} if selector else query

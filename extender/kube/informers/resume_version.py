@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.kube.informers.envelopes import newer
+from extender.core.freshness import older
 from extender.kube.informers.reflection import ReflectorStats, RelistError
 
 #: How often a list is refused that is older than what was known. After that it is believed (a restored backup).
@@ -10,8 +10,7 @@ _STALE_LISTS_REFUSED = 2
 
 
 class ResumeVersion:
-    """`version` is where the watch resumes, "" if a list is due. Up to `told`, every change was delivered to the
-    sink."""
+    """`version` is where the watch resumes, "" if a list is due. Up to `told`, every change was delivered."""
 
     def __init__(self, path: str, stats: ReflectorStats) -> None:
         self._path = path
@@ -27,7 +26,7 @@ class ResumeVersion:
 
     def advance(self, version: str) -> None:
         """The watch has reached this version. A late event does not move it back."""
-        if version and not newer(self.version, version):
+        if version and not older(version, than=self.version):
             self.version = self._highest = version
 
     def accept_list(self, version: str) -> str:
@@ -37,7 +36,7 @@ class ResumeVersion:
         """
         if not version:
             raise RelistError(f"list {self._path}: metadata.resourceVersion must not be empty")
-        why = f"is at {version}, but {self._highest} was seen before" if newer(self._highest, version) else ""
+        why = f"is at {version}, but {self._highest} was seen before" if older(version, than=self._highest) else ""
         if why and self._refused < _STALE_LISTS_REFUSED:
             self._refused += 1
             self._stats.stale_lists += 1

@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.kube.informers.envelopes import newer
+from extender.core.freshness import older
 
 _TOMBSTONES = 4096
 #: Bytes of a record beside its texts, here and in everything that is derived from it, and bytes for each pair in it.
@@ -134,11 +134,11 @@ class Store(Generic[T]):
         """Apply an ADDED or MODIFIED event."""
         key = self._key(obj)
         known = self._records.get(key)
-        if obj.uid in self._buried or obj.resource_version == self._floor or newer(self._floor, obj.resource_version):
+        if obj.uid in self._buried or not self._advances(self._floor, obj):
             return
         if known is not None and known.uid != obj.uid:
             yield self._bury(key, known)
-        elif known is not None and not self._advances(known, obj):
+        elif known is not None and not self._advances(known.resource_version, obj):
             return
         if known is not None and known.uid == obj.uid and self._same(known, obj):
             self._replace(key, obj)
@@ -178,10 +178,9 @@ class Store(Generic[T]):
         self._journal.clear()
 
     @staticmethod
-    def _advances(known: T, obj: T) -> bool:
-        if known.resource_version == obj.resource_version:
-            return False
-        return not newer(known.resource_version, obj.resource_version)
+    def _advances(known: str, obj: T) -> bool:
+        """Whether the object may be newer than the known version."""
+        return obj.resource_version != known and not older(obj.resource_version, than=known)
 
     def _put(self, key: str, obj: T) -> Change[T]:
         before = self._replace(key, obj)

@@ -212,7 +212,7 @@ def test_what_the_next_leader_has_to_know_is_the_newest_of_what_was_shown() -> N
     heart.see(pod("old", on="a", version=7), pod("new", on="b", version=12), pod("waits", version=9))
     heart.handle(TermEnded(1))
     known = heart.lifecycle.known()
-    assert (known.pods, known.nodes) == ("12", "3")
+    assert known == {"nodes": "3", "pods": "12"}
 
 
 def test_of_a_write_that_the_informer_has_not_shown_nothing_can_be_said() -> None:
@@ -227,7 +227,7 @@ def test_of_a_write_that_the_informer_has_not_shown_nothing_can_be_said() -> Non
     heart.finish(write.token, OutcomeKind.DONE)
     assert heart.lifecycle.known() is None
     heart.see(pod("p", on="a", version=8))
-    assert heart.lifecycle.known().pods == "8"
+    assert heart.lifecycle.known() == {"nodes": "3", "pods": "8"}
 
 
 def test_versions_that_are_no_numbers_say_nothing() -> None:

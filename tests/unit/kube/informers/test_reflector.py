@@ -507,7 +507,7 @@ def test_a_sink_that_raises_is_told_again_by_a_list(server: ScriptedServer) -> N
         follower.fail_next = 1
         feed.send(event("DELETED", pod("a", 11)), event("MODIFIED", pod("b", 12)), event("ADDED", pod("c", 12)))
         server.wait_for(lambda: follower.versions == {"b": "12", "c": "12"})
-        assert reflector.stats.sink_failures == 1
+        assert reflector.stats.handler_failures == 1
     assert follower.told[2:] == ["gone a 1", "seen b 12", "seen c 12"]
 
 
