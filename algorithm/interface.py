@@ -90,25 +90,53 @@ class SuggestedNodes(Sequence[str]):
     kube-scheduler may offer only a sample of the nodes that would fit, only one node (a trial), or unknown nodes.
     """
 
-    __slots__ = ("_asked", "_names", "_set")
+    __slots__ = ("_asked", "_found", "_names", "_set")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: tuple[str, ...] = tuple(names)
         self._set: frozenset[str] | None = None
         self._asked = 0
+        #: The name that was found last: the node that is chosen is asked about again.
+        self._found: object = None
 
     def __contains__(self, name: object) -> bool:
+        if self._found is not None and name == self._found:
+            return True
         # Most callers ask once or twice, about a likely node: comparing texts is then cheaper than hashing all of them.
         self._asked += 1
-        if self._set is None and self._asked <= _FEW_QUESTIONS:
-            return name in self._names
-        return name in self.as_set()
+        names = self._names if self._set is None and self._asked <= _FEW_QUESTIONS else self.as_set()
+        if name not in names:
+            return False
+        self._found = name
+        return True
 
     def as_set(self) -> frozenset[str]:
         """The names as a set, made at the first call and kept: hashing 5,000 names costs a quarter millisecond."""
         if self._set is None:
             self._set = frozenset(self._names)
         return self._set
+
+    @property
+    def known_set(self) -> frozenset[str] | None:
+        """The set if it was made already, else None: for what is worth its while only then."""
+        return self._set
+
+    def are(self, names: frozenset[str]) -> bool:
+        """Whether exactly these names are offered. Then `as_set` is this very object from now on, so that the next one
+        who compares it with what it remembers need not look at a single name.
+
+        A caller that offers a name twice, and leaves out another one of `names`, is taken to have offered both: to find
+        that out would take longer than all the rest.
+        """
+        if self._set is names:
+            return True
+        if self._set is None and len(self._names) == len(names):
+            if not names.issuperset(self._names):
+                return False
+        elif len(self._names) < len(names) or self.as_set() != names:
+            return False
+        self._set = names
+        return True
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

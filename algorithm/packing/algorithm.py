@@ -333,7 +333,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
 def _wait(dominant: Reason, told: Told) -> Wait:
     """The refusal. Single nodes get no reason of their own if all of them have the dominant reason."""
-    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node())
+    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node)
 
 
 def _resources(kind: Reason) -> list[str]:

@@ -64,7 +64,7 @@ class Memo:
             self._verdicts.clear()
             self._generation = generation
         known = self._verdicts.get((question, len(offered)))
-        if known is None or known.faces != faces or known.offered != offered.as_set():
+        if known is None or known.faces != faces or not offered.are(known.offered):
             return None
         return known.answer
 
@@ -76,10 +76,8 @@ class Memo:
         self._verdicts.pop(key, None)
         if len(self._verdicts) >= REMEMBERED:
             del self._verdicts[next(iter(self._verdicts))]
-        self._verdicts[key] = _Verdict(faces, self._shared(offered.as_set()), answer)
-        return answer
-
-    def _shared(self, offered: frozenset[str]) -> frozenset[str]:
-        """The equal set of the latest verdict, if there is one: thousands of names are kept once."""
         latest = next(reversed(self._verdicts.values()), None)
-        return latest.offered if latest is not None and latest.offered == offered else offered
+        if latest is not None:
+            offered.are(latest.offered)  # then thousands of names are kept once
+        self._verdicts[key] = _Verdict(faces, offered.as_set(), answer)
+        return answer

@@ -169,6 +169,8 @@ class Cluster:
         self.by_priority: list[tuple[int, str]] = []
         #: The number of changes so far. Trials do not count, because they are undone.
         self.generation = 0
+        #: The number of times that a name was added or dropped.
+        self.names_changed = 0
         #: The names of the nodes that changed last, the newest change at the end.
         self._journal: list[str] = []
         #: In a batch, the nodes that were taken out of the index and are not back yet.
@@ -333,6 +335,7 @@ class Cluster:
         room = self.rooms.get(name)
         if room is None:
             room = self.rooms[name] = NodeRoom(name)
+            self.names_changed += 1
         return room
 
     def _out(self, room: NodeRoom) -> None:
@@ -361,6 +364,7 @@ class Cluster:
                 insort(self.by_priority, (lowest, room.name))
         elif room.empty:
             del self.rooms[room.name]
+            self.names_changed += 1
 
     def validate(self) -> None:
         """Derive everything again from the records. Raises AssertionError, which names the node that differs."""

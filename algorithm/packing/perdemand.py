@@ -6,7 +6,9 @@ looked at instead of thousands. The cache cannot be observed: the answers are th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Generic, TypeVar
 
 from algorithm.packing.demand import Demand
@@ -15,7 +17,11 @@ from algorithm.packing.nodes import Cluster, NodeRoom
 #: Demands that are remembered. Each costs a third of a megabyte with 5,000 nodes.
 REMEMBERED = 64
 
+#: Changes of findings that are remembered by each table.
+_CHANGES = 64
+
 T = TypeVar("T")
+_versions = count()
 
 
 class PerDemand(Generic[T]):
@@ -24,48 +30,76 @@ class PerDemand(Generic[T]):
     def __init__(self, cluster: Cluster, look: Callable[[NodeRoom, Demand], T | None]) -> None:
         self._cluster = cluster
         self._look = look
-        self._tables: dict[Demand, _Table[T]] = {}
+        self._tables: dict[Demand, Table[T]] = {}
 
     def __len__(self) -> int:
         return len(self._tables)
 
     def of(self, demand: Demand) -> Mapping[str, T]:
         """The findings by node name, as of now: read them before the next change, and not during a trial."""
+        return self.table(demand).found
+
+    def table(self, demand: Demand) -> Table[T]:
+        """The same with its version."""
         table = self._tables.pop(demand, None)
         if table is None:
-            table = _Table()
+            table = Table()
             if len(self._tables) >= REMEMBERED:
                 del self._tables[next(iter(self._tables))]
         self._tables[demand] = table
         table.refresh(self._cluster, demand, self._look)
-        return table.found
+        return table
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
         for demand in tuple(self._tables):
-            fresh: _Table[T] = _Table()
+            fresh: Table[T] = Table()
             fresh.refresh(self._cluster, demand, self._look)
             assert self.of(demand) == fresh.found, f"what is remembered for {demand} is stale"
 
 
-class _Table(Generic[T]):
-    """The findings for one demand, as of a generation of the cluster."""
+class Table(Generic[T]):
+    """The findings for one demand, as of a generation of the cluster.
 
-    __slots__ = ("_generation", "found")
+    `version` is another number, which no table has had before, whenever a finding differs. Most changes of a node
+    change none.
+    """
+
+    __slots__ = ("_changes", "_generation", "_since", "found", "version")
 
     def __init__(self) -> None:
         self.found: dict[str, T] = {}
+        self.version = next(_versions)
         self._generation = -1
+        #: The version after each change, and the node: all changes after the version `_since`.
+        self._changes: deque[tuple[int, str]] = deque()
+        self._since = self.version
+
+    def changes_since(self, version: int) -> list[str] | None:
+        """The nodes whose finding has changed after that version; None if it is too old."""
+        return [name for at, name in self._changes if at > version] if version >= self._since else None
 
     def refresh(self, cluster: Cluster, demand: Demand, look: Callable[[NodeRoom, Demand], T | None]) -> None:
         changed = cluster.changed_since(self._generation) if self._generation >= 0 else None
         if changed is None:
-            self.found.clear()
-        for name in cluster.rooms if changed is None else changed:
-            room = cluster.rooms.get(name)
-            finding = None if room is None else look(room, demand)
-            if finding is None:
-                self.found.pop(name, None)
-            else:
-                self.found[name] = finding
+            findings = ((name, look(room, demand)) for name, room in cluster.rooms.items())
+            self.found = {name: finding for name, finding in findings if finding is not None}
+            self.version = self._since = next(_versions)
+            self._changes.clear()
+        else:
+            for name in changed:
+                room = cluster.rooms.get(name)
+                self._set(name, None if room is None else look(room, demand))
         self._generation = cluster.generation
+
+    def _set(self, name: str, finding: T | None) -> None:
+        if finding == self.found.get(name):
+            return
+        if finding is None:
+            del self.found[name]
+        else:
+            self.found[name] = finding
+        self.version = next(_versions)
+        self._changes.append((self.version, name))
+        if len(self._changes) > _CHANGES:
+            self._since = self._changes.popleft()[0]

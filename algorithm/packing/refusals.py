@@ -1,18 +1,28 @@
-"""The reasons why single nodes have no room for a pod, for thousands of nodes at little cost."""
+"""The reasons why single nodes have no room for a pod, for thousands of nodes at little cost.
+
+Pods that are refused are asked about again and again, and in between a node changes here or there, seldom so that a
+reason changes. So the reasons of a demand and a set of offered nodes are put together once, and again only after one of
+them has changed: the same object is returned until then, and who has encoded it need not encode it again.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from algorithm.interface import SuggestedNodes
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand
 from algorithm.packing.nodes import Cluster, NodeRoom
-from algorithm.packing.perdemand import PerDemand
+from algorithm.packing.perdemand import PerDemand, Table
 from algorithm.reasons import Code, Reason, reason
 
 _SHOWN = 3
+#: The most answers that are remembered. One about 5,000 nodes takes a third of a megabyte, and its names as much
+#: unless they are those of another one.
+REMEMBERED = 16
 #: The most resources that a text names.
 _NAMED = 5
 _MORE = " and others"
@@ -71,21 +81,32 @@ def _look(room: NodeRoom, demand: Demand) -> Reason | None:
     return UNKNOWN if room.node is None else refusal(room, demand, room.free)
 
 
-def _different(reasons: Iterable[Reason | None]) -> set[Reason | None]:
-    """By identity first: nearly all equal reasons are one object, and hashing thousands would take longest of all."""
-    by_identity = {id(why): why for why in reasons}
-    return set(by_identity.values())
+def _count(reasons: Iterable[Reason | None]) -> dict[Reason | None, int]:
+    """How often each occurs. By identity first: nearly all equal reasons are one object, and hashing thousands would
+    take longest of all."""
+    times: dict[Reason | None, int] = {}
+    objects = list(reasons)
+    for number, why in zip(Counter(map(id, objects)).values(), {id(why): why for why in objects}.values(), strict=True):
+        times[why] = times.get(why, 0) + number
+    return times
 
 
 class Told(NamedTuple):
-    """The reasons of some nodes; `shared` is the reason that all of them have, None if they differ."""
+    """The reasons of some nodes, by name, and how often each reason occurs.
 
-    shared: Reason | None
-    names: Sequence[str]
-    reasons: Sequence[Reason]
+    `version` and `names_changed` are those of what they were read from, `offered` the nodes that were asked about.
+    """
 
-    def by_node(self) -> dict[str, Reason]:
-        return dict(zip(self.names, self.reasons, strict=True))
+    by_node: Mapping[str, Reason]
+    times: Mapping[Reason, int]
+    version: int
+    names_changed: int
+    offered: frozenset[str]
+
+    @property
+    def shared(self) -> Reason | None:
+        """The reason that all the nodes have, None if they differ, or if there is room on one."""
+        return next(iter(self.times)) if len(self.times) == 1 and len(self.by_node) == len(self.offered) else None
 
 
 class Refusals:
@@ -94,22 +115,60 @@ class Refusals:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._refused = PerDemand(cluster, _look)
+        #: The latest ones, by demand and number of offered nodes: a trial of one node does not replace those of all.
+        self._told: dict[tuple[Demand, int], Told] = {}
 
-    def of(self, demand: Demand, names: Sequence[str]) -> Told:
+    def of(self, demand: Demand, offered: SuggestedNodes) -> Told:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
-        refused = self._refused.of(demand)
-        found = list(map(refused.get, names))
-        kinds = _different(found)
-        if None not in kinds:
-            return Told(kinds.pop() if len(kinds) == 1 else None, names, cast("list[Reason]", found))
-        rooms = self._cluster.rooms
-        told = [(name, why or UNKNOWN) for name, why in zip(names, found, strict=True) if why or name not in rooms]
-        return Told(None, [name for name, _ in told], [why for _, why in told])
+        table = self._refused.table(demand)
+        key = demand, len(offered)
+        known = self._told.pop(key, None)
+        if known is None or known.names_changed != self._cluster.names_changed or not offered.are(known.offered):
+            known = None
+        told = self._next(known, table) or self._read(table, offered)
+        if len(self._told) >= REMEMBERED:
+            del self._told[next(iter(self._told))]
+        self._told[key] = told
+        return told
+
+    def _read(self, table: Table[Reason], offered: SuggestedNodes) -> Told:
+        found = list(map(table.found.get, offered))
+        times = _count(found)
+        by_node = dict(zip(offered, found, strict=True))
+        if None in times:
+            rooms = self._cluster.rooms
+            by_node = {name: why or UNKNOWN for name, why in by_node.items() if why or name not in rooms}
+            times = _count(by_node.values())
+        reasons, numbers = cast("dict[str, Reason]", by_node), cast("dict[Reason, int]", times)
+        return Told(reasons, numbers, table.version, self._cluster.names_changed, offered.as_set())
+
+    @staticmethod
+    def _next(known: Told | None, table: Table[Reason]) -> Told | None:
+        """The known reasons with what has changed since; None if that is not known."""
+        changes = None if known is None else table.changes_since(known.version)
+        if known is None or changes is None:
+            return None
+        changed = {name: table.found.get(name) for name in changes if name in known.offered}
+        if not changed:
+            return known._replace(version=table.version)
+        by_node, times = dict(known.by_node), dict(known.times)
+        for name, now in changed.items():
+            before = by_node.get(name)
+            if before is None and now is not None:
+                return None  # the reasons are in the order of the offer, in which this one is missing
+            for why, number in ((before, -1), (now, 1)):
+                if why is not None:
+                    times[why] = times.get(why, 0) + number
+            if now is not None:
+                by_node[name] = now
+            elif before is not None:
+                del by_node[name]
+        return known._replace(by_node=by_node, times={why: n for why, n in times.items() if n}, version=table.version)
 
     def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
         """The different reasons among these nodes; `changed` has other free amounts for some of them."""
         refused = self._refused.of(demand)
-        kinds = _different(map(refused.get, [name for name in names if name not in changed]))
+        kinds = set(_count(map(refused.get, [name for name in names if name not in changed])))
         for name in changed.keys() & set(names):
             room = self._cluster.known(name)
             kinds.add(refusal(room, demand, changed[name]) if room is not None else UNKNOWN)

@@ -8,6 +8,8 @@ is made once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,6 +65,62 @@ _encode = msgspec.json.Encoder().encode
 # -- filter ---------------------------------------------------------------------------------------------------
 
 
+class _Refusal(NamedTuple):
+    """An encoded refusal, and what it was made from: reasons by node, the dominant one, the offered nodes."""
+
+    nodes: Mapping[str, Reason]
+    reason: Reason
+    offered: frozenset[str]
+    has_items: bool
+    encoded: bytes
+
+
+class Refusals:
+    """The refusals that were encoded last, up to `most` bytes of them.
+
+    Pods that do not fit are asked about again and again. As long as no reason changes, an algorithm returns the same
+    object with the reasons of all nodes, whose text, thousands of names long, is then the same, too. It may come in
+    another order than the names of the request: it is an object, not a list.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._bytes = 0
+        self._kept: dict[tuple[int, Reason, int], _Refusal] = {}
+        self._lock = Lock()
+
+    def find(self, answer: FilterAnswer, offer: FilterArgs) -> bytes | None:
+        """The text of the same refusal for the same nodes, if it is kept."""
+        offered = offer.nodes.known_set
+        if offered is None or answer.reason is None:
+            return None
+        kept = self._kept.get((id(answer.nodes) if answer.nodes else 0, answer.reason, id(offered)))
+        if kept is None or kept.has_items != (offer.items is not None):
+            return None
+        return kept.encoded  # it keeps both objects alive, so no other ones have these ids
+
+    def keep(self, answer: FilterAnswer, offer: FilterArgs, encoded: bytes) -> None:
+        """Keep the text if the algorithm has compared the names with what it remembers: then it may come again."""
+        offered = offer.nodes.known_set
+        if offered is None or answer.reason is None or len(encoded) > self._most:
+            return
+        key = id(answer.nodes) if answer.nodes else 0, answer.reason, id(offered)
+        with self._lock:
+            self._drop(key)
+            self._kept[key] = _Refusal(answer.nodes, answer.reason, offered, offer.items is not None, encoded)
+            self._bytes += len(encoded)
+            while self._bytes > self._most:
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: tuple[int, Reason, int]) -> None:
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self._bytes -= len(dropped.encoded)
+
+
+_refusals = Refusals(most=8 << 20)
+
+
 def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     """Encode the answer of a filter request, with full nodes if the request had full nodes."""
     if answer.error:
@@ -71,12 +129,11 @@ def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
         return _encode(_passed(offer.names, offer.items))
     if answer.node is not None:
         return _encode(_only(answer.node, offer))
-    result = _passed([], None if offer.items is None else [])
-    names, shared = offer.names or [NOBODY], answer.reason or _NO_REASON
-    if not answer.nodes:
-        return _encode_alike(result, names, shared)
-    result.failed_nodes, result.failed_and_unresolvable_nodes = _refusals(answer.nodes, names, shared)
-    return _encode(result)
+    encoded = _refusals.find(answer, offer)
+    if encoded is None:
+        encoded = _encode_refusal(answer, offer)
+        _refusals.keep(answer, offer, encoded)
+    return encoded
 
 
 def encode_filter_error(text: str) -> bytes:
@@ -99,6 +156,15 @@ def _only(node: str, offer: FilterArgs) -> _FilterResult:
     return _passed([node], [offer.items[offer.names.index(node)]])
 
 
+def _encode_refusal(answer: FilterAnswer, offer: FilterArgs) -> bytes:
+    result = _passed([], None if offer.items is None else [])
+    names, shared = offer.names or [NOBODY], answer.reason or _NO_REASON
+    if not answer.nodes:
+        return _encode_alike(result, names, shared)
+    result.failed_nodes, result.failed_and_unresolvable_nodes = _texts(answer.nodes, names, shared)
+    return _encode(result)
+
+
 def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes:
     """Encode an answer that refuses all nodes for one reason: its text is inserted between the encoded names in one
     pass.
@@ -119,7 +185,7 @@ def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes
     return encoded.replace(between, b'":%s,"' % text) if is_plain else encoded
 
 
-def _refusals(
+def _texts(
     reasons: Mapping[str, Reason], names: Iterable[str], shared: Reason
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Map every refused name to its text: the nodes where preemption could help, and those where it could not."""

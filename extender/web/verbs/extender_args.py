@@ -54,11 +54,8 @@ class FilterArgs(NamedTuple):
 
     pod: Pod
     names: list[str]
+    nodes: SuggestedNodes
     items: list[msgspec.Raw] | None = None
-
-    @property
-    def nodes(self) -> SuggestedNodes:
-        return SuggestedNodes(self.names)
 
 
 class PreemptRequest(NamedTuple):
@@ -284,12 +281,12 @@ def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:
             raise BadRequest(f"{field}.metadata.name must not be empty", f"{field}.metadata.name")
         names.append(node.metadata.name)
         kept.append(item)
-    return FilterArgs(pod, names, kept)
+    return FilterArgs(pod, names, SuggestedNodes(names), kept)
 
 
 def _offer_of_names(pod: Pod, names: list[str]) -> FilterArgs:
     _limit(len(names), MOST_NODES, "NodeNames", "names")
-    return FilterArgs(pod, names)
+    return FilterArgs(pod, names, SuggestedNodes(names))
 
 
 def _limit(number: int, most: int, field: str, what: str) -> None:

@@ -58,6 +58,24 @@ def test_the_set_of_suggested_nodes_is_made_once() -> None:
     assert nodes.as_set() is nodes.as_set()
 
 
+def test_offers_of_the_same_names_in_another_order_come_to_have_one_set() -> None:
+    first, second = SuggestedNodes(["n1", "n2"]), SuggestedNodes(["n2", "n1"])
+    assert second.are(first.as_set())
+    assert second.as_set() is first.as_set()
+
+
+@pytest.mark.parametrize("names", [["n1"], ["n1", "n3"], ["n1", "n2", "n3"], ["n3", "n4"], []])
+def test_offers_of_other_names_keep_their_own_set(names: list[str]) -> None:
+    first, second = SuggestedNodes(["n1", "n2"]), SuggestedNodes(names)
+    assert not second.are(first.as_set())
+    assert second.as_set() == set(names)
+
+
+def test_a_name_that_was_found_is_found_again_and_no_other() -> None:
+    nodes = SuggestedNodes(["n1", "n2"])
+    assert ["n1" in nodes, "n1" in nodes, "n3" in nodes, "n2" in nodes] == [True, True, False, True]
+
+
 def test_suggested_nodes_do_not_change_with_the_list_they_were_made_from() -> None:
     names = ["n1"]
     nodes = SuggestedNodes(names)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
@@ -20,11 +21,12 @@ CORDONED = reason(Code.NODE_CORDONED)
 
 
 def by_name(*names: str) -> FilterArgs:
-    return FilterArgs(POD, list(names))
+    return FilterArgs(POD, list(names), SuggestedNodes(names))
 
 
 def in_full(*names: str) -> FilterArgs:
-    return FilterArgs(POD, list(names), [msgspec.Raw(json.dumps({"metadata": {"name": n}}).encode()) for n in names])
+    items = [msgspec.Raw(json.dumps({"metadata": {"name": n}}).encode()) for n in names]
+    return FilterArgs(POD, list(names), SuggestedNodes(names), items)
 
 
 def filtered(answer: FilterAnswer, offer: FilterArgs) -> Any:
