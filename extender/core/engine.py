@@ -19,6 +19,11 @@ class Engine(Protocol[EventT_contra, InstructionT]):
     """One engine. Times are seconds of a monotonic clock."""
 
     @property
+    def sequence(self) -> int:
+        """How many events it has handled: the number of the last one."""
+        ...
+
+    @property
     def term(self) -> int | None:
         """The term in which the engine decides; None outside any term, 0 without leader election."""
         ...

@@ -99,6 +99,11 @@ class SchedulerStateMachine:
         return self.state.synced
 
     @property
+    def sequence(self) -> int:
+        """The number of the last event: in its log line, in the histories of pods, and in a recording."""
+        return self.state.sequence
+
+    @property
     def term(self) -> int | None:
         """The current term; None outside any term, 0 without leader election."""
         return self.state.term
@@ -116,6 +121,7 @@ class SchedulerStateMachine:
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """Return the instructions that this event causes. `now` is in seconds of a monotonic clock."""
         self.driver.now = now
+        self.state.sequence += 1
         out = self._handle(event, now)
         out += self.executor.after(event, now)
         out += self._reservations.after(event, now)
@@ -198,7 +204,7 @@ class SchedulerStateMachine:
     def history(self, uid: str) -> list[str]:
         """The history of one pod as text lines; empty if the pod is unknown."""
         entry = self.state.pods.get(uid)
-        return [f"{line.at:.3f} {line.text}" for line in entry.history] if entry else []
+        return [f"{line.at:.3f} #{line.event} {line.text}" for line in entry.history] if entry else []
 
     # -- invariants -----------------------------------------------------------------------------------------------
 

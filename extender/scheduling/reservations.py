@@ -104,9 +104,8 @@ class Reservations:
             self.counts["holds", "seat_lapsed"] += 1
             entry = self.state.pods.get(uid)
             if entry is not None:
-                entry.record(
-                    now, f"room kept for it was given back: nobody came in {self.state.policy.reservation_timeout:g} s"
-                )
+                text = f"room kept for it was given back: nobody came in {self.state.policy.reservation_timeout:g} s"
+                entry.record(now, text, self.state.sequence)
         self._lapse(self._lapsed.union(due))
         return self.requeuer.room_freed(now)
 

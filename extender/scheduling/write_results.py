@@ -55,7 +55,7 @@ class WriteResultHandler:
         entry = self._committing(event.token)
         if entry is None:
             return []  # late: the pod is gone, or was already found bound
-        entry.record(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip())
+        entry.record(now, f"bind to {entry.node}: {outcome.kind.value} {outcome.detail}".rstrip(), self.state.sequence)
         match outcome.kind:
             case OutcomeKind.DONE:
                 self.state.ledger.committed(event.token, now=now, lease=self.policy.lease)
@@ -120,7 +120,7 @@ class WriteResultHandler:
         """The read shows the pod unbound. A refused write never arrives; one that timed out still may."""
         if entry.lost:
             return self._rejected(entry, entry.lost, now)
-        entry.record(now, "the bind has not arrived so far; the place is kept")
+        entry.record(now, "the bind has not arrived so far; the place is kept", self.state.sequence)
         return self._hold_again(entry, reason(Code.BIND_UNKNOWN), now)
 
     def _hold_again(self, entry: PodInfo, why: Reason, now: float) -> list[Instruction]:

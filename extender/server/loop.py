@@ -3,7 +3,7 @@
     callers          -> ask(event)      : the answer, at once         +-> returned, if it is an answer
     informers        -> handle(events)  --- [ lock: engine.handle ] --+-> deliver(instruction), outside the lock
     reports          -> handle(events)                                |
-    timer thread     -> the tick, when something is due               +-> record(event, now), under the lock
+    timer thread     -> the tick, when something is due               +-> record(event, now, number), under the lock
 
 Promises: nothing slow happens under the lock (no I/O, no encoding). Batches are applied in small slices, so a caller
 waits for some dozens of events at most. Instructions are delivered outside the lock.
@@ -60,7 +60,10 @@ class Kinds(Generic[EventT]):
 
 
 class EngineLoop(Generic[EventT, InstructionT]):
-    """Thread-safe. `deliver` must not block. `broke` is called on the timer's thread while the loop is broken."""
+    """Thread-safe. `deliver` must not block. `record` is called under the lock, with an event, its time and its number.
+
+    `broke` is called on the timer's thread while the loop is broken.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         broke: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[EventT, float], None] | None = None,
+        record: Callable[[EventT, float, int], None] | None = None,
         name: str = "waggle",
     ) -> None:
         self.clock = clock
@@ -113,7 +116,10 @@ class EngineLoop(Generic[EventT, InstructionT]):
 
     def ask(self, event: EventT) -> InstructionT | None:
         """Return the answer to an event that is answered at once; None if the engine has failed."""
-        return self._dispatch(self._steps((event,)))
+        steps = self._steps((event,))
+        if steps:
+            log.debug("decided", number=steps[-1][0], kind=type(event).__name__)
+        return self._dispatch(steps)
 
     def handle(self, *events: EventT) -> None:
         """Handle events in this order. Events of other threads may be handled in between."""
@@ -125,51 +131,55 @@ class EngineLoop(Generic[EventT, InstructionT]):
         term = self._engine.term
         return term if term and self._fence(term) <= 0 else 0
 
-    def _steps(self, events: Sequence[EventT]) -> list[InstructionT]:
-        """Handle some events under one acquisition of the lock, all at the same time `now`."""
-        instructions: list[InstructionT] = []
+    def _steps(self, events: Sequence[EventT]) -> list[tuple[int, InstructionT]]:
+        """Handle some events under one acquisition of the lock, all at the same time `now`.
+
+        Returns their instructions, each with the number of its event.
+        """
+        steps: list[tuple[int, InstructionT]] = []
         with self._lock:
             now = self.clock()
             for event in events:
                 # A process that was suspended when its term ended must not decide, even if no thread has noticed yet.
                 if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
-                    instructions += self._apply(self._kinds.term_ended(term), now)
-                instructions += self._apply(event, now)
-            return instructions if self._plan_tick() else []
+                    steps += self._apply(self._kinds.term_ended(term), now)
+                steps += self._apply(event, now)
+            return steps if self._plan_tick() else []
 
-    def _apply(self, event: EventT, now: float) -> list[InstructionT]:
+    def _apply(self, event: EventT, now: float) -> list[tuple[int, InstructionT]]:
         if self.broken:
             return []
+        number = self._engine.sequence + 1
         if self._record is not None:
-            self._record(event, now)
+            self._record(event, now, number)
         try:
-            return self._engine.handle(event, now)
+            return [(number, instruction) for instruction in self._engine.handle(event, now)]
         except Exception as error:
             self._failed(error, type(event).__name__)
             return []
 
     def _failed(self, error: Exception, where: str) -> None:
         self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"
-        log.exception("engine failed", kind=where)
+        log.exception("engine failed", number=self._engine.sequence, kind=where)
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
 
-    def _dispatch(self, instructions: list[InstructionT]) -> InstructionT | None:
+    def _dispatch(self, steps: list[tuple[int, InstructionT]]) -> InstructionT | None:
         """Deliver the commands, and return the answer; None if there is none."""
         answer: InstructionT | None = None
-        for instruction in instructions:
+        for number, instruction in steps:
             if isinstance(instruction, self._kinds.answers):
                 answer = instruction
             else:
-                self._hand_over(instruction)
+                self._hand_over(instruction, number)
         return answer
 
-    def _hand_over(self, instruction: InstructionT) -> None:
+    def _hand_over(self, instruction: InstructionT, number: int) -> None:
         """Deliver one command. A failure loses this command, not the caller's answer: the engine verifies unreported
         commands."""
         try:
             self._deliver(instruction)
         except Exception:
-            log.exception("not carried out", command=type(instruction).__name__)
+            log.exception("not carried out", number=number, command=type(instruction).__name__)
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class ReadModel:
             # The algorithm's own explanation is better than a comparison of amounts.
             nearest=[] if explained else nearest(pod, self.nodes()),
             advice=advice,
-            story=[f"{now - line.at:.1f}s ago: {line.text}" for line in lines],
+            story=[f"{now - line.at:.1f}s ago, event {line.event}: {line.text}" for line in lines],
         )
 
     def _advice(self, pod: Pod) -> tuple[bool, list[str]]:

@@ -3,7 +3,7 @@
 The log has one JSON object a line: first a header with the algorithm and the policy, then each event with its time:
 
     {"waggle": 1, "algorithm": "packing", "settings": {...}, "policy": {...}, "constants": {...}}
-    {"at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
+    {"number": 1, "at": 12.5, "event": "FilterRequested", "data": {"pod": {...}, "nodes": ["a", "b"]}}
 
 The engine has no clock and no randomness of its own, so `replay` of such a log gives the same instructions as the
 server gave, also by a program in which the engine's limits have changed: the policy has them. A program with other
@@ -60,16 +60,21 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """One event, and the time when it was handled, in seconds of the server's clock."""
+    """One event, the time when it was handled, in seconds of the server's clock, and its number.
+
+    The first event has number 1, and is also called by it in the log and in the histories of pods. 0: not recorded.
+    """
 
     at: float
     event: Event
+    number: int = 0
 
 
 class _Line(msgspec.Struct):
     at: float
     event: str
     data: msgspec.Raw
+    number: int = 0
 
 
 def encode_instructions(instructions: list[Instruction]) -> bytes:
@@ -92,8 +97,8 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="waggle-recorder", daemon=True)
         self._thread.start()
 
-    def __call__(self, event: Event, at: float) -> None:
-        self._queue.put(Step(at, event))
+    def __call__(self, event: Event, at: float, number: int) -> None:
+        self._queue.put(Step(at, event, number))
 
     def close(self) -> None:
         self._queue.put(None)
@@ -153,7 +158,7 @@ def encode_header(algorithm: str, settings: Mapping[str, Any], policy: Policy) -
 
 
 def encode_step(step: Step) -> bytes:
-    line = {"at": step.at, "event": type(step.event).__name__, "data": step.event}
+    line = {"number": step.number, "at": step.at, "event": type(step.event).__name__, "data": step.event}
     return msgspec.json.encode(line, enc_hook=_encode_hook)
 
 
@@ -173,9 +178,12 @@ def _steps(file: IO[bytes], name: str) -> Iterator[Step]:
         try:
             line = msgspec.json.decode(text, type=_Line)
             kind = _EVENTS[line.event]
-            yield Step(line.at, msgspec.json.decode(line.data, type=kind, dec_hook=_decode_hook))
+            step = Step(line.at, msgspec.json.decode(line.data, type=kind, dec_hook=_decode_hook), line.number)
         except (msgspec.DecodeError, KeyError) as error:
             raise RecordingError(f"{name}:{number}: no event: {error}") from error
+        if step.number not in (0, number - 1):
+            raise RecordingError(f"{name}:{number}: expected event {number - 1}, not {step.number}: some are missing")
+        yield step
 
 
 def policy_of(header: Header) -> Policy:

@@ -68,7 +68,7 @@ class Runtime:
         *,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[Event, float], None] | None = None,
+        record: Callable[[Event, float, int], None] | None = None,
         algorithm: str = "algorithm",
         reader: PodReader | None = None,
     ) -> None:

@@ -61,6 +61,7 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
+from extender.scheduling.state.consistency import disagreement
 from extender.server.cache_comparer import CacheComparer, CompareError
 from extender.server.leader_label import LeaderLabeler, _FailedError
 from extender.server.service import _UntilSynced
@@ -328,6 +329,11 @@ class _Guarded:
 
     def cached_state(self) -> CachedState:
         return cached_state_of(self._replica.heart)
+
+    def disagreements(self) -> list[str]:
+        heart = self._replica.heart
+        found = ((entry, disagreement(heart.state, entry)) for entry in heart.entries())
+        return [f"{entry.key}: {wrong}" for entry, wrong in found if wrong]
 
     def handle(self, *events: Event) -> None:
         self._replica._handle_all(*events)

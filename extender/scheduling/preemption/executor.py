@@ -129,7 +129,7 @@ class PreemptionExecutor:
             if isinstance(plan, Preempt) and self.may_begin(entry, plan):
                 return self.begin(entry, plan, entry.offered, now)
         except AlgorithmFault as fault:
-            entry.record(now, f"its preemption could not be planned: {fault}")
+            entry.record(now, f"its preemption could not be planned: {fault}", self.state.sequence)
         self.requeuer.enqueue(entry, now)
         return []
 
@@ -280,7 +280,8 @@ class PreemptionExecutor:
         if preemption is None or victim is None:
             return []  # late: the preemption is over, or the victim is not in its plan any more
         what = "dry run of the eviction" if event.dry_run else "eviction"
-        preemption.leader.record(now, f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip())
+        text = f"{what} of {victim.key}: {kind.value} {event.outcome.detail}".rstrip()
+        preemption.leader.record(now, text, self.state.sequence)
         if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
             return self._accepted(preemption, victim, event, now)
         if event.dry_run is not (preemption.stage is Stage.CHECKING):

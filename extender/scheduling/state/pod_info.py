@@ -46,10 +46,11 @@ class Why(StrEnum):
 
 
 class HistoryLine(NamedTuple):
-    """One line of a pod's history. `at` is in seconds of the engine's clock."""
+    """One line of a pod's history. `at` is in seconds of the engine's clock; `event` is the number of the event."""
 
     at: float
     text: str
+    event: int
 
 
 @dataclass(slots=True, eq=False)
@@ -133,15 +134,16 @@ class PodInfo:
         self.announced = why.code
         return [RecordEvent(self.key.namespace, self.key.name, self.uid, why, warning)]
 
-    def refuse(self, result: Preempt | Wait, now: float) -> None:
-        """Record why the pod has no place now."""
+    def refuse(self, result: Preempt | Wait, now: float, event: int) -> None:
+        """Record why the pod has no place now, by which event."""
         if result.reason != self.reason:
-            self.record(now, f"refused: {result.reason.text}")
+            self.record(now, f"refused: {result.reason.text}", event)
         self.reason = result.reason
         self.nodes = result.nodes if isinstance(result, Wait) else {}
 
-    def record(self, now: float, text: str) -> None:
-        self.history.append(HistoryLine(now, text))
+    def record(self, now: float, text: str, event: int) -> None:
+        """Add a line to the pod's history: what happened at the event of this number."""
+        self.history.append(HistoryLine(now, text, event))
 
 
 class PodIndex:

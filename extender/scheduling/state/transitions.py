@@ -90,6 +90,8 @@ class SchedulingState:
         self.term: int | None = None if policy.elected else 0
         #: The informers have delivered their first lists.
         self.synced = False
+        #: The number of the event that is being handled, or was last: the first is 1.
+        self.sequence = 0
         #: Writes in flight by the pod's UID, with the time at which the pod is read live to learn the outcome, seconds.
         self.unresolved: Deadlines[str] = Deadlines()
         #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
@@ -117,7 +119,7 @@ class SchedulingState:
         if context.reason is not None:
             entry.reason = context.reason
         node = f" on {entry.node}" if entry.node else ""
-        entry.record(now, f"{start} -> {to}{node}: {context.why}")
+        entry.record(now, f"{start} -> {to}{node}: {context.why}", self.sequence)
 
     # -- into Waiting ---------------------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ class BindHandler:
         """Start the binding write. If one is already in flight, start none: its outcome answers both requests."""
         if not self.state.ledger.commit(entry.token, now=now) or entry.placed is None:
             return []
-        entry.record(now, f"binding to {entry.node} is being written")
+        entry.record(now, f"binding to {entry.node} is being written", self.state.sequence)
         entry.reading = None
         self.state.unresolved.set(entry.uid, now + self.policy.write_timeout)
         pod = entry.placed

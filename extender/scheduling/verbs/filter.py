@@ -81,7 +81,7 @@ class FilterHandler:
             result, more = self.preempt.refused(entry, result, nodes, now)
         except AlgorithmFault as fault:
             return [self._fault(entry, fault)]
-        entry.refuse(result, now)
+        entry.refuse(result, now, self.state.sequence)
         incomplete = self._hear_of_gang(entry, result, now)
         if entry.state is State.WAITING:
             self.requeuer.park(entry, now, gang=incomplete)

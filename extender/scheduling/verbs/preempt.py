@@ -164,7 +164,7 @@ class PreemptHandler:
             return None
         answer, out = self._carry_out(entry, plan, entry.offered, now)
         if answer is not None:
-            entry.refuse(answer, now)
+            entry.refuse(answer, now, self.state.sequence)
         return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
 
     def _is_all_or_nothing(self, pod: Pod) -> bool:
@@ -188,7 +188,7 @@ class PreemptHandler:
                 return self._start_preempting(entry, result, offered, now)
             result = Wait(self._stay(stay))
         more = self._reconsider(entry, result, now)
-        entry.refuse(result, now)
+        entry.refuse(result, now, self.state.sequence)
         return [PreemptAnswer(reason=result.reason), *more]
 
     def _is_being_done(self, entry: PodInfo, offered: Mapping[str, Candidate], now: float) -> bool:

@@ -105,7 +105,9 @@ class ExplanationBody(_Body):
     nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
     nearest: list[str] = Field(description="The nodes that came nearest to fitting, if the algorithm says nothing")
     advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
-    story: list[str] = Field(description="What happened to the pod, oldest first")
+    story: list[str] = Field(
+        description="What happened to the pod, oldest first; events have the same numbers in a recording and in the log"
+    )
 
 
 class _Filters(BaseModel):

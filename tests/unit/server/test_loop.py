@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from structlog.testing import capture_logs
 
 from extender.server.loop import EngineLoop, Kinds
 from tests.support.api import eventually
@@ -53,11 +54,13 @@ class Seats:
 
     def __init__(self, seats: int) -> None:
         self.term: int | None = 1
+        self.sequence = 0
         self.free = list(range(seats, 0, -1))
         self.held: dict[str, tuple[int, float]] = {}
         self.taken: dict[str, int] = {}
 
     def handle(self, event: SeatEvent, now: float) -> list[SeatInstruction]:
+        self.sequence += 1
         match event:
             case Asked(who):
                 if self.missing() or not self.free or who in self.held:
@@ -91,6 +94,7 @@ class Bench:
         self.engine = Seats(2)
         self.written: list[SeatInstruction] = []
         self.recorded: list[tuple[SeatEvent, float]] = []
+        self.numbers: list[int] = []
         self.refused = 0
         self.loop: EngineLoop[SeatEvent, SeatInstruction] = EngineLoop(
             self.engine,
@@ -99,8 +103,12 @@ class Bench:
             broke=self.count,
             clock=lambda: self.now,
             fence=lambda _term: self.left,
-            record=lambda event, at: self.recorded.append((event, at)),
+            record=self.record,
         )
+
+    def record(self, event: SeatEvent, at: float, number: int) -> None:
+        self.recorded.append((event, at))
+        self.numbers.append(number)
 
     def count(self) -> None:
         self.refused += 1
@@ -119,6 +127,18 @@ def test_an_answer_is_returned_and_a_command_delivered(bench: Bench) -> None:
     bench.loop.handle(Confirmed("a"))
     assert bench.engine.taken == {"a": 1}
     bench.engine.validate()
+
+
+def test_an_event_has_one_number_for_the_log_the_recording_and_the_engine(bench: Bench) -> None:
+    with capture_logs() as logs:
+        bench.loop.ask(Asked("a"))
+        bench.loop.ask(Asked("b"))
+    assert [(line["event"], line["number"], line["kind"]) for line in logs] == [
+        ("decided", 1, "Asked"),
+        ("decided", 2, "Asked"),
+    ]
+    assert bench.numbers == [1, 2]
+    assert bench.engine.sequence == 2
 
 
 def test_what_is_due_is_handled_by_the_timer(bench: Bench) -> None:

@@ -30,7 +30,7 @@ class RecordedHeart(Heart):
         super().__init__()
 
     def handle(self, event):
-        self.record(event, self.now)
+        self.record(event, self.now, self.lifecycle.sequence + 1)
         out = super().handle(event)
         self.outs.append(recording.encode_instructions(out))
         return out

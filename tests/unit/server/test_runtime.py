@@ -39,7 +39,7 @@ class Bench:
             raise RuntimeError("committer is gone")
         self.commands.append(command)
 
-    def record(self, event: Event, at: float) -> None:
+    def record(self, event: Event, at: float, _number: int) -> None:
         self.recorded.append((event, at))
 
     def ready(self) -> None:

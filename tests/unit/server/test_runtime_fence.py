@@ -26,7 +26,7 @@ class House:
             SchedulerStateMachine(PlainAlgorithm(), Policy(elected=True)),
             self.commands.append,
             fence=lambda term: self.left if term == 1 else 0.0,
-            record=lambda event, _at: self.events.append(event),
+            record=lambda event, _at, _number: self.events.append(event),
         )
         self.runtime.handle(NodeSeen(node("a")), Synced())
 

@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "states.md"
 def test_what_is_not_in_the_table_raises_with_the_story_and_changes_nothing(start: State, to: State) -> None:
     transitions = SchedulingState(AlgorithmDriver(PlainAlgorithm()), Policy())
     entry = PodInfo(pod("p"), state=start)
-    entry.record(1.0, "once upon a time")
+    entry.record(1.0, "once upon a time", 1)
     with pytest.raises(IllegalTransitionError, match=rf"default/p: {start} -> {to} \(because\)\n1\.000 once upon"):
         transitions.move(entry, to, 2.0, TransitionContext("because"))
     assert entry.state is start
