@@ -16,7 +16,7 @@ from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION, SHARED
 from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.hived.state.promotion import ORDER
 from algorithm.registry import Plugin
 
@@ -25,7 +25,7 @@ PLUGIN = Plugin(
     create=HivedAlgorithm,
     parse=load,
     annotations=(SPEC,),
-    decisions=(BIND_INFO, ISOLATION, LAZILY, ORDER),
+    decisions=(BIND_INFO, ISOLATION, LAZILY_PREEMPTED, ORDER),
     gang_texts={BIND_INFO: SHARED},
 )
 

@@ -24,8 +24,7 @@ from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError
 from algorithm.hived.insight.status import Pages
 from algorithm.hived.planning.planner import Plan
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state import promotion
+from algorithm.hived.state import lazy_preemption, promotion
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.gangs import BoundPod, Found, Gang
 from algorithm.hived.state.groups import Group, Member
@@ -38,7 +37,7 @@ from algorithm.model import Pairs, Pod
 
 
 class Accounts:
-    """See the module's text. `strangers` are bound pods that cannot be accounted for, with why, by UID."""
+    """See the module's text. `unrecoverable_pods` are bound pods that cannot be accounted for, with why, by UID."""
 
     def __init__(self, settings: HivedSettings, tenancy: Tenancy) -> None:
         layout = settings.layout()
@@ -51,11 +50,11 @@ class Accounts:
             limits=Limits(settings.opportunistic_limits, layout),
         )
         self.pages = Pages(self.hive)
-        self.strangers: dict[str, tuple[str, str]] = {}
+        self.unrecoverable_pods: dict[str, tuple[str, str]] = {}
         self._tenancy = tenancy
         #: Of pods whose group's name is another gang's as well, by UID.
         self._scopes: dict[str, str] = {}
-        self._told = lazily.LazyPreemptionLog()
+        self._told = lazy_preemption.LazyPreemptionLog()
         self._line = PromotionQueue(self.hive)
 
     def read(self, pod: Pod) -> PodSpec:
@@ -68,7 +67,7 @@ class Accounts:
         """Accounts for pods that were bound before. There are no others yet."""
         hive = self.hive
         hive.start()
-        self.strangers, self._scopes = found.unrecoverable, found.scopes
+        self.unrecoverable_pods, self._scopes = found.unrecoverable, found.scopes
         for gang in found.gangs:
             for bound in gang.members.values():
                 self._listen(bound, found=True)
@@ -106,7 +105,7 @@ class Accounts:
     def _give_back(self, takers: dict[str, str]) -> None:
         """Gives quota back to gangs that lost it without having agreed, as far as no other gang has to pay for it."""
         places = {name: number for number, name in enumerate(takers)}
-        lost = [group for group in self.hive.lazily if not (group.lazy and takers[group.name])]
+        lost = [group for group in self.hive.lazily_preempted if not (group.lazy and takers[group.name])]
         for group in sorted(lost, key=lambda each: (bool(takers[each.name]), -each.priority, places[each.name])):
             restored(self.hive, group)
 
@@ -116,7 +115,7 @@ class Accounts:
         for group in sorted(self.hive.groups.values(), key=lambda each: -each.priority):
             if group.virtual is not None:
                 first.setdefault((group.tenant, group.chain), group)
-        for group in self.hive.lazily:
+        for group in self.hive.lazily_preempted:
             taker = first.get((group.tenant, group.chain))
             if not takers[group.name] and taker is not None and taker.priority > group.priority:
                 group.lazily_preempted_by = taker.name
@@ -126,14 +125,14 @@ class Accounts:
     def add(self, pod: Pod, *, found: bool) -> None:
         """Accounts for a pod that is bound now. `found`: it did not wait here before.
 
-        One that cannot be accounted for is a stranger.
+        One that cannot be accounted for is unrecoverable.
         """
         self.hive.start()
         try:
             bound = BoundPod.read(pod, self.read(pod))
             check_place(self.hive, bound.spec, bound.allocation)
         except UserError as error:
-            self.strangers[pod.uid] = (str(pod.key), str(error))
+            self.unrecoverable_pods[pod.uid] = (str(pod.key), str(error))
             return
         self._listen(bound, found=found)
         with self.hive.changing_hands():
@@ -161,7 +160,7 @@ class Accounts:
         add_pod(hive, _member(pod), spec, bound.allocation, found=found, preemptor=taker)
         group = hive.groups[spec.group]
         self._take_quota(group, taker)
-        if is_new and group in hive.lazily and not group.lazy:
+        if is_new and group in hive.lazily_preempted and not group.lazy:
             restored(hive, group)
 
     def _add_to_line(self, bound: BoundPod, *, found: bool) -> None:
@@ -174,7 +173,7 @@ class Accounts:
 
     def _take_quota(self, group: Group, taker: str) -> None:
         """Only from groups that agreed to it: anyone may write annotations."""
-        if taker and group.lazy and group.priority >= 0 and group not in self.hive.lazily:
+        if taker and group.lazy and group.priority >= 0 and group not in self.hive.lazily_preempted:
             self.hive.take_quota([group], taker)
 
     def remove(self, pod: Pod) -> PodSpec | None:
@@ -182,7 +181,7 @@ class Accounts:
         self._told.drop(pod.uid)
         self._line.drop(pod.uid)
         spec = None
-        if pod.annotation(SPEC) is not None and self.strangers.pop(pod.uid, None) is None:
+        if pod.annotation(SPEC) is not None and self.unrecoverable_pods.pop(pod.uid, None) is None:
             spec = self.read(pod)
             delete_pod(self.hive, _member(pod), spec)
         self._scopes.pop(pod.uid, None)
@@ -204,17 +203,19 @@ class Accounts:
         lost = self._without_quota(plan)
         before = self._told.who_say_so(spec.group, pod.uid)
         if before:
-            lost.append(lazily.QuotaLoss(spec.group, "", (pod.uid, *sorted(before))))
-        return lazily.write(lost)
+            lost.append(lazy_preemption.QuotaLoss(spec.group, "", (pod.uid, *sorted(before))))
+        return lazy_preemption.write(lost)
 
-    def _without_quota(self, plan: Plan) -> list[lazily.QuotaLoss]:
+    def _without_quota(self, plan: Plan) -> list[lazy_preemption.QuotaLoss]:
         known = self.hive.without_quota(plan.allocation.chain)
-        lost = [lazily.lost_by(group, group.lazily_preempted_by) for group in known]
-        return lost + [lazily.lost_by(group, plan.group.name) for group in plan.lazily if group not in known]
+        lost = [lazy_preemption.lost_by(group, group.lazily_preempted_by) for group in known]
+        return lost + [
+            lazy_preemption.lost_by(group, plan.group.name) for group in plan.lazily_preempted if group not in known
+        ]
 
 
-def _lost(pod: Pod) -> Sequence[lazily.QuotaLoss]:
-    return lazily.read(pod.annotation(lazily.LAZILY))
+def _lost(pod: Pod) -> Sequence[lazy_preemption.QuotaLoss]:
+    return lazy_preemption.read(pod.annotation(lazy_preemption.LAZILY_PREEMPTED))
 
 
 def _member(pod: Pod) -> Member:

@@ -1,8 +1,8 @@
 """HiveD as an algorithm of this framework: `algorithm.interface` has the calls, `state/cluster.py` what they change.
 
 Requests and decisions stand in the annotations of the original HiveD. So either scheduler can continue with pods that
-the other has bound. The original crashed on some malformed annotations. This one skips such a pod and shows it as a
-stranger.
+the other has bound. The original crashed on some malformed annotations. This one skips such a pod and lists it
+among the `unrecoverable_pods`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from algorithm.hived.insight.outcomes import outcomes
 from algorithm.hived.insight.status import gauges, summary
 from algorithm.hived.planning.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state import promotion
+from algorithm.hived.state import lazy_preemption, promotion
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.hived.state.fork import independent_copy
@@ -64,7 +63,7 @@ _CODES = {
 
 
 #: Later readers trust these, also about other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
-_SAID_WITH_A_BINDING = (lazily.LAZILY, promotion.ORDER)
+_SAID_WITH_A_BINDING = (lazy_preemption.LAZILY_PREEMPTED, promotion.ORDER)
 
 #: Types of immutable objects, which a fork shares with its original.
 _UNCHANGING = (
@@ -78,7 +77,7 @@ _UNCHANGING = (
     PodSpec,
     SuggestedNodes,
     Tenancy,
-    lazily.QuotaLoss,
+    lazy_preemption.QuotaLoss,
     BoundPod,
     Pod,
 )
@@ -116,9 +115,9 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return self._start.accounts.hive
 
     @property
-    def strangers(self) -> Mapping[str, tuple[str, str]]:
+    def unrecoverable_pods(self) -> Mapping[str, tuple[str, str]]:
         """Allocated pods that cannot be accounted for, with the reason, by UID."""
-        return self._start.accounts.strangers
+        return self._start.accounts.unrecoverable_pods
 
     def set_time(self, now: float) -> None:
         self._start.set_time(now)
@@ -195,7 +194,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if plan is None:
             return
         with self.hive.changing_hands():
-            self.hive.take_quota(plan.lazily, spec.group)
+            self.hive.take_quota(plan.lazily_preempted, spec.group)
             self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
             self.hive.preempt(plan.group, pod.uid)
             self._start.accounts.promote()
@@ -285,7 +284,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     # -- for people -------------------------------------------------------------------------------------------
 
     def inspect(self) -> Mapping[str, Any]:
-        return summary(self.hive, self.strangers, self._waiting, self.devices.warnings)
+        return summary(self.hive, self.unrecoverable_pods, self._waiting, self.devices.warnings)
 
     def metrics(self) -> Sequence[Gauge]:
         return gauges(self.hive, self._waiting)

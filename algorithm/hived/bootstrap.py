@@ -67,7 +67,7 @@ class Bootstrap:
         hive = self._accounts.hive
         if not hive.now:
             # What was learned before anybody said the time, at a change of settings, was just learned.
-            for group in hive.lazily:
+            for group in hive.lazily_preempted:
                 group.lazily_preempted_at = now
         hive.now = now
 

@@ -39,14 +39,14 @@ class Report:
     room: list[Room] = field(default_factory=list)
     groups: list[Outcome] | None = None
     #: Pods that are passed over with the new configuration, and were not with the old one: name and why.
-    strangers: list[tuple[str, str]] = field(default_factory=list)
+    unrecoverable_pods: list[tuple[str, str]] = field(default_factory=list)
     #: Machines of the new configuration that are no nodes of the cluster, and how many machines it has.
     absent: list[str] = field(default_factory=list)
     machines: int = 0
 
     @property
     def changes_something(self) -> bool:
-        return bool(self.changes or self.strangers or any(each.changed for each in self.groups or ()))
+        return bool(self.changes or self.unrecoverable_pods or any(each.changed for each in self.groups or ()))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -91,7 +91,9 @@ def report(old: Mapping[str, Any], new: Mapping[str, Any], found: Inventory | No
         made.groups = outcomes(before.hive, after.hive)
         machines = after.hive.layout.machines
         made.machines, made.absent = len(machines), _absent(machines, found)
-        made.strangers = sorted(each for uid, each in after.strangers.items() if uid not in before.strangers)
+        made.unrecoverable_pods = sorted(
+            each for uid, each in after.unrecoverable_pods.items() if uid not in before.unrecoverable_pods
+        )
     return made
 
 
@@ -123,7 +125,7 @@ def as_json(report: Report) -> str:
     }
     if report.groups is not None:
         body["groups"] = [{**asdict(each), "text": each.text} for each in report.groups if each.changed]
-        body["strangers"] = [{"pod": pod, "why": why} for pod, why in report.strangers]
+        body["strangers"] = [{"pod": pod, "why": why} for pod, why in report.unrecoverable_pods]
         body["absentMachines"] = report.absent
         body["summary"] = _summary(report.groups)
     return json.dumps(body, indent=2)
@@ -197,7 +199,7 @@ def _about_groups(report: Report, groups: list[Outcome]) -> Iterator[str]:
     changed = [each for each in groups if each.changed]
     yield f"Of {len(groups)} groups that run, {len(groups) - len(changed)} keep what they have; nobody is evicted."
     yield from (f"  {each.text}" for each in changed)
-    yield from (f"  pod {pod} is passed over: {why}" for pod, why in report.strangers)
+    yield from (f"  pod {pod} is passed over: {why}" for pod, why in report.unrecoverable_pods)
     if report.absent:
         named = ", ".join(report.absent[:_SHOWN]) + (" ..." if len(report.absent) > _SHOWN else "")
         share = f"{len(report.absent)} of {report.machines} machines"

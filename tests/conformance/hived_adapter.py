@@ -55,7 +55,7 @@ class Adapter:
         return _bound(decision.allocation)
 
     def _take(self, plan: Plan, spec: PodSpec, uid: str, *, preempting: bool) -> None:
-        self.hive.take_quota(plan.lazily, spec.group)
+        self.hive.take_quota(plan.lazily_preempted, spec.group)
         if preempting:
             self.hive.overtake([*plan.overtakes, *([plan.replaces] if plan.replaces else [])])
             if plan.victims or (plan.is_new and plan.group.name in self.hive.groups):

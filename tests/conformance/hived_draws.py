@@ -75,7 +75,7 @@ def yaml_of(config: str) -> str:
 
 def without_quota(each: Pod) -> Iterator[str]:
     """UIDs of pods that had lost their quota when this one was bound."""
-    return (uid for lost in lazily.read(each.annotation(lazily.LAZILY)) if lost.by for uid in lost.pods)
+    return (uid for lost in lazily.read(each.annotation(lazily.LAZILY_PREEMPTED)) if lost.by for uid in lost.pods)
 
 
 def pod_sizes(hive: HivedCluster) -> list[int]:

@@ -72,7 +72,7 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
 
     def check(self):
         HivedMachine.steps += 1
-        assert not self.world.algorithm.strangers
+        assert not self.world.algorithm.unrecoverable_pods
         if not self.reconfigured:
             assert all(group.releases or not group.given_up for group in self.world.hive.groups.values())
         assert_everybody_is_granted(self.world)
@@ -195,9 +195,9 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
         self.check()
 
     @rule(pick=picks)
-    @precondition(lambda self: self.world.hive.lazily and self.world.waiting)
+    @precondition(lambda self: self.world.hive.lazily_preempted and self.world.waiting)
     def late_member_of_a_gang_without_quota_comes(self, pick):
-        lost = {group.shown for group in self.world.hive.lazily}
+        lost = {group.shown for group in self.world.hive.lazily_preempted}
         mates = {uid: each for uid, each in self.world.waiting.items() if group_name(each) in lost}
         if mates:
             self.filter([self.one_of(mates, pick)])
@@ -214,7 +214,7 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
 
     def take(self, each, answer):
         before = kept(self.world.hive)
-        self.counted["lazily"] += any(name == lazily.LAZILY for name, _ in answer.annotations)
+        self.counted["lazily"] += any(name == lazily.LAZILY_PREEMPTED for name, _ in answer.annotations)
         (self.world.take if self.reconfigured else partial(take_with_quota, self.world))(each, answer)
         if self.world.hive.sparing:
             assert before <= kept(self.world.hive), "what all are owed could be had at once, until this pod came"

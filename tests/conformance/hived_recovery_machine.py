@@ -42,7 +42,7 @@ class RecoveryMachine(Restarts, RuleBasedStateMachine):
 
     def check(self):
         RecoveryMachine.steps += 1
-        assert not self.world.algorithm.strangers
+        assert not self.world.algorithm.unrecoverable_pods
         assert_everybody_is_granted(self.world)
 
     @rule(
@@ -122,7 +122,7 @@ class RecoveryMachine(Restarts, RuleBasedStateMachine):
             answer = None
         if isinstance(answer, Bind):
             group = self.world.hive.groups.get(each.name.rpartition("-")[0])
-            self.counted["late members of gangs without quota"] += group in self.world.hive.lazily
+            self.counted["late members of gangs without quota"] += group in self.world.hive.lazily_preempted
             (self.world.take if self.reconfigured else partial(take_with_quota, self.world))(each, answer)
         elif isinstance(answer, Preempt) and self.random.random() < 0.5:
             self.world.delete(*[self.world.allocated[victim.uid] for victim in answer.victims])

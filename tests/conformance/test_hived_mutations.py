@@ -14,8 +14,7 @@ from algorithm.hived.accounts import Accounts
 from algorithm.hived.bootstrap import Bootstrap
 from algorithm.hived.cells.chain_allocator import ChainAllocator
 from algorithm.hived.planning import planner
-from algorithm.hived.state import gangs, pods
-from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state import gangs, lazy_preemption, pods
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
 from tests.conformance.hived_machine import HivedMachine
@@ -111,7 +110,7 @@ def pods_are_recovered_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_is_believed_who_names_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lazily.LazyPreemptionLog, "who_say_so", lambda self, group, pod: {})
+    patch.setattr(lazy_preemption.LazyPreemptionLog, "who_say_so", lambda self, group, pod: {})
 
 
 def the_first_pod_that_is_told_counts_as_the_oldest(patch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def _assert_nobody_else_pays(world: World, tenant: str, answer: Bind | Preempt) 
 
 def take_with_quota(world: World, each: Pod, answer: ScheduleResult) -> None:
     """Whoever is placed with a guarantee has it, unless the gang had lost its quota before."""
-    lost = set(world.hive.lazily)
+    lost = set(world.hive.lazily_preempted)
     world.take(each, answer)
     for group in world.hive.groups.values():
         if any(member.uid == each.uid for member in group.members()):

@@ -126,7 +126,11 @@ def state(algorithm: HivedAlgorithm) -> dict[str, Any]:
         name: (group.tenant, group.priority, group.lazy, group.written, group.given_up, group.ended_by)
         for name, group in hive.groups.items()
     }
-    known = {"strangers": dict(algorithm.strangers), "lost": [each.name for each in hive.lazily], "written": groups}
+    known = {
+        "strangers": dict(algorithm.unrecoverable_pods),
+        "lost": [each.name for each in hive.lazily_preempted],
+        "written": groups,
+    }
     return snapshot(hive) | known
 
 

@@ -4,7 +4,7 @@ end.
 "16 devices are free, why does my job of 16 wait?" has an answer only in numbers and names, so these texts have both.
 They are for people who ask. The reasons in answers to kube-scheduler contain no numbers that change by themselves.
 
-The first sentence is the verdict, the last one says what would help. Numbers are counted (`tally.py`), and whether the
+The first sentence is the verdict, the last one says what would help. Numbers are counted (`capacity.py`). Whether the
 end of a group would help is tried out (`unblockers.py`): nothing is guessed. `explain_text.py` has the wording.
 
 Trying takes tenths of a second in large clusters. So it goes step by step, and the hive may change in between.
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from algorithm.hived.formats.podspec import PodSpec, UserError
-from algorithm.hived.insight import explain_text as wording
+from algorithm.hived.insight import explain_text
+from algorithm.hived.insight.capacity import ChainCapacity, capacity_of
 from algorithm.hived.insight.explain_text import listed
-from algorithm.hived.insight.tally import Tally, tally
-from algorithm.hived.insight.unblockers import find_ends
+from algorithm.hived.insight.unblockers import find_unblockers
 from algorithm.hived.insight.whatif import ended
 from algorithm.hived.planning.planner import Plan, Refusal, candidate_chains, decide, over_limit
 from algorithm.hived.state.cluster import HivedCluster
@@ -68,38 +68,40 @@ def explain(
 
 
 def _counted(hive: HivedCluster, spec: PodSpec, refusal: Refusal, warnings: Mapping[str, str]) -> Iterator[str]:
-    tallies = [tally(hive, spec, chain) for chain in candidate_chains(hive, spec)]
-    if not tallies:
+    capacities = [capacity_of(hive, spec, chain) for chain in candidate_chains(hive, spec)]
+    if not capacities:
         yield f"{spec.tenant} is promised nothing but pinned cells, and {spec.group} names none."
         return
-    sentences = [sentence for each in tallies for sentence in _shortage(hive, spec, each, refusal)]
-    sentences += [f"Node {node}: {text}." for node, text in sorted(warnings.items())[: wording.SHOWN]]
-    if all(_never(hive, spec, each) for each in tallies):
+    sentences = [sentence for each in capacities for sentence in _shortage(hive, spec, each, refusal)]
+    sentences += [f"Node {node}: {text}." for node, text in sorted(warnings.items())[: explain_text.SHOWN]]
+    if all(_never(hive, spec, each) for each in capacities):
         yield from sentences
     else:
-        yield from _tried(hive, spec, tallies, sentences)
+        yield from _tried(hive, spec, capacities, sentences)
         yield from _in_line(hive, spec)
 
 
-def _tried(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally], sentences: Sequence[str]) -> Iterator[str]:
+def _tried(
+    hive: HivedCluster, spec: PodSpec, capacities: Sequence[ChainCapacity], sentences: Sequence[str]
+) -> Iterator[str]:
     """These sentences, and which groups' end would help. All but the last are of one moment."""
     yield from sentences
-    steps = find_ends(hive, spec, tallies)
+    steps = find_unblockers(hive, spec, capacities)
     while True:
         try:
             next(steps)
         except StopIteration as found:
-            yield wording.ends(found.value, spec)
+            yield explain_text.unblockers(found.value, spec)
             return
         yield ""
 
 
 def _in_line(hive: HivedCluster, spec: PodSpec) -> list[str]:
-    names = [group.name for group in hive.lazily if group.tenant == spec.tenant and group.lazy]
-    return [wording.promoted_first(names)] if names and hive.promoting and spec.priority >= 0 else []
+    names = [group.name for group in hive.lazily_preempted if group.tenant == spec.tenant and group.lazy]
+    return [explain_text.promoted_first(names)] if names and hive.promoting and spec.priority >= 0 else []
 
 
-def _never(hive: HivedCluster, spec: PodSpec, found: Tally) -> bool:
+def _never(hive: HivedCluster, spec: PodSpec, found: ChainCapacity) -> bool:
     """Whether it does not fit even if nothing else runs and everything is healthy."""
     over = over_limit(hive, spec, found.chain)
     return found.never or (over is not None and spec.devices > over.devices)
@@ -155,9 +157,9 @@ def _possible(plan: Plan, spec: PodSpec, protected: Collection[str]) -> list[str
 # -- what is missing --------------------------------------------------------------------------------------------------
 
 
-def _shortage(hive: HivedCluster, spec: PodSpec, found: Tally, refusal: Refusal) -> Iterator[str]:
+def _shortage(hive: HivedCluster, spec: PodSpec, found: ChainCapacity, refusal: Refusal) -> Iterator[str]:
     if found.never:
-        yield wording.never(spec, found)
+        yield explain_text.never(spec, found)
         return
     over = over_limit(hive, spec, found.chain)
     if over is not None:
@@ -166,22 +168,22 @@ def _shortage(hive: HivedCluster, spec: PodSpec, found: Tally, refusal: Refusal)
     yield _verdict(spec, found, refusal)
     quota_is_missing = spec.priority >= 0 and found.left < found.need
     if quota_is_missing and found.idle >= found.need:
-        yield wording.free_for_others(spec, found)
+        yield explain_text.free_for_others(spec, found)
     bad = [] if quota_is_missing else _bad_hardware(hive, found.chain)
     if bad:
-        yield wording.bad_hardware(bad)
+        yield explain_text.bad_hardware(bad)
 
 
-def _verdict(spec: PodSpec, found: Tally, refusal: Refusal) -> str:
+def _verdict(spec: PodSpec, found: ChainCapacity, refusal: Refusal) -> str:
     if found.left < found.need:
-        return wording.used_up(spec, found)
+        return explain_text.used_up(spec, found)
     if found.left - found.bad < found.need:
-        return wording.too_many_bad(spec, found)
+        return explain_text.too_many_bad(spec, found)
     if found.fitting < found.pods:
-        return wording.scattered(spec, found)
+        return explain_text.scattered(spec, found)
     if refusal.kind.startswith("mapping"):
-        return wording.not_mapped(spec, found)
-    return wording.not_found(spec, found)
+        return explain_text.not_mapped(spec, found)
+    return explain_text.not_found(spec, found)
 
 
 def _bad_hardware(hive: HivedCluster, chain: str) -> list[str]:

@@ -10,8 +10,8 @@ from heapq import nlargest
 
 from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.formats.podspec import PodSpec
-from algorithm.hived.insight.tally import Piece, Tally
-from algorithm.hived.insight.unblockers import Ends, size
+from algorithm.hived.insight.capacity import ChainCapacity, Piece
+from algorithm.hived.insight.unblockers import Unblockers, size
 from algorithm.hived.state.groups import Group, GroupState
 
 #: So many names are shown at most.
@@ -26,7 +26,7 @@ def listed(names: Sequence[str]) -> str:
 # -- why there is no place --------------------------------------------------------------------------------------------
 
 
-def there_are(spec: PodSpec, found: Tally) -> str:
+def there_are(spec: PodSpec, found: ChainCapacity) -> str:
     """What the group may have a part of."""
     number = f"{found.total} {found.leaf_type}"
     if spec.priority < 0:
@@ -36,7 +36,7 @@ def there_are(spec: PodSpec, found: Tally) -> str:
     return f"{spec.tenant} is promised {number} in {found.chain}"
 
 
-def never(spec: PodSpec, found: Tally) -> str:
+def never(spec: PodSpec, found: ChainCapacity) -> str:
     if found.total < found.need:
         return f"{spec.group} can never run: it needs {found.need} {found.leaf_type}, and {there_are(spec, found)}."
     room = f"room for {found.ever} such pods, not for {found.pods}" if found.ever else "no such piece"
@@ -46,7 +46,7 @@ def never(spec: PodSpec, found: Tally) -> str:
     )
 
 
-def used_up(spec: PodSpec, found: Tally) -> str:
+def used_up(spec: PodSpec, found: ChainCapacity) -> str:
     more = found.need - found.left
     missing = f"{spec.group} needs {found.need}: {more} more {'has' if more == 1 else 'have'} to become free."
     if spec.priority < 0:
@@ -63,21 +63,21 @@ def used_up(spec: PodSpec, found: Tally) -> str:
     )
 
 
-def free_for_others(spec: PodSpec, found: Tally) -> str:
+def free_for_others(spec: PodSpec, found: ChainCapacity) -> str:
     return (
         f"{found.idle} healthy {found.leaf_type} are free in {found.chain}, but {spec.tenant} cannot have more than it "
         "is promised: they are kept for their owners, and lent to pods of priority -1."
     )
 
 
-def too_many_bad(spec: PodSpec, found: Tally) -> str:
+def too_many_bad(spec: PodSpec, found: ChainCapacity) -> str:
     return (
         f"Hardware is bad: {there_are(spec, found)}, and {found.left} are left, but {found.bad} of these are bad. "
         f"{spec.group} needs {found.need}."
     )
 
 
-def scattered(spec: PodSpec, found: Tally) -> str:
+def scattered(spec: PodSpec, found: ChainCapacity) -> str:
     most = nlargest(SHOWN, (piece for piece in found.pieces if piece.left), key=lambda piece: piece.left)
     largest = max(spec.pods)[0]
     room = f"there is room for {found.fitting} of {found.pods} such pods" if found.pods > 1 else "no piece has so many"
@@ -88,20 +88,20 @@ def scattered(spec: PodSpec, found: Tally) -> str:
     )
 
 
-def _together(found: Tally, largest: int) -> str:
+def _together(found: ChainCapacity, largest: int) -> str:
     if not found.combines:
         return f"A pod has its {largest} in one piece"
     return f"A pod has its {largest} in one piece, or in several that can be on one machine at nobody's cost"
 
 
-def not_mapped(spec: PodSpec, found: Tally) -> str:
+def not_mapped(spec: PodSpec, found: ChainCapacity) -> str:
     return (
         f"What {spec.tenant} is promised in {found.chain} has room for {spec.group}, but the healthy hardware that is "
         "left does not come in such pieces."
     )
 
 
-def not_found(spec: PodSpec, found: Tally) -> str:
+def not_found(spec: PodSpec, found: ChainCapacity) -> str:
     pods = " and ".join(f"{number} pods of {devices}" for devices, number in spec.pods)
     return (
         f"{there_are(spec, found)}, {found.left - found.bad} healthy ones are left, and {spec.group} needs "
@@ -128,7 +128,7 @@ def _name(cell: Cell) -> str:
 # -- what would help --------------------------------------------------------------------------------------------------
 
 
-def ends(found: Ends, spec: PodSpec) -> str:
+def unblockers(found: Unblockers, spec: PodSpec) -> str:
     if found.alone:
         which = "this ended" if len(found.alone) == 1 else "any one of these ended"
         return f"It would run if {which}: {_groups(found.alone, spec)}."

@@ -14,14 +14,14 @@ from algorithm.hived.cells.cells import Cell, CellState, PhysicalCell, VirtualCe
 from algorithm.hived.cells.chains import preassigned
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 from algorithm.hived.formats.timestamps import rfc3339
-from algorithm.hived.insight.ui_snapshot import Picture
+from algorithm.hived.insight.ui_snapshot import UiSnapshot
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
 from algorithm.hived.state.usage import Where, bad
 from algorithm.hived.state.waiting import Waiting
 from algorithm.interface import InvalidArgument, PageNotFound
 
-#: So many strangers are shown at most.
+#: So many unrecoverable pods are shown at most.
 SHOWN = 50
 _ALL = "HiveD has affinitygroups and clusterstatus, and cells for the web page"
 
@@ -35,14 +35,14 @@ class Pages:
     def __init__(self, hive: HivedCluster) -> None:
         self._hive = hive
         self._written: dict[Cell, tuple[int, bytes]] = {}
-        self._picture = Picture(hive)
+        self._ui_snapshot = UiSnapshot(hive)
 
     def page(self, path: str) -> Any:
         """JSON-ready data, or pieces of JSON. Raises PageNotFound; InvalidArgument where the original answers 400."""
         parts = path.strip("/").split("/", 2)
         match parts:
             case ["cells"]:
-                return self._picture.pieces()
+                return self._ui_snapshot.pieces()
             case ["affinitygroups"]:
                 return self._groups()
             case ["affinitygroups", *rest]:
@@ -223,7 +223,7 @@ def _borrowed_by(hive: HivedCluster, tenant: str) -> list[PhysicalCell]:
 
 def summary(
     hive: HivedCluster,
-    strangers: Mapping[str, tuple[str, str]],
+    unrecoverable_pods: Mapping[str, tuple[str, str]],
     waiting: Waiting,
     warnings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def summary(
             "preempting": sum(bool(group.preempting) for group in groups),
             "lazilyPreempted": sum(bool(group.lazily_preempted_by) for group in groups),
         },
-        "strangers": dict(nsmallest(SHOWN, strangers.values())),
+        "strangers": dict(nsmallest(SHOWN, unrecoverable_pods.values())),
         "nodeWarnings": dict(nsmallest(SHOWN, (warnings or {}).items())),
     }
 

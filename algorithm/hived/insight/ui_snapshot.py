@@ -29,7 +29,7 @@ NOWHERE = -1
 Kind = tuple[str, int, bool, str, str, str, str, str]
 
 
-class Picture:
+class UiSnapshot:
     """The parts of one hive."""
 
     def __init__(self, hive: HivedCluster) -> None:

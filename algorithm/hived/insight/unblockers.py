@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from algorithm.hived.formats.podspec import PodSpec, UserError
-from algorithm.hived.insight.tally import Tally
+from algorithm.hived.insight.capacity import ChainCapacity
 from algorithm.hived.insight.whatif import ended
 from algorithm.hived.planning.planner import Plan, decide
 from algorithm.hived.state.cluster import HivedCluster
@@ -32,7 +32,7 @@ Steps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Unblockers:
     """Any one of `alone` is enough; else all of `together`; if both are empty, no group's end helps.
 
     `minimal`: nobody can be left out of `together`. In large clusters it may take too long to find out.
@@ -43,30 +43,30 @@ class Ends:
     minimal: bool = True
 
 
-def find_ends(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally]) -> Steps[Ends]:
-    """For a group that cannot have a place now. `tallies` are those of the chains in which it may be.
+def find_unblockers(hive: HivedCluster, spec: PodSpec, capacities: Sequence[ChainCapacity]) -> Steps[Unblockers]:
+    """For a group that cannot have a place now. `capacities` are those of the chains in which it may be.
 
     None of them: it is not devices that are missing, but the place that it had.
     """
-    return (yield from _Search(hive, spec, tallies).run())
+    return (yield from _Search(hive, spec, capacities).run())
 
 
 class _Search:
-    def __init__(self, hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally]) -> None:
+    def __init__(self, hive: HivedCluster, spec: PodSpec, capacities: Sequence[ChainCapacity]) -> None:
         self.hive, self.spec = hive, spec
         self.offered = hive.layout.machines.keys()
         self.need = spec.devices
         #: The end of fewer devices than this cannot help.
-        self.missing = max(0, min((each.need - each.left for each in tallies), default=0))
-        self.sizes = {group: size(group) for group in _rivals(hive, spec, tallies)}
+        self.missing = max(0, min((each.need - each.left for each in capacities), default=0))
+        self.sizes = {group: size(group) for group in _rivals(hive, spec, capacities)}
         self.effort = _EFFORT
 
-    def run(self) -> Steps[Ends]:
+    def run(self) -> Steps[Unblockers]:
         alone = yield from self._alone()
         if alone:
-            return Ends(alone=alone)
+            return Unblockers(alone=alone)
         enough = yield from self._enough()
-        return (yield from self._least(enough)) if enough else Ends()
+        return (yield from self._least(enough)) if enough else Unblockers()
 
     def _ordered(self, sign: int) -> list[Group]:
         mine = self.spec.tenant
@@ -105,7 +105,7 @@ class _Search:
                 too_few = middle
         return ordered[:number]
 
-    def _least(self, enough: list[Group]) -> Steps[Ends]:
+    def _least(self, enough: list[Group]) -> Steps[Unblockers]:
         """Leave out groups that are not needed, the most expensive first, by halves."""
         kept, share = enough, max(1, len(enough) // 2)
         while self.effort > 0:
@@ -115,8 +115,8 @@ class _Search:
             elif share > 1:
                 share //= 2
             elif self.effort > 0:
-                return Ends(together=tuple(kept))
-        return Ends(together=tuple(kept), minimal=False)
+                return Unblockers(together=tuple(kept))
+        return Unblockers(together=tuple(kept), minimal=False)
 
     def _without_some(self, groups: list[Group], share: int) -> Steps[list[Group] | None]:
         for end in range(len(groups), 0, -share):
@@ -141,17 +141,17 @@ class _Search:
         return runs
 
 
-def _rivals(hive: HivedCluster, spec: PodSpec, tallies: Sequence[Tally]) -> Iterable[Group]:
+def _rivals(hive: HivedCluster, spec: PodSpec, capacities: Sequence[ChainCapacity]) -> Iterable[Group]:
     """Who holds what it could have.
 
     A tenant's quota is used up by the tenant alone. Where hardware is bad, others may have the healthy part.
     """
-    chains = {each.chain for each in tallies} or hive.layout.chains.keys()
+    chains = {each.chain for each in capacities} or hive.layout.chains.keys()
     groups = [group for group in hive.groups.values() if group.chain in chains and group.name != spec.group]
     if (
-        not tallies
+        not capacities
         or spec.priority < 0
-        or any(each.fitting >= each.pods or _has_bad(hive, each.chain) for each in tallies)
+        or any(each.fitting >= each.pods or _has_bad(hive, each.chain) for each in capacities)
     ):
         return groups
     return [group for group in groups if group.tenant == spec.tenant and group.priority >= spec.priority]

@@ -45,14 +45,14 @@ class Plan:
     """Where the group goes.
 
     `victims`: pods that have to go before, by machine. `overtakes`: preemptions that end if this one is taken.
-    `lazily`: groups that lose their quota, but no device. `group` is new, or the known one.
+    `lazily_preempted`: groups that lose their quota, but no device. `group` is new, or the known one.
     """
 
     group: Group
     allocation: Allocation
     victims: dict[str, list[Member]] = field(default_factory=dict)
     overtakes: list[Group] = field(default_factory=list)
-    lazily: list[Group] = field(default_factory=list)
+    lazily_preempted: list[Group] = field(default_factory=list)
     #: A preemption of the same group that cannot be finished and is planned anew.
     replaces: Group | None = None
 
@@ -219,22 +219,22 @@ class _Planner:
 
     def _mapped(self, chain: str, found: Placement) -> Decision:
         leafs = [cast(VirtualCell, leaf) for pods in found.values() for devices in pods for leaf in devices]
-        lazily = _lazily(leafs)
-        with _without_quota(self.hive, lazily, self.spec.group):
+        lazily_preempted = _lazily_preempted(leafs)
+        with _without_quota(self.hive, lazily_preempted, self.spec.group):
             mapped = map_plan(leafs, self.hive.books[chain], self.offered, sparing=self.hive.sparing)
             if mapped is None:
                 return self._unmapped()
-            return self._plan(chain, _hardware(found, mapped), cast(Virtual, found), lazily)
+            return self._plan(chain, _hardware(found, mapped), cast(Virtual, found), lazily_preempted)
 
     def _unmapped(self) -> Refusal:
         bad = "bad" if self.offered.ignored else "bad or non-suggested"
         text = f"Mapping the virtual placement would need to use at least one {bad} node"
         return Refusal(f"mapping-needs-{bad.replace(' ', '-')}-node", text)
 
-    def _plan(self, chain: str, physical: Physical, virtual: Virtual | None, lazily: list[Group]) -> Plan:
+    def _plan(self, chain: str, physical: Physical, virtual: Virtual | None, lazily_preempted: list[Group]) -> Plan:
         group = self._group(chain, physical, virtual)
         victims, overtakes = _in_the_way(group)
-        return Plan(group, allocation_of(group, self.spec.leafs, 0), victims, overtakes, lazily)
+        return Plan(group, allocation_of(group, self.spec.leafs, 0), victims, overtakes, lazily_preempted)
 
     def _group(self, chain: str, physical: Physical, virtual: Virtual | None) -> Group:
         keeps_claim = self.hive.promoting
@@ -273,7 +273,7 @@ def _hardware(found: Placement, mapped: Mapped) -> Physical:
     }
 
 
-def _lazily(leafs: list[VirtualCell]) -> list[Group]:
+def _lazily_preempted(leafs: list[VirtualCell]) -> list[Group]:
     """Groups that the plan takes quota from, and that agreed to go on without."""
     found: dict[Group, None] = {}
     for leaf in leafs:

@@ -53,7 +53,7 @@ class HivedCluster:
         }
         self.groups: dict[str, Group] = {}
         #: Those that are without their quota, as they had agreed or because it could not be kept.
-        self.lazily: dict[Group, None] = {}
+        self.lazily_preempted: dict[Group, None] = {}
         #: Whether groups that lost their quota may have it back.
         self.promoting = promoting
         #: Whether the devices of a pod may come from several cells on one machine.
@@ -244,16 +244,16 @@ class HivedCluster:
         self._note(group, "virtual", "lazily_preempted_by", "lazily_preempted_at")
         group.virtual = None
         group.lazily_preempted_by, group.lazily_preempted_at = preemptor, self.now
-        self.journal.entry(self.lazily, group)
-        self.lazily[group] = None
+        self.journal.entry(self.lazily_preempted, group)
+        self.lazily_preempted[group] = None
 
     def has_it_back(self, group: Group, virtual: Virtual) -> None:
         """A group that had lost its quota holds its devices as these again."""
         self._note(group, "virtual", "lazily_preempted_by")
         group.virtual = virtual
         group.lazily_preempted_by = ""
-        self.journal.whole(self.lazily)
-        del self.lazily[group]
+        self.journal.whole(self.lazily_preempted)
+        del self.lazily_preempted[group]
 
     def _note(self, group: Group, *names: str) -> None:
         """These attributes of the group are about to be set."""
@@ -266,7 +266,7 @@ class HivedCluster:
 
     def without_quota(self, chain: str) -> list[Group]:
         """The groups that lost their quota and go on, on devices of the chain."""
-        return [group for group in self.lazily if any(device.chain == chain for device, _ in group.leafs())]
+        return [group for group in self.lazily_preempted if any(device.chain == chain for device, _ in group.leafs())]
 
     def take_quota(self, groups: Iterable[Group], preemptor: str) -> None:
         """Preempt these groups lazily: a plan that needs their quota was accepted."""
@@ -343,8 +343,8 @@ class HivedCluster:
         self._leave(leafs)
         self.journal.whole(self.groups)
         del self.groups[group.name]
-        self.journal.whole(self.lazily)
-        self.lazily.pop(group, None)
+        self.journal.whole(self.lazily_preempted)
+        self.lazily_preempted.pop(group, None)
         self._settle(device for device, _ in leafs)
 
     def give_up(self, group: Group, devices: int, number: int) -> None:

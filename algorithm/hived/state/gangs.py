@@ -14,7 +14,7 @@ from algorithm.decisions import decision, is_shortened
 from algorithm.hived.formats import bindinfo
 from algorithm.hived.formats.allocation import Allocation, Place, own_place_of
 from algorithm.hived.formats.podspec import PodSpec, UserError
-from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state import lazy_preemption
 from algorithm.hived.state.groups import with_claim
 from algorithm.hived.state.tenancy import Tenancy
 from algorithm.model import Pod
@@ -46,7 +46,7 @@ class BoundPod:
     @property
     def lost_quota(self) -> bool:
         """Whether it was bound without the quota that it asked for."""
-        return self.spec.priority >= 0 and lazily.is_without_quota(self.allocation)
+        return self.spec.priority >= 0 and lazy_preemption.is_without_quota(self.allocation)
 
 
 class Gang:

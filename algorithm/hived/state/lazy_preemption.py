@@ -21,7 +21,7 @@ from algorithm.hived.formats.bindinfo import LONGEST
 from algorithm.hived.state.groups import Group
 
 #: Written with a binding, as JSON: `[{"group": .., "by": .., "pods": [uids]}]`.
-LAZILY = "waggle.dev/hived-lazily-preempted"
+LAZILY_PREEMPTED = "waggle.dev/hived-lazily-preempted"
 #: Characters of a UID of Kubernetes. What is kept of each takes 350 bytes, so shorter ones would multiply their text in
 #: memory a hundred times; up to so many are believed whatever their length.
 _UID, _FEW = 36, 64
@@ -50,7 +50,7 @@ def lost_by(group: Group, preemptor: str) -> QuotaLoss:
 def write(lost: Iterable[QuotaLoss]) -> tuple[tuple[str, str], ...]:
     """The annotation, if there is anything to say."""
     entries = sorted(lost, key=lambda each: each.group)
-    return ((LAZILY, msgspec.json.encode(entries).decode()),) if entries else ()
+    return ((LAZILY_PREEMPTED, msgspec.json.encode(entries).decode()),) if entries else ()
 
 
 def read(text: str | None) -> Sequence[QuotaLoss]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from algorithm.hived.state import lazy_preemption as lazily
+from algorithm.hived.state import lazy_preemption
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group, GroupState
 from algorithm.hived.state.recovery import is_promised, restored
@@ -39,13 +39,13 @@ _LONGEST_NUMBER = 15
 class Said(NamedTuple):
     """The record on a pod: the groups without quota when it was bound, and its number; 0 if there were none."""
 
-    lost: Sequence[lazily.QuotaLoss]
+    lost: Sequence[lazy_preemption.QuotaLoss]
     number: int
 
 
 def read(pod: Pod) -> Said:
     """What makes no sense counts for nothing. Without a number it was early."""
-    lost = lazily.read(pod.annotation(lazily.LAZILY))
+    lost = lazy_preemption.read(pod.annotation(lazy_preemption.LAZILY_PREEMPTED))
     text = pod.annotation(ORDER) or ""
     known = text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
     return Said(lost, int(text) if known else min(1, len(lost)))
@@ -59,11 +59,11 @@ class PromotionQueue:
         self._numbers: dict[str, int] = {}
         #: By group and one of its pods: the pods that name it.
         self._named: dict[tuple[str, str], dict[str, str]] = {}
-        self._said: dict[str, Sequence[lazily.QuotaLoss]] = {}
+        self._said: dict[str, Sequence[lazy_preemption.QuotaLoss]] = {}
 
     # -- what stands on pods --------------------------------------------------------------------------------------
 
-    def to_write(self, uid: str, group: str, lost: Sequence[lazily.QuotaLoss]) -> Pairs:
+    def to_write(self, uid: str, group: str, lost: Sequence[lazy_preemption.QuotaLoss]) -> Pairs:
         """The annotations for this pod of the group, which is placed now. None while no group has lost its quota.
 
         A pod of a group without its quota names its own group as well.
@@ -72,7 +72,7 @@ class PromotionQueue:
             return ()
         number = max(self._numbers.values(), default=0) + 1
         lost = [each if each.group != group else each.joined_by(uid) for each in lost]
-        return (*lazily.write(lost), (ORDER, str(number)))
+        return (*lazy_preemption.write(lost), (ORDER, str(number)))
 
     def add(self, uid: str, said: Said) -> None:
         if said.number:
@@ -122,7 +122,7 @@ class PromotionQueue:
 
     def realign(self) -> None:
         """Give quota back to the groups that can have it."""
-        lost = self._hive.lazily
+        lost = self._hive.lazily_preempted
         if not lost:
             return
         with self._hive.changing_hands():

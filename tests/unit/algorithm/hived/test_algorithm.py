@@ -7,7 +7,7 @@ import pytest
 
 from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION
 from algorithm.hived.state.groups import GroupState
-from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code
@@ -225,7 +225,7 @@ def test_pods_that_ask_for_nothing_here_are_not_looked_at(world):
     world.delete(other)
 
     assert snapshot(world.hive) == before
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
 
 
 def test_a_pod_whose_devices_are_not_configured_runs_unaccounted(world):
@@ -256,7 +256,7 @@ def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
     high = one("high", leafs=4, priority=5)
     world.bind(high)
     assert [place.types for place in world.group("lazy").places[4]] == [("",) * 4] * 2
-    said = json.loads(world.allocated[high.uid].annotation(LAZILY))
+    said = json.loads(world.allocated[high.uid].annotation(LAZILY_PREEMPTED))
     assert said == [{"group": "lazy", "by": "high", "pods": ["u-lazy-0", "u-lazy-1"]}]
 
     for order in ([high.uid], [each.uid for each in lazy]):
@@ -315,7 +315,7 @@ def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
     liar = one("liar", leafs=4)
     answer = world.ask(liar)
     names = [{"group": name, "by": "liar", "pods": [f"u-{name}"]} for name in ("proud", "liar", "ghost")]
-    lie = msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, json.dumps(names))))
+    lie = msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY_PREEMPTED, json.dumps(names))))
     world.take(liar, lie)
 
     assert world.group("proud").virtual is not None
@@ -326,10 +326,10 @@ def test_what_cannot_be_read_takes_no_quota(text):
     world = World()
     world.bind(one("lazy", leafs=4, lazyPreemptionEnable=True))
     answer = world.ask(other := one("other", leafs=4))
-    world.take(other, msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY, text))))
+    world.take(other, msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY_PREEMPTED, text))))
 
     assert world.group("lazy").virtual is not None
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
 
 
 # -- preemption -------------------------------------------------------------------------------------------------------

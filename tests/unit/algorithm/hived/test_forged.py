@@ -12,7 +12,7 @@ import pytest
 
 from algorithm.hived.formats.bindinfo import BIND_INFO
 from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.hived.state.promotion import ORDER
 from algorithm.model import Pod
 from tests.support.hived_world import RACKS, World, gang, one, pod, racks
@@ -24,7 +24,7 @@ def forger(tenant: str, *, priority: int = 0) -> Pod:
     """Claims that the gang of another tenant lost its quota, and to have been bound last of all."""
     wish = {"virtualCluster": tenant, "priority": priority, "leafCellNumber": 1}
     said = [{"group": "gang", "by": "ns/forger", "pods": ["u-gang-0", "u-gang-1"]}]
-    return pod("forger", json.dumps(wish), **{LAZILY: json.dumps(said), ORDER: "9" * 15})
+    return pod("forger", json.dumps(wish), **{LAZILY_PREEMPTED: json.dumps(said), ORDER: "9" * 15})
 
 
 @pytest.mark.parametrize("priority", [0, -1])
@@ -60,7 +60,7 @@ def test_a_pod_that_claims_nothing_has_nothing_emptied():
     world = World()
     [each] = gang("plain", tenant="a")
     world.bind(each)
-    assert world.allocated[each.uid].annotation(LAZILY) is None
+    assert world.allocated[each.uid].annotation(LAZILY_PREEMPTED) is None
     assert world.allocated[each.uid].annotation(ORDER) is None
 
 
@@ -81,7 +81,9 @@ def bound(name: str, node: str, indices: list[int], type_: str, *, wish: dict[st
 def test_who_says_the_same_twice_comes_and_goes(switches):
     world = World(RACKS + switches)
     said = [{"group": "gang", "by": "x", "pods": ["u-gang-0", "u-gang-0"]}] * 2
-    world.found(bound("twice", "m1", [0], "host", wish={"priority": 0}, **{LAZILY: json.dumps(said), ORDER: "1"}))
+    world.found(
+        bound("twice", "m1", [0], "host", wish={"priority": 0}, **{LAZILY_PREEMPTED: json.dumps(said), ORDER: "1"})
+    )
     world.delete(world.allocated["u-twice"])
     assert not world.hive.groups
 

@@ -82,7 +82,7 @@ def test_another_configuration_gives_sound_books_and_forgets_nobody(seed: int, c
         audit(algorithm.hive)
     assert driver.faults == 0, driver.last_fault
     members = {member.uid for group in algorithm.hive.groups.values() for member in group.members()}
-    assert members | algorithm.strangers.keys() == course.world.allocated.keys()
+    assert members | algorithm.unrecoverable_pods.keys() == course.world.allocated.keys()
     for pod in list(course.world.allocated.values()):
         driver.remove(pod.uid)
         audit(algorithm.hive)

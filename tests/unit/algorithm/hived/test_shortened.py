@@ -52,7 +52,7 @@ def test_each_pod_keeps_its_devices_in_whatever_order_they_are_found(number: int
     for uid in uids[:number]:
         world.allocated[uid] = short(world.allocated[uid])
     found = [world.restarted(order) for order in itertools.permutations(uids)]
-    assert not any(each.algorithm.strangers for each in found)
+    assert not any(each.algorithm.unrecoverable_pods for each in found)
     first = state(found[0].algorithm)
     assert all(state(each.algorithm) == first for each in found)
     [(_, *_, devices)], [(_, *_, before)] = allocations(found[0].hive).values(), known.values()
@@ -65,7 +65,7 @@ def test_they_keep_them_also_if_they_are_found_later(config: str) -> None:
     before = sorted(device.address for device, _ in world.group("g").leafs())
     world.allocated = {uid: short(pod) for uid, pod in world.allocated.items()}
     world.restart(late=list(world.allocated)[1:])
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
     assert sorted(device.address for device, _ in world.group("g").leafs()) == before
     world.delete(*world.allocated.values())
     assert not world.hive.groups

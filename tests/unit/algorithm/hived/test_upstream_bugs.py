@@ -31,7 +31,7 @@ def test_bug_1_pods_that_are_recovered_before_their_machines_are_announced_keep_
     world.turn(*late, healthy=True)
 
     assert allocations(world.hive) == before
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
 
 
 @pytest.mark.parametrize("tenants", ["virtualClusters: {}", "virtualClusters: {idle: {}}"])
@@ -256,7 +256,7 @@ def test_bug_16_a_pod_with_an_invalid_wish_leaves_nothing_behind():
     world.found(invalid)
     world.delete(invalid)
 
-    assert world.algorithm.strangers == {}
+    assert world.algorithm.unrecoverable_pods == {}
 
 
 def test_bug_21_a_restart_while_a_machine_of_each_rack_is_bad_keeps_all_allocations():

@@ -11,8 +11,8 @@ import pytest
 from algorithm.hived import HivedAlgorithm
 from algorithm.hived.cells.cells import CellState, PhysicalCell, VirtualCell
 from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError, parse_spec
-from algorithm.hived.insight.tally import tally
-from algorithm.hived.insight.unblockers import Ends, Steps, find_ends
+from algorithm.hived.insight.capacity import capacity_of
+from algorithm.hived.insight.unblockers import Steps, Unblockers, find_unblockers
 from algorithm.hived.planning.planner import Refusal, candidate_chains, decide
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
@@ -184,19 +184,19 @@ def test_a_wrong_wish_is_told_what_there_is(wish: dict[str, str], said: str):
 SEEDS = range(25)
 
 
-def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Ends]]:
+def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Unblockers]]:
     """Groups that wait in that world for want of cells, each with whose end is said to help."""
     for each, spec in asked(seed):
         try:
             decision = decide(world.hive, spec, world.hive.layout.machines, preempting=True)
         except UserError:
             continue
-        tallies = [tally(world.hive, spec, chain) for chain in candidate_chains(world.hive, spec)]
-        if isinstance(decision, Refusal) and not all(found.never for found in tallies):
-            yield each, spec, _answer(find_ends(world.hive, spec, tallies))
+        capacities = [capacity_of(world.hive, spec, chain) for chain in candidate_chains(world.hive, spec)]
+        if isinstance(decision, Refusal) and not all(found.never for found in capacities):
+            yield each, spec, _answer(find_unblockers(world.hive, spec, capacities))
 
 
-def _answer(steps: Steps[Ends]) -> Ends:
+def _answer(steps: Steps[Unblockers]) -> Unblockers:
     """What comes of all steps, if nothing happens in between."""
     while True:
         try:
@@ -260,7 +260,7 @@ def test_numbers_are_true_and_asking_leaves_no_trace(seed: int):
     for each, spec in asked(seed):
         assert told(world, each)
         for chain in candidate_chains(world.hive, spec) if spec.tenant in world.hive.layout.tenants else ():
-            found = tally(world.hive, spec, chain)
+            found = capacity_of(world.hive, spec, chain)
             leafs = may_have(world.hive, spec, chain)
             held = [leaf for leaf in leafs if leaf.priority >= spec.priority]
             left = [leaf for leaf in leafs if leaf not in held]

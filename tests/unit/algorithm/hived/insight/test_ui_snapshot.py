@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
-from algorithm.hived.insight.ui_snapshot import PART, Picture
+from algorithm.hived.insight.ui_snapshot import PART, UiSnapshot
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes
 from algorithm.model import Node, Pod
 from tests.support.hived_scene import SPEC, racks, small
@@ -167,7 +167,7 @@ def test_what_is_kept_is_never_stale() -> None:
         for step in range(120):
             _disturb(world, random, step)
             kept = b"".join(world.algorithm.page("cells"))
-            assert kept == b"".join(Picture(world.algorithm.hive).pieces()), f"seed {seed}, step {step}"
+            assert kept == b"".join(UiSnapshot(world.algorithm.hive).pieces()), f"seed {seed}, step {step}"
 
 
 def _disturb(world: World, random: Random, step: int) -> None:

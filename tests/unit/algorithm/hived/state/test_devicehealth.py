@@ -266,7 +266,7 @@ def test_a_restart_with_bad_devices_is_the_same_allocation(seed):
     world.restart(random.Random(seed))
 
     assert allocations(world.hive) == before
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
 
 
 def test_a_fork_knows_bad_devices_and_hears_of_others():

@@ -34,7 +34,7 @@ def test_a_fork_knows_what_its_original_knows(world):
 
     audit(twin.hive)
     assert snapshot(twin.hive) == snapshot(world.hive)
-    assert twin.strangers == world.algorithm.strangers
+    assert twin.unrecoverable_pods == world.algorithm.unrecoverable_pods
     assert twin.inspect() == world.algorithm.inspect()
 
 

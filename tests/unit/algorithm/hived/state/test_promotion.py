@@ -333,7 +333,7 @@ class Walk:
         before = allocations(self.world.hive)
         self.world.restart(self.random)
         assert allocations(self.world.hive) == before
-        assert not self.world.algorithm.strangers
+        assert not self.world.algorithm.unrecoverable_pods
         assert_everybody_is_granted(self.world)
 
     def close(self):
@@ -341,7 +341,7 @@ class Walk:
         for name in self.world.nodes:
             self.world.turn(name, healthy=True)
         assert in_any_order(snapshot(self.world.hive)) == self.first
-        assert not self.world.hive.lazily
+        assert not self.world.hive.lazily_preempted
 
 
 @settings(max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate])

@@ -60,7 +60,7 @@ def lost():
 def test_a_gang_has_lost_its_quota_if_any_of_its_pods_was_bound_without(lost):
     for world in in_every_order(lost):
         assert not is_guaranteed(world, "g")
-        assert [group.name for group in world.hive.lazily] == ["g"]
+        assert [group.name for group in world.hive.lazily_preempted] == ["g"]
 
 
 @pytest.mark.parametrize("order", [["u-g-1", "u-g-0"], ["u-g-0", "u-g-1"]])
@@ -98,8 +98,8 @@ def test_a_gang_of_which_only_late_members_are_left_is_without_quota_and_named(l
     lost.restart()
     lost.bind(one("x", leafs=4))
 
-    assert [group.name for group in lost.hive.lazily] == ["g"]
-    assert [each.group for each in lazily.read(lost.allocated["u-x-0"].annotation(lazily.LAZILY))] == ["g"]
+    assert [group.name for group in lost.hive.lazily_preempted] == ["g"]
+    assert [each.group for each in lazily.read(lost.allocated["u-x-0"].annotation(lazily.LAZILY_PREEMPTED))] == ["g"]
 
 
 @pytest.mark.parametrize("order", [["u-g-1", "u-g-0"], ["u-g-0", "u-g-1"]])
@@ -169,7 +169,7 @@ def back_and_forth():
     world.bind(one("g", leafs=4))
     world.restart(config=racks(b="rack.host 2"))
     world.bind(one("h", tenant="b", leafs=4))
-    assert [each.group for each in lazily.read(world.allocated["u-h-0"].annotation(lazily.LAZILY))] == ["g"]
+    assert [each.group for each in lazily.read(world.allocated["u-h-0"].annotation(lazily.LAZILY_PREEMPTED))] == ["g"]
     world.settings = World(racks(a="rack.host 2")).settings
     return world
 
@@ -363,7 +363,7 @@ def bound(draw, number):
         {"group": draw(st.sampled_from(GROUPS)), "by": draw(st.sampled_from([*GROUPS, ""])), "pods": [f"u-p{other}"]}
         for other in draw(st.lists(st.integers(0, 5), max_size=2))
     ]
-    more = {lazily.LAZILY: json.dumps(said), ORDER: str(draw(st.integers(0, 3)))}
+    more = {lazily.LAZILY_PREEMPTED: json.dumps(said), ORDER: str(draw(st.integers(0, 3)))}
     info["affinityGroupBindInfo"] = [{"podPlacements": places}]
     return pod(f"p{number}", json.dumps(wish), **more).placed(info["node"], ((BIND_INFO, json.dumps(info)),))
 
@@ -382,10 +382,10 @@ def assert_any_order(data, config, switches, luck):
         assert state(other.algorithm) == state(known.algorithm)
 
     members = {member.uid for group in known.hive.groups.values() for member in group.members()}
-    assert members | known.algorithm.strangers.keys() == set(order)
+    assert members | known.algorithm.unrecoverable_pods.keys() == set(order)
     known.restart(chance.sample(order, len(order)), late=[order[0]])
     members = {member.uid for group in known.hive.groups.values() for member in group.members()}
-    assert members | known.algorithm.strangers.keys() == set(order)
+    assert members | known.algorithm.unrecoverable_pods.keys() == set(order)
     known.delete(*[known.allocated[uid] for uid in chance.sample(order, len(order))])
     assert not known.hive.groups
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from algorithm.hived.formats.bindinfo import BIND_INFO
-from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.interface import Bind, InvalidArgument, PodRefused
 from algorithm.model import pairs
 from tests.support.hived_audit import audit
@@ -168,7 +168,7 @@ def test_a_restart_keeps_scoped_groups_apart(config):
     for order in (sorted(world.allocated), sorted(world.allocated, reverse=True)):
         world.restart(order)
         assert allocations(world.hive) == before
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -179,7 +179,7 @@ def test_switched_off_at_a_restart_gangs_of_one_name_stay_apart(backwards):
     before = sorted(tuple(value[1:]) for value in map(list, allocations(world.hive).values()))
     world.restart(sorted(world.allocated, reverse=backwards), config=RACKS)
 
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
     assert sorted(world.hive.groups) == ["b/two/g", "g"], "of equal age, ns comes first"
     assert sorted(tuple(value[1:]) for value in map(list, allocations(world.hive).values())) == before
     world.delete(*list(world.allocated.values()))
@@ -194,14 +194,14 @@ def test_pods_that_come_later_are_not_set_apart():
     twin.bind(*of("other", one("g", leafs=4)))
     world.found(next(each for each in twin.allocated.values() if each.namespace == "other"))
 
-    assert list(world.algorithm.strangers) == ["other-u-g-0"]
+    assert list(world.algorithm.unrecoverable_pods) == ["other-u-g-0"]
 
 
 def test_a_lazy_preemption_is_remembered_by_scoped_names():
     world = World(PER_TENANT)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("taker", leafs=2, priority=3))
     taker = world.allocated["u-taker-0"]
-    assert [lost["group"] for lost in json.loads(taker.annotation(LAZILY))] == ["a/lazy"]
+    assert [lost["group"] for lost in json.loads(taker.annotation(LAZILY_PREEMPTED))] == ["a/lazy"]
     before = allocations(world.hive)
 
     world.restart()
@@ -279,7 +279,7 @@ def test_what_is_bound_stays_whatever_the_rules_are_now():
     world.restart(config=GUARDED)
 
     assert allocations(world.hive) == before
-    assert not world.algorithm.strangers
+    assert not world.algorithm.unrecoverable_pods
     world.delete(*list(world.allocated.values()))
     assert in_any_order(snapshot(world.hive)) == in_any_order(snapshot(World(GUARDED).hive))
 

@@ -78,7 +78,7 @@ def something(hive: HivedCluster, rng: random.Random, seed: int) -> None:
         _end(hive, group)
     elif kind == 2 and group.virtual is not None and group.state is GroupState.ALLOCATED:
         hive.make_opportunistic(group, "x")
-    elif kind == 3 and group in hive.lazily:
+    elif kind == 3 and group in hive.lazily_preempted:
         restored(hive, group)
     elif kind == 4 and group.state is GroupState.ALLOCATED:
         _give_up_and_claim(hive, group)
@@ -91,7 +91,7 @@ def _decide(hive: HivedCluster, rng: random.Random, seed: int) -> None:
     except UserError:
         return
     if isinstance(plan, Plan) and plan.is_new and spec.group not in hive.groups:
-        hive.take_quota(plan.lazily, spec.group)
+        hive.take_quota(plan.lazily_preempted, spec.group)
         hive.overtake(plan.overtakes)
         hive.preempt(plan.group, "u")
 

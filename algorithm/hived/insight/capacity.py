@@ -25,7 +25,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ChainCapacity:
     """Of `total` devices, `held` are used by the same or higher priorities, or kept for such.
 
     The others, `left`, are: `lower`, used by lower priorities, which would have to go; `bad`, that nobody may use now.
@@ -58,7 +58,7 @@ class Tally:
         return self.total < self.need or self.ever < self.pods
 
 
-def tally(hive: HivedCluster, spec: PodSpec, chain: str) -> Tally:
+def capacity_of(hive: HivedCluster, spec: PodSpec, chain: str) -> ChainCapacity:
     """Counts for one of the chains that the group may be in."""
     roots = _roots(hive, spec, chain)
     machine = hive.layout.chains[chain].machine_level
@@ -67,7 +67,7 @@ def tally(hive: HivedCluster, spec: PodSpec, chain: str) -> Tally:
     combines = hive.combining and spec.priority >= 0 and not spec.pinned_id
     total = sum(root.leafs for root in roots)
     held = sum(root.leafs - root.free_for(spec.priority) for root in roots)
-    return Tally(
+    return ChainCapacity(
         chain=chain,
         leaf_type=hive.layout.chains[chain].leaf_type,
         need=spec.devices,
