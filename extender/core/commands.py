@@ -63,31 +63,24 @@ class CommandKind(Generic[CommandT, ObjectT, EventT_co]):
     is_read: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ApiCommand(Generic[EventT_co]):
-    """One command on its way to the API server, for the I/O layers."""
+    """One command on its way to the API server, for the I/O layers: all that they know of it."""
 
-    command: Any
-    kind: CommandKind[Any, Any, EventT_co]
+    __slots__ = ("command", "is_read", "kind", "name", "term", "valid_for")
 
-    @property
-    def name(self) -> str:
-        """For counters and logs: the name of the command's dataclass."""
-        return type(self.command).__name__
-
-    @property
-    def is_read(self) -> bool:
-        return self.kind.is_read
-
-    @property
-    def term(self) -> int | None:
-        """The term that must last while it is sent; None: a read."""
-        return None if self.kind.is_read else int(self.command.term)
-
-    @property
-    def valid_for(self) -> float:
-        """Seconds for which it may wait to be sent."""
-        return math.inf if self.kind.is_read else float(self.command.valid_for)
+    def __init__(self, command: Any, kind: CommandKind[Any, Any, EventT_co]) -> None:
+        self.command = command
+        self.kind = kind
+        #: For counters and logs.
+        self.name = type(command).__name__
+        self.is_read = kind.is_read
+        #: The term that must last while it is sent; None: a read.
+        self.term: int | None = None
+        #: Seconds for which it may wait to be sent.
+        self.valid_for = math.inf
+        if not kind.is_read:
+            write: Write = command
+            self.term, self.valid_for = write.term, write.valid_for
 
     def request(self) -> Request:
         return self.kind.request(self.command)

@@ -51,7 +51,7 @@ def object_path(collection: str, name: str, subresource: str = "") -> str:
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of a pod, or of its subresource."""
-    return object_path(collection_path("pods", namespace=namespace), name, subresource)
+    return object_path(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", name, subresource)
 
 
 def post_request(path: str, body: Mapping[str, Any]) -> Request:

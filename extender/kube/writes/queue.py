@@ -4,9 +4,9 @@
                ^                         |
                +------- put_back --------+   throttled: certainly not done
 
-Hints (nudges, Events) do not pass through this queue; they have their own (best_effort.py). They ask here when they may
-go: not while the API server has asked for a pause, and after the requests that wait here, for which a hint is held back
-for a second at most. So hints cannot starve a binding, and bindings cannot starve hints.
+Best-effort commands (hints) do not pass through this queue; they have their own (best_effort.py). They ask here when
+they may go: not while the API server has asked for a pause, and after the requests that wait here, for which a hint is
+held back for a second at most. So hints cannot starve a write, and writes cannot starve hints.
 """
 
 from __future__ import annotations
