@@ -57,6 +57,10 @@ class Accounts:
         self._told = lazy_preemption.LazyPreemptionLog()
         self._line = PromotionQueue(self.hive)
 
+    def renew_pages(self) -> None:
+        """The pages show this hive and nothing that was written before: they were those of another one."""
+        self.pages = Pages(self.hive)
+
     def read(self, pod: Pod) -> PodSpec:
         """What the pod wants. Raises UserError."""
         return self._tenancy.read(pod, scope=self._scopes.get(pod.uid))

@@ -305,8 +305,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return [each.text for each in outcomes(self.hive, other.hive) if each.changed]
 
     def fork(self) -> HivedAlgorithm:
-        _ = self.hive  # made once, and not again in each copy
-        return independent_copy(self, shared=_UNCHANGING)
+        accounts = self._start.accounts  # made once, and not again in each copy
+        twin = independent_copy(self, shared=(*_UNCHANGING, type(accounts.pages)))
+        twin._start.accounts.renew_pages()
+        return twin
 
     def page(self, path: str) -> Any:
         return self._start.accounts.pages.page(path)

@@ -94,8 +94,8 @@ class ReadModel:
             return self._machine.driver.algorithm.inspect()
 
     def algorithm_page(self, path: str) -> bytes:
-        """Return one of the algorithm's own pages, as JSON. Raises PageNotFound, InvalidArgument."""
-        return b"".join(self.algorithm_pieces(path))
+        """Return one of the algorithm's own pages, as a line of JSON. Raises PageNotFound, InvalidArgument."""
+        return b"".join((*self.algorithm_pieces(path), b"\n"))
 
     def algorithm_pieces(self, path: str) -> list[bytes]:
         """Return the same page in the pieces that the algorithm yields; in one piece if it yields none."""

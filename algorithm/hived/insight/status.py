@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from algorithm.hived.cells.cells import Cell, CellState, PhysicalCell, VirtualCe
 from algorithm.hived.cells.chains import preassigned
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 from algorithm.hived.formats.timestamps import rfc3339
+from algorithm.hived.insight.parts import Part, slices
 from algorithm.hived.insight.ui_snapshot import UiSnapshot
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
@@ -23,6 +25,8 @@ from algorithm.interface import InvalidArgument, PageNotFound
 
 #: So many unrecoverable pods are shown at most.
 SHOWN = 50
+#: Devices of a part of a page: it is written while nothing can be decided, and takes a millisecond.
+_PART = 128
 _ALL = "HiveD has affinitygroups and clusterstatus, and cells for the web page"
 
 
@@ -30,11 +34,15 @@ _ALL = "HiveD has affinitygroups and clusterstatus, and cells for the web page"
 
 
 class Pages:
-    """The original's inspect API below `/v1/inspect/`. A tree of cells is written again only if it has changed."""
+    """The original's inspect API below `/v1/inspect/`. What has not changed is not written again."""
 
     def __init__(self, hive: HivedCluster) -> None:
         self._hive = hive
-        self._written: dict[Cell, tuple[int, bytes]] = {}
+        #: The hardware, and by tenant its promises; made when they are asked for.
+        self._hardware: list[Part] = []
+        self._promises: dict[str, list[Part]] = {}
+        #: By root of hardware: the version, and the cells that are made up for its borrowed devices, by tenant.
+        self._borrowed: dict[Cell, tuple[int, dict[str, bytes]]] = {}
         self._ui_snapshot = UiSnapshot(hive)
 
     def page(self, path: str) -> Any:
@@ -84,7 +92,11 @@ class Pages:
         yield b"}"
 
     def _physical(self) -> Iterator[bytes]:
-        return self._list(top for chain in self._hive.layout.chains.values() for top in chain.full[chain.top])
+        self._hardware = self._hardware or [self._part([top]) for top in self._tops()]
+        return _list(part.text() for part in self._hardware)
+
+    def _tops(self) -> Iterator[PhysicalCell]:
+        return (top for chain in self._hive.layout.chains.values() for top in chain.full[chain.top])
 
     def _virtual(self) -> Iterator[bytes]:
         for number, name in enumerate(self._hive.layout.tenants):
@@ -97,29 +109,45 @@ class Pages:
         tenant = self._hive.layout.tenants.get(name)
         if tenant is None:
             raise InvalidArgument(f"VC {name} not found")
-        return self._list(preassigned(tenant), (_borrowed(each) for each in _borrowed_by(self._hive, name)))
+        if name not in self._promises:
+            self._promises[name] = [self._part(some) for some in slices(preassigned(tenant), _PART)]
+        borrowed = (self._borrowed_in(top).get(name, b"") for top in self._tops())
+        return _list(itertools.chain((part.text() for part in self._promises[name]), borrowed))
 
-    def _list(self, cells: Iterable[Cell], more: Iterable[dict[str, Any]] = ()) -> Iterator[bytes]:
-        first = True
-        for cell in cells:
-            yield (b"[" if first else b",") + self._tree(cell)
-            first = False
-        for shown in more:
-            yield (b"[" if first else b",") + msgspec.json.encode(shown)
-            first = False
-        yield b"[]" if first else b"]"
-
-    def _tree(self, cell: Cell) -> bytes:
-        known = self._written.get(cell)
-        if known is None or known[0] != cell.version:
-            leaf_type = self._hive.layout.chains[cell.chain].leaf_type
-            if isinstance(cell, PhysicalCell):
-                shown = _physical(cell, deep=True, leaf_type=leaf_type)
-            else:
-                shown = _virtual(cast(VirtualCell, cell), deep=True, leaf_type=leaf_type)
-            text = msgspec.json.encode({"leafCellType": leaf_type, **shown})
-            known = self._written[cell] = (cell.version, text)
+    def _borrowed_in(self, top: PhysicalCell) -> dict[str, bytes]:
+        """By tenant: what is shown for the devices of this tree that it borrows, with commas in between."""
+        known = self._borrowed.get(top)
+        if known is None or known[0] != top.version:
+            found: dict[str, list[bytes]] = {}
+            for device in _devices(top):
+                if device.tenant:
+                    found.setdefault(device.tenant, []).append(msgspec.json.encode(_borrowed(device)))
+            texts = {tenant: b",".join(each) for tenant, each in found.items()}
+            known = self._borrowed[top] = (top.version, texts)
         return known[1]
+
+    def _part(self, cells: Sequence[Cell]) -> Part:
+        """The trees of these cells, with commas in between."""
+        return Part(lambda: b",".join(msgspec.json.encode(self._tree(cell)) for cell in cells), cells)
+
+    def _tree(self, cell: Cell) -> dict[str, Any]:
+        leaf_type = self._hive.layout.chains[cell.chain].leaf_type
+        if isinstance(cell, PhysicalCell):
+            shown = _physical(cell, deep=True, leaf_type=leaf_type)
+        else:
+            shown = _virtual(cast(VirtualCell, cell), deep=True, leaf_type=leaf_type)
+        return {"leafCellType": leaf_type, **shown}
+
+
+def _list(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts of a JSON array of these elements. An empty text is none."""
+    before = b"["
+    for text in texts:
+        if text:
+            yield before
+            before = b","
+        yield text
+    yield b"[]" if before == b"[" else b"]"
 
 
 def affinity_group(group: Group) -> dict[str, Any]:
@@ -213,9 +241,11 @@ def _borrowed(device: PhysicalCell) -> dict[str, Any]:
     }
 
 
-def _borrowed_by(hive: HivedCluster, tenant: str) -> list[PhysicalCell]:
-    devices = (device for chain in hive.layout.chains.values() for device in chain.full[1])
-    return [device for device in devices if device.tenant == tenant]
+def _devices(top: PhysicalCell) -> list[PhysicalCell]:
+    cells = [top]
+    while cells[0].level > 1:
+        cells = [child for cell in cells for child in cell.children]
+    return cells
 
 
 # -- the summary ------------------------------------------------------------------------------------------------------

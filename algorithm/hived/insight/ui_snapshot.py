@@ -16,6 +16,7 @@ import msgspec
 
 from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.cells.chains import Chain, Tenant, preassigned
+from algorithm.hived.insight.parts import Part, slices
 from algorithm.hived.state.cluster import HivedCluster
 
 #: Devices of a part: it is written while nothing can be decided.
@@ -34,7 +35,7 @@ class UiSnapshot:
 
     def __init__(self, hive: HivedCluster) -> None:
         self._hive = hive
-        self._made: list[_Part] = []
+        self._made: list[Part] = []
 
     def pieces(self) -> Iterator[bytes]:
         """The array: each part with what is in front of it, `[` or `,`; in the end `]`."""
@@ -42,22 +43,6 @@ class UiSnapshot:
         for number, part in enumerate(self._made):
             yield (b"," if number else b"[") + part.text()
         yield b"]"
-
-
-class _Part:
-    """Something that is written again only if one of the trees that it shows has changed."""
-
-    __slots__ = ("_text", "_tops", "_version", "_write")
-
-    def __init__(self, write: Callable[[], dict[str, Any]], tops: Iterable[Cell] = ()) -> None:
-        self._write, self._tops = write, tuple(dict.fromkeys(tops))
-        self._version, self._text = -1, b""
-
-    def text(self) -> bytes:
-        version = sum(top.version for top in self._tops)  # none ever shrinks
-        if version != self._version:
-            self._version, self._text = version, msgspec.json.encode(self._write())
-        return self._text
 
 
 class _Parts:
@@ -69,17 +54,16 @@ class _Parts:
         #: The number of each device in its chain; known once the names are written, which come first.
         self._number: dict[Cell, int] = {}
 
-    def all(self) -> Iterator[_Part]:
-        yield _Part(lambda: {"chains": [_chain(chain) for chain in self._chains]})
+    def all(self) -> Iterator[Part]:
+        yield _part(lambda: {"chains": [_chain(chain) for chain in self._chains]})
         for number, chain in enumerate(self._chains):
             leafs = chain.levels[chain.machine_level].leafs
             for start in range(0, len(chain.full[chain.machine_level]), NAMES):
-                yield _Part(partial(self._names, number, start, leafs))
-        yield _Part(lambda: {"pinned": list(self._pinned())})
+                yield _part(partial(self._names, number, start, leafs))
+        yield _part(lambda: {"pinned": list(self._pinned())})
         for number, chain in enumerate(self._chains):
-            size = max(1, PART // chain.levels[chain.machine_level].leafs)
-            for some in _slices(chain.full[chain.machine_level], size):
-                yield _Part(partial(_devices, number, some), (machine.top for machine in some))
+            for some in slices(chain.full[chain.machine_level], PART):
+                yield _part(partial(_devices, number, some), some)
         for tenant in self._layout.tenants.values():
             yield from self._promises(tenant)
 
@@ -100,23 +84,16 @@ class _Parts:
 
     # -- virtual clusters -------------------------------------------------------------------------------------
 
-    def _promises(self, tenant: Tenant) -> Iterator[_Part]:
+    def _promises(self, tenant: Tenant) -> Iterator[Part]:
         numbers = {chain.name: number for number, chain in enumerate(self._chains)}
-        some: list[VirtualCell] = []
-        devices = 0
-        for cell in preassigned(tenant):
-            if some and devices + cell.leafs > PART:
-                yield self._promise(tenant, numbers, some)
-                some, devices = [], 0
-            some.append(cell)
-            devices += cell.leafs
-        yield self._promise(tenant, numbers, some)
+        for some in list(slices(preassigned(tenant), PART)) or [[]]:
+            yield self._promise(tenant, numbers, some)
 
-    def _promise(self, tenant: Tenant, numbers: dict[str, int], cells: list[VirtualCell]) -> _Part:
+    def _promise(self, tenant: Tenant, numbers: dict[str, int], cells: list[VirtualCell]) -> Part:
         def write() -> dict[str, Any]:
             return {"tenant": tenant.name, "cells": [self._virtual(cell, numbers[cell.chain]) for cell in cells]}
 
-        return _Part(write, (cell.top for cell in cells))
+        return _part(write, cells)
 
     def _virtual(self, cell: VirtualCell, chain: int) -> tuple[Any, ...]:
         """Address, chain, level, pinned id, devices used, priority; then what hardware it is.
@@ -211,5 +188,5 @@ def _kind(device: PhysicalCell, owner: str) -> Kind:
     )
 
 
-def _slices(cells: Sequence[PhysicalCell], size: int) -> Iterator[Sequence[PhysicalCell]]:
-    return (cells[start : start + size] for start in range(0, len(cells), size))
+def _part(write: Callable[[], dict[str, Any]], cells: Iterable[Cell] = ()) -> Part:
+    return Part(lambda: msgspec.json.encode(write()), cells)

@@ -197,7 +197,7 @@ def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @pool.page
     def own_page(path: str, _none: Annotated[_Filters, Query()]) -> Response:
         try:
-            return Response(runtime.model.algorithm_page(path) + b"\n", media_type=JSON)
+            return Response(runtime.model.algorithm_page(path), media_type=JSON)
         except PageNotFound as missing:
             raise HTTPException(404, missing.text or None) from missing
         except InvalidArgument as wrong:

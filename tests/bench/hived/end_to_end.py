@@ -14,7 +14,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,8 +197,11 @@ class _EndToEnd:
 
 def _cpu_ms(pid: int) -> float | None:
     """What all threads of the process have used so far; None where the kernel does not tell."""
-    tasks = list(Path(f"/proc/{pid}/task").glob("*/schedstat"))
-    return sum(int(each.read_text().split()[0]) for each in tasks) / 1e6 if tasks else None
+    used = []
+    for each in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(FileNotFoundError):  # a thread that has ended meanwhile
+            used.append(int(each.read_text().split()[0]))
+    return sum(used) / 1e6 if used else None
 
 
 def _node(name: str) -> bytes:

@@ -38,6 +38,19 @@ def test_a_fork_knows_what_its_original_knows(world):
     assert twin.inspect() == world.algorithm.inspect()
 
 
+def test_pages_of_a_fork_show_the_fork_also_if_they_were_written_before(world):
+    def pages(algorithm):
+        return [b"".join(algorithm.page(path)) for path in ("clusterstatus", "cells")]
+
+    before = pages(world.algorithm)
+    twin = forked(world)
+    assert pages(twin.algorithm) == before
+    twin.delete(*list(twin.allocated.values()))
+
+    assert pages(world.algorithm) == before
+    assert before != pages(twin.algorithm) == pages(twin.algorithm.fork())
+
+
 def test_the_same_calls_give_the_same_answers_on_both(world):
     twin = forked(world)
     for each in (world, twin):
