@@ -15,7 +15,7 @@ import typer
 from extender.operate import hived
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
-from extender.operate.scheduler_config import NAMESPACE, OptionError, SchedulerOptions, Topology, kube_scheduler_config
+from extender.operate.topology import NAMESPACE, Topology
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -83,6 +83,8 @@ def scheduler_config(
     **static-pod**: the control plane's own kube-scheduler. **second-scheduler**: another one beside it, in the cluster.
     **local**: both on this machine, without TLS.
     """
+    from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
+
     options = SchedulerOptions(
         topology=topology,
         scheduler_names=tuple(scheduler_name or ()),

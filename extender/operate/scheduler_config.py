@@ -13,7 +13,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -27,9 +26,9 @@ from extender.embedded.kubescheduler.config import (
     ConfigError,
     from_kube_scheduler_configuration,
 )
+from extender.operate.topology import NAMESPACE, Topology
 
-#: Where the shipped manifests put Waggle; the DNS name of its Service, which its certificate has to hold.
-NAMESPACE = "waggle-system"
+#: The DNS name of the Service in the shipped manifests, which its certificate has to hold.
 SERVICE = f"waggle.{NAMESPACE}.svc"
 PORT = 9096
 #: Resources that only mark pods: no node has them, so kube-scheduler must not look for them.
@@ -37,14 +36,6 @@ MARKERS = frozenset({"hivedscheduler.microsoft.com/pod-scheduling-enable"})
 VERBS = ("filter", "prioritize", "preempt", "bind")
 #: What a Lease may be called.
 _LEASE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-
-
-class Topology(StrEnum):
-    """Where kube-scheduler runs, seen from Waggle."""
-
-    STATIC_POD = "static-pod"
-    SECOND_SCHEDULER = "second-scheduler"
-    LOCAL = "local"
 
 
 class OptionError(ValueError):

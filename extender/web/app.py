@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
@@ -13,18 +12,19 @@ from extender.kube.client.access_review import Reviewer
 from extender.server.cache_comparer import CacheComparer
 from extender.server.runtime import Runtime
 from extender.settings import Settings
-from extender.web.errors import add_error_handlers
+from extender.web.error_answers import add_error_handlers
 from extender.web.http.certificates import Certificates
-from extender.web.http.doors import Doors, Hosts, Refusals
-from extender.web.limits.budget import Budgets
+from extender.web.http.doors import Doors, Hosts
 from extender.web.limits.pool import Pool
 from extender.web.pages.authorization import guard
 from extender.web.pages.diff import diff_routes
 from extender.web.pages.health import health_routes
 from extender.web.pages.inspect import inspect_routes, own_page_routes
-from extender.web.pages.metrics import Metrics
+from extender.web.pages.scrape import scrape_routes
+from extender.web.parts import Parts
 from extender.web.ui.routes import ui_routes
-from extender.web.verbs.handler import VERBS, VerbHandler, Verbs
+from extender.web.verbs.handler import VERBS
+from extender.web.verbs.routes import verb_routes
 
 #: Threads that compute pages: each takes its share of the interpreter from the event loop.
 _PAGE_THREADS = 2
@@ -49,24 +49,21 @@ def create_app(
     *,
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
+    parts: Parts | None = None,
 ) -> FastAPI:
     """Return the HTTP layer of `runtime`. With a comparer, the app also has the page that compares the cache with the
     API server.
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
-    may see pages; if the settings require a review and there is no reviewer, nobody may.
+    may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
+    runs with already (lazy.py); then `certificates` are not read.
     """
-    told = certificates or Certificates(None)
-    refusals = Refusals()
-    max_body = settings.server.max_body_mib << 20
-    budgets = Budgets.for_bodies_of(max_body)
-    metrics = Metrics(runtime, told.metrics, refusals.metrics, budgets.metrics)
-    verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
-    app = _App(verbs.endpoints, metrics, budgets)
+    parts = parts or Parts.of(runtime, settings.server, certificates)
+    app = _App(parts)
     pages = Pool("pages", _PAGE_THREADS)
-    app.include_router(verbs.routes())
-    app.include_router(health_routes(runtime, told.readiness_warning))
-    app.include_router(metrics.routes())
+    app.include_router(verb_routes(parts.verbs))
+    app.include_router(health_routes(parts.probes))
+    app.include_router(scrape_routes(parts.metrics))
     guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
     app.include_router(inspect_routes(runtime, pages), dependencies=guards)
     if comparer is not None:
@@ -74,8 +71,14 @@ def create_app(
     app.include_router(ui_routes(runtime, settings.algorithm.name, pages), dependencies=guards)
     app.include_router(own_page_routes(runtime, pages), dependencies=guards)
     _add_index(app, settings.algorithm.name)
-    add_error_handlers(app, verbs.endpoints)
-    app.add_middleware(Doors, verbs=verbs.endpoints, hosts=Hosts(settings.server, told.names), refusals=refusals)
+    add_error_handlers(app, app.verbs)
+    app.add_middleware(
+        Doors,
+        verbs=app.verbs,
+        hosts=Hosts(settings.server, parts.certificates.names),
+        refusals=parts.refusals,
+        turnstile=parts.turnstile,
+    )
     app.add_middleware(_TidyPath)
     return app
 
@@ -86,14 +89,14 @@ class _App(FastAPI):
     `metrics` also collects the metrics of the app's server. `budgets` bound the memory of all its connections.
     """
 
-    def __init__(self, verbs: Mapping[str, VerbHandler], metrics: Metrics, budgets: Budgets) -> None:
+    def __init__(self, parts: Parts) -> None:
         # No /docs: its page would load scripts from a public CDN into the browser of a user inside the cluster.
         super().__init__(
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
-        self.verbs = verbs
-        self.metrics = metrics
-        self.budgets = budgets
+        self.verbs = parts.verbs.endpoints
+        self.metrics = parts.metrics
+        self.budgets = parts.budgets
 
 
 def _add_index(app: FastAPI, algorithm: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.web.http.certificates import Certificates
 from extender.web.http.connections import connection_metrics
-from extender.web.http.doors import Refusals
+from extender.web.http.refusals import Refusals
 from extender.web.limits.budget import Budgets
 
 SOURCES = (

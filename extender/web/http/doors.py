@@ -12,34 +12,21 @@ GET; Host is then that name. The fast paths of protocol.py and http2.py leave re
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import re
 import socket
-import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
-import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from extender.server.views import Metric
 from extender.settings import ServerSettings
-from extender.web.errors import error_response
+from extender.web.error_answers import error_response
 from extender.web.http.peers import Peer
-from extender.web.limits.rounds import Rounds
-from extender.web.pages.health import ProbesOnly
+from extender.web.http.refusals import Refusals
+from extender.web.limits.turnstile import Turnstile
+from extender.web.pages.probes import ProbesOnly
 
-_log = structlog.get_logger(__name__)
-
-#: Seconds between two log lines about the same refusal.
-_LOG_SECONDS: Final = 600.0
-#: Refused clients that are remembered as logged; the log as a whole has limits of its own.
-_MOST_TOLD: Final = 256
-#: Pages and probes that begin in one turn of the event loop, and answers that do.
-_A_TURN: Final = 3
-_REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
 _PORT: Final = re.compile(r":\d*$")
 
 
@@ -83,12 +70,20 @@ class Hosts:
 class Doors:
     """Middleware for access control. `verbs` are the paths of kube-scheduler's verbs."""
 
-    def __init__(self, app: ASGIApp, *, verbs: Iterable[str], hosts: Hosts, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        verbs: Iterable[str],
+        hosts: Hosts,
+        refusals: Refusals,
+        turnstile: Turnstile | None = None,
+    ) -> None:
         self._app = app
         self._verbs = frozenset(verbs)
         self._hosts = hosts
         self._refusals = refusals
-        self._turnstile = Turnstile()
+        self._turnstile = turnstile or Turnstile()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request that is not allowed, or pass it on. Pages and probes take turns first."""
@@ -129,62 +124,6 @@ class Doors:
                 text = f"Host: {host[:100]!r} is no name of this server; server.allowed_hosts adds names"
                 return _Refusal(421, text, "Host", "host", host[:100])
         return None
-
-
-class Turnstile:
-    """Admits `a_turn` requests in a turn of the event loop; the others wait. Turns go round among the values of `who`.
-
-    A page or a probe costs the loop some tenths of a millisecond, and so does its answer; each of a thousand
-    connections may ask for one. Calls of verbs that arrive meanwhile have their share of each turn. `who` is an address
-    and a probe's path: a kubelet's probe does not wait for a thousand pages of another client.
-    """
-
-    def __init__(self, a_turn: int = _A_TURN) -> None:
-        self._a_turn = self._left = a_turn
-        self._waiting: Rounds[Hashable, asyncio.Future[None]] = Rounds()
-        self._turn: asyncio.Handle | None = None
-
-    async def enter(self, who: Hashable = None) -> None:
-        loop = asyncio.get_running_loop()
-        if self._turn is None:
-            self._turn = loop.call_soon(self._next_turn, loop)
-        if self._left:
-            self._left -= 1
-            return
-        passed = loop.create_future()
-        self._waiting.add(who, passed)
-        await passed
-
-    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._left = self._a_turn
-        while self._waiting and self._left:
-            passed = self._waiting.pop()
-            if not passed.done():  # it may have been cancelled
-                passed.set_result(None)
-                self._left -= 1
-        self._turn = loop.call_soon(self._next_turn, loop) if self._waiting or not self._left else None
-
-
-class Refusals:
-    """Counts refused requests, and logs each kind of each client once in a while."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter(dict.fromkeys(_REASONS, 0))
-        self._told: dict[tuple[str, str], float] = {}
-
-    def add(self, reason: str, who: str, address: str) -> None:
-        self._counts[reason] += 1
-        now, told = time.monotonic(), self._told.get((reason, who), float("-inf"))
-        if now - told >= _LOG_SECONDS:
-            if len(self._told) >= _MOST_TOLD:
-                del self._told[next(iter(self._told))]
-            self._told[reason, who] = now
-            _log.warning("a request was refused", reason=reason, who=who, address=address)
-
-    def metrics(self) -> list[Metric]:
-        samples = [({"reason": reason}, float(count)) for reason, count in sorted(self._counts.items())]
-        what = "Requests that were refused because of who sent them, by what was wrong."
-        return [Metric("waggle_requests_refused_total", "counter", what, samples)]
 
 
 def _origin(scope: Scope) -> _Refusal | None:

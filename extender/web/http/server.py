@@ -16,25 +16,27 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Event, Thread
 from types import FrameType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import uvicorn
-from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from extender.server.views import Metric
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.http.certificates import Certificates
 from extender.web.http.connections import Connections, connection_metrics, raise_descriptor_limit, shares
-from extender.web.http.http2 import Http2
 from extender.web.http.listener import Caller, Listener
 from extender.web.http.peers import ClientNames, Peer, names_of
 from extender.web.http.protocol import WaggleProtocol
 from extender.web.http.trim import LOOK_SECONDS, Trimmer
 from extender.web.limits.budget import budgets_of
-from extender.web.pages.health import ProbesOnly
 from extender.web.pages.metrics import Metrics
+from extender.web.pages.probes import ProbesOnly
 from extender.web.verbs.handler import VerbHandler
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from extender.web.http.http2 import Http2
 
 #: Seconds that running requests get when the server shuts down: a bind waits for one API call.
 _GRACE_SECONDS = 15
@@ -42,6 +44,8 @@ _GRACE_SECONDS = 15
 #: informer decodes.
 _SWITCH_SECONDS = 0.0005
 _BACKLOG = 2048
+#: Seconds after the start in which a server has better things to do than to make pages (lazy.py).
+PREPARE_SECONDS = 2.0
 
 
 class _Server(uvicorn.Server):
@@ -87,6 +91,8 @@ class _Server(uvicorn.Server):
         self._look_after_memory(Trimmer(budgets_of(self.config.app)))
         self.started = True
         self._on_started()
+        if (prepare := getattr(self.config.app, "prepare", None)) is not None:
+            asyncio.get_running_loop().call_later(PREPARE_SECONDS, prepare)
 
     def _protocol(self, config: uvicorn.Config, caller: Caller, ended: Callable[[], None]) -> WaggleProtocol | Http2:
         names = names_of(caller.certificate)
@@ -100,7 +106,11 @@ class _Server(uvicorn.Server):
             trusted=verbs and bool(caller.certificate),
             names=names,
         )
-        return (Http2 if caller.http2 else WaggleProtocol)(config, self.server_state, peer)
+        if not caller.http2:
+            return WaggleProtocol(config, self.server_state, peer)
+        from extender.web.http.http2 import Http2  # noqa: PLC0415 - a server without TLS never needs it
+
+        return Http2(config, self.server_state, peer)
 
     def _look_after_memory(self, trimmer: Trimmer) -> None:
         trimmer.look()
@@ -119,7 +129,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    app: FastAPI,
+    app: ASGIApp,
     settings: Settings,
     *,
     certificates: Certificates | None = None,
@@ -131,7 +141,6 @@ def serve(
     Raises SettingsError if the address or the certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
-    app.openapi()  # made once, in 100 ms; otherwise the first wrong path would block kube-scheduler for that time
     with ExitStack() as opened:
         listeners = _listen(settings.server, opened)
         url = _url(settings.server, listeners[0])
@@ -143,7 +152,7 @@ def serve(
 class ServerHandle:
     """A server that runs in a thread of its own; a context manager that stops it."""
 
-    def __init__(self, app: FastAPI, settings: ServerSettings, certificates: Certificates | None = None) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, certificates: Certificates | None = None) -> None:
         self._certificates = certificates or Certificates(settings.tls)
         self._opened = ExitStack()
         self._listeners = _listen(settings, self._opened)
@@ -185,13 +194,13 @@ class ServerHandle:
         self.stop()
 
 
-def serve_in_thread(app: FastAPI, settings: Settings, *, certificates: Certificates | None = None) -> ServerHandle:
+def serve_in_thread(app: ASGIApp, settings: Settings, *, certificates: Certificates | None = None) -> ServerHandle:
     """Serve in another thread; returns once connections are accepted. Raises SettingsError as `serve` does."""
     return ServerHandle(app, settings.server, certificates)
 
 
 def _make(
-    app: FastAPI, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
+    app: ASGIApp, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
 ) -> _Server:
     certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)

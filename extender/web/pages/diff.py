@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from extender.scheduling.comparison import Difference
 from extender.server.cache_comparer import CacheComparer, CompareError
-from extender.web.errors import JSON, ErrorBody
+from extender.web.error_answers import ErrorBody
+from extender.web.errors import JSON
 from extender.web.limits.pool import Pool
 
 

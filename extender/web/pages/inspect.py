@@ -23,7 +23,8 @@ from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
 from extender.server.runtime import Runtime
 from extender.server.views import Explanation, PodView
-from extender.web.errors import JSON, BadRequest, ErrorBody
+from extender.web.error_answers import ErrorBody
+from extender.web.errors import JSON, BadRequest
 from extender.web.limits.pool import Pool
 
 State = Literal["Waiting", "Preempting", "Binding", "Bound"]

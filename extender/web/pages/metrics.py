@@ -7,19 +7,14 @@ several servers can run in one process (tests, `waggle demo`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
-from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import Metric as Family
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
-from starlette.responses import PlainTextResponse, Response
 
 from extender.logs.setup import suppressed_lines
 from extender.server.runtime import Runtime
 from extender.server.views import Metric
-from extender.web.limits.pool import Pool
 
 #: Upper bounds in seconds. A verb should take about a millisecond; kube-scheduler gives up after 5 s.
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -59,14 +54,6 @@ class _Collector(Collector):
         return ()
 
 
-def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """The encoder of the requested format; the usual one if the requested version is invalid."""
-    try:
-        return choose_encoder(accept)
-    except (TypeError, ValueError):
-        return choose_encoder("")
-
-
 def _suppressed_lines() -> Metric:
     return Metric(
         "waggle_log_lines_suppressed_total",
@@ -96,15 +83,3 @@ class Metrics:
     def observe(self, verb: str, code: int, seconds: float) -> None:
         """Count one answered verb; `code` is the HTTP status."""
         self._durations.labels(verb, str(code)).observe(seconds)
-
-    def routes(self) -> APIRouter:
-        router = APIRouter(tags=["health"])
-        pool = Pool("scrapes", threads=1)
-
-        @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
-        async def metrics(request: Request) -> Response:
-            encode, content_type = _encoder(request.headers.get("accept", ""))
-            body = await pool.run(content_type, partial(encode, self.registry))
-            return Response(body, headers={"content-type": content_type})
-
-        return router

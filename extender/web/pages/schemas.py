@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, RootModel
 
-from extender.web.errors import JSON, ErrorBody
+from extender.web.error_answers import ErrorBody
+from extender.web.errors import JSON
 
 _POD = "The pod as a v1 Pod object; metadata.name and metadata.uid are required"
 

@@ -19,7 +19,8 @@ from starlette.responses import Response
 
 from algorithm.interface import PageNotFound
 from extender.server.runtime import Runtime
-from extender.web.errors import JSON, ErrorBody
+from extender.web.error_answers import ErrorBody
+from extender.web.errors import JSON
 from extender.web.limits.pool import Pool
 from extender.web.ui.increments import Increments
 from extender.web.ui.nodes import NodePieces

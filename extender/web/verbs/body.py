@@ -6,10 +6,13 @@ HTTP server discards the rest as it arrives, so that the caller gets its answer 
 
 from __future__ import annotations
 
-from starlette.requests import Request
+from typing import TYPE_CHECKING
 
 from extender.web.errors import BadRequest
 from extender.web.limits.budget import Budget
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 _MIB = 1 << 20
 

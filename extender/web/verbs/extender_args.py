@@ -12,6 +12,7 @@ kube-scheduler's form only, after a check of how many parts it can have.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -86,25 +87,18 @@ class _ExtenderArgs(msgspec.Struct, gc=False, rename="pascal"):
     node_names: list[_Name] | None = None
 
 
-#: An array with a maximum number of values. One more value stops the decoder; a list would be read to its end first,
-#: and a body can hold a million values.
-_Items: Any = msgspec.defstruct(
-    "_Items",
-    [(f"i{number}", msgspec.Raw, _ABSENT) for number in range(MOST_ITEMS)],
-    array_like=True,
-    forbid_unknown_fields=True,
-    gc=False,
-)
+@cache
+def _large_args() -> msgspec.json.Decoder[Any]:
+    """The decoder of a large offer. Made by the first one: it takes 50 ms, and a caller that sends names sends none.
 
-
-class _BoundedNodes(msgspec.Struct, gc=False):
-    items: _Items | None = None
-
-
-class _LargeArgs(msgspec.Struct, gc=False, rename="pascal"):
-    pod: msgspec.Raw = _ABSENT
-    nodes: _BoundedNodes | None = None
-    node_names: msgspec.Raw = _ABSENT
+    Its nodes are an array with a maximum number of values. One more value stops the decoder; a list would be read to
+    its end first, and a body can hold a million values.
+    """
+    fields = [(f"i{number}", msgspec.Raw, _ABSENT) for number in range(MOST_ITEMS)]
+    items = msgspec.defstruct("_Items", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+    nodes = msgspec.defstruct("_BoundedNodes", [("items", items | None, None)], gc=False)
+    parts = [("pod", msgspec.Raw, _ABSENT), ("nodes", nodes | None, None), ("node_names", msgspec.Raw, _ABSENT)]
+    return msgspec.json.Decoder(msgspec.defstruct("_LargeArgs", parts, gc=False, rename="pascal"))
 
 
 class _LargePreemption(msgspec.Struct, gc=False, rename="pascal"):
@@ -164,7 +158,6 @@ _extender_args = msgspec.json.Decoder(_ExtenderArgs)
 _preemption_args = msgspec.json.Decoder(_PreemptionArgs)
 _binding_args = msgspec.json.Decoder(_BindingArgs)
 _named = msgspec.json.Decoder(_Named | None)
-_large_args = msgspec.json.Decoder(_LargeArgs)
 _large_preemption = msgspec.json.Decoder(_LargePreemption)
 _victim_map = msgspec.json.Decoder(_VictimMap | None)
 _meta_victim_map = msgspec.json.Decoder(_MetaVictimMap | None)
@@ -336,9 +329,9 @@ def _large_pod(pod: msgspec.Raw, body: bytes) -> PodWire | None:
     return wire
 
 
-def _large(body: bytes) -> _LargeArgs:
+def _large(body: bytes) -> Any:
     try:
-        return _decode(_large_args, body, "body")
+        return _decode(_large_args(), body, "body")
     except BadRequest as error:
         if "at most length" in error.text:
             raise BadRequest(f"Nodes.items: more than {MOST_ITEMS} nodes", "Nodes.items") from error

@@ -14,7 +14,6 @@ kube-scheduler discards the body of anything else. prioritize and preempt have n
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,17 +22,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 import structlog
-from fastapi import APIRouter
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 
 from extender.scheduling.events import BindAnswer
 from extender.server.runtime import Runtime
-from extender.web.errors import JSON, BadRequest, error_body
+from extender.web.errors import BadRequest, error_body
 from extender.web.limits.budget import Budget
 from extender.web.pages.metrics import Metrics
-from extender.web.pages.schemas import documented
-from extender.web.verbs.body import read_body
 from extender.web.verbs.encode import (
     encode_bind,
     encode_bind_error,
@@ -124,7 +118,7 @@ class VerbHandler:
 
     def __init__(self, verb: Verb, runtime: Runtime, metrics: Metrics, max_body: int, bodies: Budget) -> None:
         self.max_body = max_body
-        self._bodies = bodies
+        self.bodies = bodies
         self._verb = verb
         self._runtime = runtime
         self._observe = metrics.observe
@@ -161,26 +155,16 @@ class VerbHandler:
         with suppress(RuntimeError):  # the event loop has ended, and its connections with it
             later(done, reply)
 
-    def refuse(self, error: BadRequest) -> Reply:
+    def refuse(self, error: BadRequest, started: float | None = None) -> Reply:
         """The answer to a request whose body is given up. If the body came too slowly, the connection is closed,
         too."""
-        reply = self._reply(*self._refusal(error), perf_counter())
+        reply = self._reply(*self._refusal(error), perf_counter() if started is None else started)
         return reply._replace(close=reply.close or error.status == 408)
 
-    async def respond(self, request: Request) -> Response:
-        """The same for what comes by FastAPI. If it is called off, a write goes on, and its outcome is still heard."""
-        started = perf_counter()
-        try:
-            body = await read_body(request, self.max_body, self._bodies)
-        except (BadRequest, ClientDisconnect) as error:
-            reply = self._reply(*self._refusal(error), started)
-        else:
-            loop = asyncio.get_running_loop()
-            answered: asyncio.Future[Reply] = loop.create_future()
-            self.answer(body, partial(_resolve, answered), loop.call_soon_threadsafe)
-            reply = await answered
-        headers = {"connection": "close"} if reply.close else None
-        return Response(reply.body, reply.status, headers, media_type=JSON)
+    def refuse_disconnected(self, started: float) -> Reply:
+        """The answer to a request whose client disconnected before the end of the body: it counts, nobody reads it."""
+        error = self._error(400, "body: connection closed before its end", "body")
+        return self._reply(*error, started)
 
     def _bound(self, outcome: Future[BindAnswer], started: float) -> Reply:
         try:
@@ -201,8 +185,6 @@ class VerbHandler:
                 return self._error(error.status, error.text, error.field)
             case Unavailable():
                 return 503, error_body(str(error), None)
-            case ClientDisconnect():
-                return self._error(400, "body: connection closed before its end", "body")
         _log.error("verb_failed", verb=name, exc_info=error)
         return self._error(500, f"extender failed to serve {name}: {type(error).__name__}; its log says more", None)
 
@@ -210,11 +192,6 @@ class VerbHandler:
         if self._verb.encode_error is None:
             return status, error_body(text, field)
         return 200, self._verb.encode_error(text)
-
-
-def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
-    if not answered.done():
-        answered.set_result(reply)
 
 
 class Verbs:
@@ -226,12 +203,3 @@ class Verbs:
     def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
         served = {verb.name: VerbHandler(verb, runtime, metrics, verb.largest(max_body), bodies) for verb in VERBS}
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}
-
-    def routes(self) -> APIRouter:
-        """The verbs as FastAPI routes. FastAPI documents them, and serves the requests that do not take the fast path
-        (protocol.py)."""
-        router = APIRouter(tags=["kube-scheduler"])
-        for path, endpoint in self.endpoints.items():
-            prefix, _, name = path.rpartition("/")
-            router.add_api_route(path, endpoint.respond, methods=["POST"], **documented(name, prefix))
-        return router

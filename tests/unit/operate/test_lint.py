@@ -18,7 +18,8 @@ from extender.operate import rules_file
 from extender.operate.document import Document, DocumentError, read
 from extender.operate.lint import UNSEEN, Finding, as_json, as_markdown, as_text, lint, to_mend
 from extender.operate.rules import REGISTRY, Severity
-from extender.operate.scheduler_config import SchedulerOptions, Topology, kube_scheduler_config
+from extender.operate.scheduler_config import SchedulerOptions, kube_scheduler_config
+from extender.operate.topology import Topology
 from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
 
 ROOT = Path(__file__).parents[3]

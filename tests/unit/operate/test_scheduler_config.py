@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from extender.cli import app
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
-from extender.operate.scheduler_config import OptionError, SchedulerOptions, Topology, kube_scheduler_config
+from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
+from extender.operate.topology import Topology
 from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
 
 GPU = "example.com/gpu"

@@ -26,9 +26,11 @@ from structlog.testing import capture_logs
 from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
-from extender.web.http.doors import Doors, Hosts, Refusals, Turnstile
+from extender.web.http.doors import Doors, Hosts
 from extender.web.http.peers import ClientNames, names_of
+from extender.web.http.refusals import Refusals
 from extender.web.http.server import ServerHandle, serve_in_thread
+from extender.web.limits.turnstile import Turnstile
 from tests.support.certificates import Files, https
 from tests.support.face import Answer, Client, FixedRuntime, capture
 

@@ -11,7 +11,7 @@ from extender.server.views import Readiness
 from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
 from extender.web.app import create_app
 from extender.web.http.server import ServerHandle, serve_in_thread
-from extender.web.pages.health import ProbesOnly
+from extender.web.pages.probes import ProbesOnly
 from tests.support.face import Client, FixedRuntime, capture
 
 CERTS = Path(__file__).parents[3] / "support" / "certs"

@@ -1,0 +1,69 @@
+"""The one error shape (errors.py) as FastAPI and Starlette need it: its model, its response, its handlers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from extender.web.errors import JSON, BadRequest, error_body
+
+
+class ErrorBody(BaseModel):
+    """Why a request was not served."""
+
+    error: str = Field(description="What is wrong and what was expected")
+    field: str | None = Field(None, description="The field or parameter at fault, null if there is no single one")
+
+
+def error_response(status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in the one error shape."""
+    return Response(error_body(text, field), status, headers=headers, media_type=JSON)
+
+
+def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
+    """Give every error of `app` the one shape. `verbs` are the paths that the answer to a POST to an unknown path
+    lists."""
+    posted = sorted(verbs)
+
+    async def on_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        text = str(error.detail)
+        if error.status_code == 404 and error.detail == "Not Found":
+            text = _no_such_path(request, posted)
+        elif error.status_code == 405:
+            text = f"{request.url.path} does not take {request.method}; it takes {(error.headers or {}).get('Allow')}"
+        return error_response(error.status_code, text, headers=dict(error.headers or {}))
+
+    async def on_bad_parameter(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][1:])
+        return error_response(400, f"{name}: {first['msg']}", name)
+
+    async def on_bad_request(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, BadRequest)
+        return error_response(error.status, error.text, error.field)
+
+    async def on_failure(request: Request, error: Exception) -> Response:
+        return error_response(500, f"{request.url.path} failed: {type(error).__name__}; the log says more")
+
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(RequestValidationError, on_bad_parameter)
+    app.add_exception_handler(BadRequest, on_bad_request)
+    app.add_exception_handler(Exception, on_failure)
+
+
+def _no_such_path(request: Request, verbs: list[str]) -> str:
+    path = request.url.path
+    if request.method == "POST":
+        return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
+    pages = sorted(known for known, methods in request.app.openapi()["paths"].items() if "get" in methods)
+    below = [page for page in pages if page.startswith(path)]
+    near = below or difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
+    return f"no page {path}; try: {', '.join(near)}"

@@ -1,0 +1,39 @@
+"""What a server needs at once, and shares with the FastAPI app that is made later: verbs, probes, metrics, budgets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from extender.server.runtime import Runtime
+from extender.settings import ServerSettings
+from extender.web.http.certificates import Certificates
+from extender.web.http.refusals import Refusals
+from extender.web.limits.budget import Budgets
+from extender.web.limits.turnstile import Turnstile
+from extender.web.pages.metrics import Metrics
+from extender.web.pages.probes import Probes
+from extender.web.verbs.handler import Verbs
+
+
+class Parts(NamedTuple):
+    """The parts of one server. None of them needs FastAPI."""
+
+    verbs: Verbs
+    probes: Probes
+    metrics: Metrics
+    budgets: Budgets
+    refusals: Refusals
+    turnstile: Turnstile
+    certificates: Certificates
+
+    @classmethod
+    def of(cls, runtime: Runtime, settings: ServerSettings, certificates: Certificates | None = None) -> Self:
+        """New parts. `certificates` are those that the server presents: metrics and /readyz report their state."""
+        shown = certificates or Certificates(None)
+        refusals = Refusals()
+        max_body = settings.max_body_mib << 20
+        budgets = Budgets.for_bodies_of(max_body)
+        metrics = Metrics(runtime, shown.metrics, refusals.metrics, budgets.metrics)
+        verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
+        probes = Probes(runtime, shown.readiness_warning)
+        return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)
