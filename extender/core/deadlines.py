@@ -8,6 +8,10 @@ Promises: a key has one deadline at most. Only `discard` and `pop` lose a deadli
 due again. The first deadline is known at once. Every operation costs the logarithm of the number of keys; memory grows
 with the keys, however often they are set.
 
+Keys with equal times are due in the order in which they first got that time. So a pod that asks again, and waits for
+the same moment again, does not lose its place in a queue. (A place is forgotten when its time was the first of all
+while no key had it.)
+
 Times are seconds of a monotonic clock. An infinite time means no deadline.
 """
 
@@ -27,13 +31,15 @@ _SLACK = 64
 class Deadlines(Generic[K]):
     """One deadline for each key."""
 
-    __slots__ = ("_entries", "_heap", "_last")
+    __slots__ = ("_entries", "_heap", "_last", "_places")
 
     def __init__(self) -> None:
         #: The current heap entry of each key: time, number, key. The number keeps the order among equal times.
         self._entries: dict[K, tuple[float, int, K]] = {}
         #: All current entries, and outdated ones of keys that were set again or discarded.
         self._heap: list[tuple[float, int, K]] = []
+        #: The same by key and time: a key has one place in the order of each time.
+        self._places: dict[tuple[K, float], tuple[float, int, K]] = {}
         self._last = 0
 
     def set(self, key: K, at: float) -> None:
@@ -41,11 +47,15 @@ class Deadlines(Generic[K]):
         if at == math.inf:
             self._entries.pop(key, None)
             return
-        self._last += 1
-        entry = self._entries[key] = (at, self._last, key)
-        heappush(self._heap, entry)
+        entry = self._places.get((key, at))
+        if entry is None:
+            self._last += 1
+            entry = self._places[key, at] = (at, self._last, key)
+            heappush(self._heap, entry)
+        self._entries[key] = entry
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._heap = sorted(self._entries.values())
+            self._places = {(entry[2], entry[0]): entry for entry in self._heap}
 
     def discard(self, key: K) -> None:
         """Remove the key's deadline, if it has one."""
@@ -54,17 +64,19 @@ class Deadlines(Generic[K]):
     def clear(self) -> None:
         """Remove all deadlines."""
         self._entries.clear()
+        self._places.clear()
         self._heap.clear()
 
     def first(self) -> float | None:
         """Return the earliest deadline; None if there is none."""
         heap = self._heap
         while heap and self._entries.get(heap[0][2]) is not heap[0]:
-            heappop(heap)
+            at, _, key = heappop(heap)
+            del self._places[key, at]
         return heap[0][0] if heap else None
 
     def due(self, now: float) -> list[K]:
-        """Return the keys whose time has come, by deadline and then in the order in which these were set."""
+        """Return the keys whose time has come, by deadline and then in the order in which they got it."""
         found: list[tuple[float, int, K]] = []
         while (at := self.first()) is not None and at <= now:
             found.append(heappop(self._heap))
@@ -78,7 +90,7 @@ class Deadlines(Generic[K]):
         if at is None or at > now:
             return None
         key = heappop(self._heap)[2]
-        del self._entries[key]
+        del self._entries[key], self._places[key, at]
         return key
 
     def get(self, key: K) -> float | None:

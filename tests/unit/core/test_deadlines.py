@@ -27,6 +27,15 @@ def test_keys_are_due_by_time_and_then_in_the_order_of_setting(deadlines: Deadli
     assert deadlines.due(20.0) == ["early", "late", "equal"]
 
 
+def test_a_key_that_returns_to_a_time_keeps_its_place(deadlines: Deadlines[str]) -> None:
+    for key, at in (("before", 1.0), ("a", 9.0), ("b", 9.0)):
+        deadlines.set(key, at)
+    deadlines.discard("a")
+    deadlines.set("a", 5.0)
+    deadlines.set("a", 9.0)
+    assert deadlines.due(20.0) == ["before", "a", "b"]
+
+
 def test_a_key_that_is_set_again_is_due_once_at_its_last_time(deadlines: Deadlines[str]) -> None:
     for at in (5.0, 12.0, 5.0, 12.0):
         deadlines.set("a", at)

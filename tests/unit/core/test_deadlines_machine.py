@@ -15,19 +15,16 @@ class DeadlinesMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.deadlines: Deadlines[int] = Deadlines()
-        #: Time and order of setting.
-        self.expected: dict[int, tuple[float, int]] = {}
-        self.settings = 0
+        self.expected: dict[int, float] = {}
 
-    def in_order(self, now: float) -> list[int]:
-        return sorted((key for key, (at, _) in self.expected.items() if at <= now), key=lambda key: self.expected[key])
+    def times(self, now: float) -> list[float]:
+        return sorted(at for at in self.expected.values() if at <= now)
 
     @rule(key=KEYS, at=TIMES, times=st.integers(1, 40))
     def set(self, key: int, at: float, times: int) -> None:
         for _ in range(times):
             self.deadlines.set(key, at)
-        self.settings += 1
-        self.expected[key] = at, self.settings
+        self.expected[key] = at
         if at == float("inf"):
             del self.expected[key]
 
@@ -38,10 +35,11 @@ class DeadlinesMachine(RuleBasedStateMachine):
 
     @rule(now=TIMES)
     def pop(self, now: float) -> None:
-        due = self.in_order(now)
-        assert self.deadlines.pop(now) == (due[0] if due else None)
-        if due:
-            del self.expected[due[0]]
+        key = self.deadlines.pop(now)
+        if key is None:
+            assert not self.times(now)
+        else:
+            assert self.expected.pop(key) <= min(self.times(float("inf")), default=float("inf"))
 
     @rule()
     def clear(self) -> None:
@@ -50,13 +48,15 @@ class DeadlinesMachine(RuleBasedStateMachine):
 
     @rule(now=TIMES)
     def due(self, now: float) -> None:
-        assert self.deadlines.due(now) == self.in_order(now)
+        found = self.deadlines.due(now)
+        assert [self.expected[key] for key in found] == self.times(now)
+        assert len(set(found)) == len(found)
+        assert self.deadlines.due(now) == found
 
     @invariant()
     def agrees(self) -> None:
-        assert set(self.deadlines) == set(self.expected)
-        assert self.deadlines.first() == min((at for at, _ in self.expected.values()), default=None)
-        assert all(self.deadlines.get(key) == at for key, (at, _) in self.expected.items())
+        assert {key: self.deadlines.get(key) for key in self.deadlines} == self.expected
+        assert self.deadlines.first() == min(self.expected.values(), default=None)
         self.deadlines.validate()
 
 
