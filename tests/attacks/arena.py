@@ -13,7 +13,7 @@ import httpx
 
 from tests.attacks.probe import client_context, read_answer
 from tests.attacks.requests import filter_request
-from tests.attacks.servers import KUBE_SCHEDULER, Server, World
+from tests.attacks.servers import KUBE_SCHEDULER, AttackedServers, Server
 
 
 class Answer(NamedTuple):
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 class Arena:
     """One attack on one server."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AttackedServers) -> None:
         self.server: Server = world.server
         #: The API server: an HTTP client whose base is its URL.
         self.api: httpx.Client = world.api

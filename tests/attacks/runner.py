@@ -15,7 +15,7 @@ from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_THREADS, Figures, Usage, m
 from tests.attacks.arena import Arena
 from tests.attacks.machine import cpu_time, withheld
 from tests.attacks.registry import Attack
-from tests.attacks.servers import Server, World
+from tests.attacks.servers import AttackedServers, Server
 
 #: How often an attack is tried in which a valid /filter was late, and nothing else was wrong.
 _TRIES = 3
@@ -49,7 +49,7 @@ class Runner:
     def __init__(self, kind: str = "waggle") -> None:
         self._kind = kind
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-attacks-")
-        self._shared: dict[tuple[str, str, str, str], World] = {}
+        self._shared: dict[tuple[str, str, str, str], AttackedServers] = {}
         self._number = 0
 
     def __enter__(self) -> Runner:
@@ -91,10 +91,12 @@ class Runner:
             self._shared.pop(key).close()
         return result
 
-    def _start(self, attack: Attack) -> World:
+    def _start(self, attack: Attack) -> AttackedServers:
         self._number += 1
         folder = Path(self._folder.name) / str(self._number)
-        return World(attack.scheme, folder, kind=self._kind, module=attack.api_server, sections=attack.settings)
+        return AttackedServers(
+            attack.scheme, folder, kind=self._kind, module=attack.api_server, sections=attack.settings
+        )
 
 
 def _kind(attack: Attack) -> tuple[str, str, str, str]:
@@ -103,7 +105,7 @@ def _kind(attack: Attack) -> tuple[str, str, str, str]:
     return attack.scheme, attack.api_server, settings, attack.name if attack.alone else ""
 
 
-def assail(attack: Attack, world: World) -> Result:
+def assail(attack: Attack, world: AttackedServers) -> Result:
     """One attack on a server that is there, with the innocent caller beside it."""
     arena = Arena(world)
     before = world.server.usage()

@@ -236,7 +236,7 @@ def _until(condition: Callable[[], bool], otherwise: str, server: Server) -> Non
         time.sleep(0.05)
 
 
-class World:
+class AttackedServers:
     """API server, attacked server and innocent caller, for one attack after the other. `close` ends them."""
 
     def __init__(

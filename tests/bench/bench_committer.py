@@ -34,7 +34,7 @@ from extender.kube.writes.outcome import outcome_of, outcome_of_error
 from extender.scheduling.commands import BindFinished, WriteBinding
 from extender.scheduling.events import Event
 from extender.scheduling.writes import binding
-from tests.support.commands import commands
+from tests.support.engine.commands import commands
 
 BINDS, WAITING, LATENCY = 3000, 64, 0.02
 POOL = 8

@@ -12,7 +12,7 @@ import time
 
 from algorithm.interface import Phase, SuggestedNodes
 from algorithm.packing import PackingAlgorithm
-from tests.support.packing_world import member, node, pod
+from tests.support.packing.harness import member, node, pod
 
 NODES, GPUS, GIB = 5_000, 8, 1 << 30
 

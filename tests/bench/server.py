@@ -3,7 +3,7 @@
     python -m tests.bench.server API_SERVER_URL     (prints "ready URL"; ends when its standard input does)
 
 The floor decodes a filter request and encodes an answer of the same kind with the very functions that /filter uses,
-and decides nothing. What /filter takes longer is the heart and the algorithm. GET /usage tells what the process has
+and decides nothing. What /filter takes longer is the engine and the algorithm. GET /usage tells what the process has
 used so far, and how many watch events its informers have read.
 """
 

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 
-from tests.support.face import capture
+from tests.support.http.fixed_runtime import capture
 
 NAMESPACE = "default"
 GPU = "example.com/gpu"

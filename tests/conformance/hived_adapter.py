@@ -2,7 +2,7 @@
 calls.
 
 The original changes its books already while it plans (it preempts lazily, it reserves for a preemptor). Here planning
-leaves no trace and the heart says what was taken; the adapter says it where the original would have done it.
+leaves no trace and the engine says what was taken; the adapter says it where the original would have done it.
 """
 
 from __future__ import annotations

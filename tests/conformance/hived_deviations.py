@@ -12,7 +12,7 @@ from functools import cache
 
 from tests.conformance.hived_recordings import HERE, Judge, Player, recordings, states
 from tests.conformance.hived_states import Recorded, differences, group_differences
-from tests.support.hived_audit import audit
+from tests.support.hived.audit import audit
 
 LIST = HERE / "deviations.json"
 

@@ -1,9 +1,9 @@
 """HiveD's promises at random: a Hypothesis state machine that calls the algorithm as the extender may call it.
 
-After every step everything the hive keeps is computed anew and naively (`tests/support/hived_audit.py`). Besides:
+After every step everything the hive keeps is computed anew and naively (`tests/support/hived/audit.py`). Besides:
 
 * every virtual cluster can get what it is owed on healthy hardware, whatever others do: each is asked for after every
-  step, and now and then all is really taken, cell by cell (`tests/support/hived_claims.py`);
+  step, and now and then all is really taken, cell by cell (`tests/support/hived/claims.py`);
 * a fork answers as its original;
 * a crash at any step, and recovery in any order, is the same allocation, also if the last bindings were not written
   any more; a changed configuration breaks nothing, either (`hived_restarts.py`);
@@ -35,11 +35,11 @@ from tests.conformance.hived_draws import (
     yaml_of,
 )
 from tests.conformance.hived_restarts import Restarts, picks
-from tests.support.hived_claims import assert_everybody_is_granted, claim_everything, kept, take_with_quota
-from tests.support.hived_world import (
+from tests.support.hived.claims import assert_everybody_is_granted, claim_everything, kept, take_with_quota
+from tests.support.hived.harness import (
     FILTERING,
     PREEMPTING,
-    World,
+    HivedHarness,
     explained,
     gang,
     in_any_order,
@@ -65,7 +65,7 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
         """`calm`: no hardware ever turns bad, so all promises can be kept, whatever comes."""
         config = self.configs[config % len(self.configs)]
         self.config = yaml.safe_load(yaml_of(config)) | {switch: SWITCHES[switch] for switch in sorted(switches)}
-        self.world = World(yaml.safe_dump(self.config))
+        self.world = HivedHarness(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups, self.calm = 0, calm
@@ -339,4 +339,4 @@ class HivedMachine(Restarts, RuleBasedStateMachine):
         assert in_any_order(snapshot(world.hive)) == (self.first if not self.reconfigured else self.fresh())
 
     def fresh(self) -> dict[str, Any]:
-        return in_any_order(snapshot(World(yaml.safe_dump(self.config)).hive))
+        return in_any_order(snapshot(HivedHarness(yaml.safe_dump(self.config)).hive))

@@ -19,8 +19,8 @@ from algorithm.hived.cells.chains import preassigned
 from algorithm.interface import Bind, PodRefused, Preempt
 from tests.conformance.hived_draws import SMALL, SWITCHES, pod_sizes
 from tests.conformance.hived_restarts import Restarts, picks
-from tests.support.hived_claims import assert_everybody_is_granted, take_with_quota
-from tests.support.hived_world import World, gang
+from tests.support.hived.claims import assert_everybody_is_granted, take_with_quota
+from tests.support.hived.harness import HivedHarness, gang
 
 
 class RecoveryMachine(Restarts, RuleBasedStateMachine):
@@ -36,7 +36,7 @@ class RecoveryMachine(Restarts, RuleBasedStateMachine):
     )
     def start(self, config, switches, luck):
         self.config = yaml.safe_load(SMALL[config]) | {switch: SWITCHES[switch] for switch in sorted(switches)}
-        self.world = World(yaml.safe_dump(self.config))
+        self.world = HivedHarness(yaml.safe_dump(self.config))
         self.random = random.Random(luck)
         self.groups = 0
 

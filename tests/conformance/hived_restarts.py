@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from tests.conformance.hived_draws import changed, devices_of_groups, group_name, without_quota
-from tests.support.hived_world import World, allocations, settings_of, state
+from tests.support.hived.harness import HivedHarness, allocations, settings_of, state
 
 picks = st.integers(0, 1 << 16)
 #: In how many other orders the pods are told again.
@@ -30,7 +30,7 @@ ORDERS = 3
 class Restarts:
     """Rules of a machine that has a world, a source of luck and a configuration, and can `check`."""
 
-    world: World
+    world: HivedHarness
     random: random.Random
     config: dict[str, Any]
     counted: ClassVar[Counter[str]]

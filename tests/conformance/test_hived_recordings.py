@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.hived_deviations import NOT_HERE, REASONS, deviations, play
 from tests.conformance.hived_recordings import recordings
 from tests.conformance.hived_states import KINDS, observe_group
-from tests.support.hived_world import World, one
+from tests.support.hived.harness import HivedHarness, one
 
 
 def cases():
@@ -34,7 +34,7 @@ def test_whatever_may_be_found_to_differ_has_a_reason_but_for_what_never_may():
 
 
 def test_of_a_group_nothing_is_compared_that_has_no_kind():
-    world = World()
+    world = HivedHarness()
     world.bind(one("g", leafs=1))
 
     assert {f"group {field}" for field in observe_group(world.group("g"))} < KINDS

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.e2e.cluster import ControlPlane
-from tests.support.rbac import Access
+from tests.support.apiserver.rbac import Access
 
 #: How Waggle introduces itself; tests that ask under its name, to be refused, do not.
 _AGENT = "waggle"

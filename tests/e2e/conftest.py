@@ -15,7 +15,7 @@ from tests.e2e.build import BuildError, build
 from tests.e2e.cluster import ControlPlane, Embedded
 from tests.e2e.matrix import NEWEST, Entry
 from tests.e2e.runs import run_folder
-from tests.e2e.world import World, world
+from tests.e2e.world import RealCluster, world
 
 _HERE = Path(__file__).parent
 #: Within which the control plane is to be up, so that a single test can be tried again and again.
@@ -92,7 +92,9 @@ def entry(request: pytest.FixtureRequest) -> Entry:
 
 
 @pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path) -> Iterator[World]:
+def shared(
+    request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, Path], folder: Path
+) -> Iterator[RealCluster]:
     """The world of a module, as the quick start configures it. A module may say otherwise in WORLD."""
     given = dict(getattr(request.module, "WORLD", {}))
     if entry.scheduler not in programs:
@@ -110,7 +112,7 @@ def shared(request: pytest.FixtureRequest, entry: Entry, programs: Mapping[str, 
 
 
 @pytest.fixture
-def w(shared: World) -> Iterator[World]:
+def w(shared: RealCluster) -> Iterator[RealCluster]:
     """The module's world, empty."""
     try:
         yield shared

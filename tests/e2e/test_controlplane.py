@@ -15,7 +15,7 @@ from tests.e2e import build
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.processes import Process, ProcessError
 from tests.e2e.runs import KEPT, run_folder
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def test_waggle_may_do_what_it_needs_and_no_more(plane: ControlPlane) -> None:
         assert waggle.delete("/api/v1/namespaces/default/pods/any").status_code == 403
 
 
-def test_disruption_budgets_have_real_numbers(w: World) -> None:
+def test_disruption_budgets_have_real_numbers(w: RealCluster) -> None:
     w.nodes(1)
     labels = {"app": "web"}
     for i in range(4):
@@ -52,7 +52,7 @@ def test_disruption_budgets_have_real_numbers(w: World) -> None:
     )
 
 
-def test_a_gracefully_deleted_pod_takes_its_time_and_goes(w: World) -> None:
+def test_a_gracefully_deleted_pod_takes_its_time_and_goes(w: RealCluster) -> None:
     w.nodes(1)
     w.pod("p")
     w.place("p")
@@ -61,7 +61,7 @@ def test_a_gracefully_deleted_pod_takes_its_time_and_goes(w: World) -> None:
     eventually(lambda: w.get("p") is None, "it is gone")
 
 
-def test_kubectl_talks_to_it(w: World, programs: Mapping[str, Path]) -> None:
+def test_kubectl_talks_to_it(w: RealCluster, programs: Mapping[str, Path]) -> None:
     w.nodes(1)
     command = [programs["kubectl"], f"--kubeconfig={w.cluster.kubeconfig('admin')}", "get", "nodes", "-o", "name"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "node/n0\n"

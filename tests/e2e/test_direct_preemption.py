@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.matrix import both_schedulers
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = both_schedulers
 
 
 @pytest.fixture(autouse=True)
-def _direct(w: World) -> Iterator[None]:
+def _direct(w: RealCluster) -> Iterator[None]:
     assert w.waggle is not None
     w.waggle.stop()
     w.start_waggle(preemption={"mode": "direct", "retry_seconds": 2})
@@ -25,7 +25,7 @@ def _direct(w: World) -> Iterator[None]:
     w.start_waggle(preemption={})
 
 
-def fill(w: World, nodes: int, **more: object) -> list[str]:
+def fill(w: RealCluster, nodes: int, **more: object) -> list[str]:
     """Two pods on each node, four GPUs each."""
     w.nodes(nodes)
     names = [f"low{i}" for i in range(2 * nodes)]
@@ -36,13 +36,13 @@ def fill(w: World, nodes: int, **more: object) -> list[str]:
     return names
 
 
-def evicted(w: World, names: list[str]) -> list[str]:
+def evicted(w: RealCluster, names: list[str]) -> list[str]:
     """Who is gone, or going."""
     found = {name: w.get(name) for name in names}
     return [name for name, pod in found.items() if pod is None or pod["metadata"].get("deletionTimestamp")]
 
 
-def test_a_single_pod_has_its_victims_evicted_on_one_node(w: World) -> None:
+def test_a_single_pod_has_its_victims_evicted_on_one_node(w: RealCluster) -> None:
     low = fill(w, 2)
     w.pod("high", gpus=8, priority=1000)
     node = w.place("high")
@@ -50,14 +50,14 @@ def test_a_single_pod_has_its_victims_evicted_on_one_node(w: World) -> None:
     assert node not in w.places(low)
 
 
-def test_a_gang_of_four_needs_victims_on_two_nodes(w: World) -> None:
+def test_a_gang_of_four_needs_victims_on_two_nodes(w: RealCluster) -> None:
     low = fill(w, 3)
     gang = w.gang("urgent", 4, gpus=4, priority=1000)
     assert len(set(w.all_placed(gang))) == 2
     assert len(evicted(w, low)) == 4
 
 
-def test_a_budget_protects_and_the_preemptor_says_so(w: World) -> None:
+def test_a_budget_protects_and_the_preemptor_says_so(w: RealCluster) -> None:
     low = fill(w, 1, labels={"app": "low"})
     spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}}
     w.create({"kind": "PodDisruptionBudget", "metadata": {"name": "low"}, "spec": spec})
@@ -74,7 +74,7 @@ def test_a_budget_protects_and_the_preemptor_says_so(w: World) -> None:
     w.place("high")
 
 
-def test_waggle_is_killed_while_victims_go(w: World) -> None:
+def test_waggle_is_killed_while_victims_go(w: RealCluster) -> None:
     low = fill(w, 3, terminationGracePeriodSeconds=3)
     gang = w.gang("urgent", 4, gpus=4, priority=1000)
     eventually(lambda: evicted(w, low), "the first victim is going")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from tests.e2e.matrix import Entry, every_entry
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = every_entry
 
 
-def test_nobody_starts_until_the_last_member_exists(w: World, entry: Entry, record_property) -> None:
+def test_nobody_starts_until_the_last_member_exists(w: RealCluster, entry: Entry, record_property) -> None:
     """kube-scheduler 1.30 does not try the first three again by itself when the fourth is bound; Waggle makes it."""
     w.nodes(4)
     names = [f"g-{i}" for i in range(4)]
@@ -28,7 +28,7 @@ def test_nobody_starts_until_the_last_member_exists(w: World, entry: Entry, reco
     record_property("measured", f"{entry.name}: gang of 4 bound {seconds:.2f} s after its last member came")
 
 
-def test_a_gang_that_does_not_fit_takes_nothing_from_others(w: World) -> None:
+def test_a_gang_that_does_not_fit_takes_nothing_from_others(w: RealCluster) -> None:
     w.nodes(3)
     huge = w.gang("huge", 4, gpus=8)
     for name in huge:  # also those who were told before that they wait for more
@@ -38,7 +38,7 @@ def test_a_gang_that_does_not_fit_takes_nothing_from_others(w: World) -> None:
     assert w.places(huge) == [""] * 4
 
 
-def test_of_two_gangs_with_room_for_one_exactly_one_starts(w: World) -> None:
+def test_of_two_gangs_with_room_for_one_exactly_one_starts(w: RealCluster) -> None:
     w.nodes(4)
     members = {name: [f"{name}-{i}" for i in range(3)] for name in ("a", "b")}
     for i in range(3):  # the members arrive interleaved
@@ -54,7 +54,7 @@ def test_of_two_gangs_with_room_for_one_exactly_one_starts(w: World) -> None:
     assert settled()
 
 
-def test_a_gang_starts_when_room_appears_without_anybody_asking(w: World, entry: Entry, record_property) -> None:
+def test_a_gang_starts_when_room_appears_without_anybody_asking(w: RealCluster, entry: Entry, record_property) -> None:
     w.nodes(3)
     w.pod("big", gpus=8)
     w.place("big")
@@ -70,7 +70,7 @@ def test_a_gang_starts_when_room_appears_without_anybody_asking(w: World, entry:
     record_property("measured", f"{entry.name}: gang of 3 bound {seconds:.2f} s after room was freed")
 
 
-def test_a_waiting_gang_lets_kube_scheduler_rest(w: World) -> None:
+def test_a_waiting_gang_lets_kube_scheduler_rest(w: RealCluster) -> None:
     w.nodes(2)
     names = w.gang("g", 3, gpus=8)
     for name in names:
@@ -81,7 +81,7 @@ def test_a_waiting_gang_lets_kube_scheduler_rest(w: World) -> None:
     assert max(w.filters(name) for name in names) <= 4
 
 
-def test_a_member_that_is_replaced_joins_its_gang_again(w: World) -> None:
+def test_a_member_that_is_replaced_joins_its_gang_again(w: RealCluster) -> None:
     w.nodes(3)
     names = w.gang("g", 3, gpus=8)
     before = dict(zip(names, w.all_placed(names), strict=True))

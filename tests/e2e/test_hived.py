@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.world import World, eventually
-from tests.support.hived_scenarios import CONFIGURATION, EXTENDER, NODES, SCENARIOS, WAGGLE, Object, Stage
+from tests.e2e.world import RealCluster, eventually
+from tests.support.hived.scenarios import CONFIGURATION, EXTENDER, NODES, SCENARIOS, WAGGLE, Object, Stage
 
 WORLD = {"settings": WAGGLE, "extender": EXTENDER}
 
 
 class RealThing(Stage):
-    def __init__(self, w: World) -> None:
+    def __init__(self, w: RealCluster) -> None:
         self._world = w
 
     def create(self, name: str, *, annotations: dict[str, str], containers: list[Object]) -> None:
@@ -50,7 +50,7 @@ class RealThing(Stage):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_hived_as_its_users_know_it(w: World, scenario: Callable[[Stage], None]) -> None:
+def test_hived_as_its_users_know_it(w: RealCluster, scenario: Callable[[Stage], None]) -> None:
     w.nodes(len(NODES))
     stage = RealThing(w)
     stage.until(lambda: all(stage.health(node) == "Healthy" for node in NODES))

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.apiserver.rbac import grants
 from tests.support.manifests import MANIFESTS, OVERLAYS, ROOT, dangling, documents, insecure, render, unmatched
-from tests.support.rbac import grants
 
 CRDS = ROOT / "tests" / "fixtures" / "manifests" / "crds.yaml"
 WAGGLE = "system:serviceaccount:waggle-system:waggle"

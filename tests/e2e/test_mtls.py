@@ -19,13 +19,13 @@ from cryptography import x509
 
 from tests.e2e.certificates import Authority, Pair
 from tests.e2e.cluster import ControlPlane
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 
 class Room:
     """A world whose Waggle serves only those with a certificate; `connect` starts kube-scheduler with one."""
 
-    def __init__(self, w: World, authority: Authority, url: str) -> None:
+    def __init__(self, w: RealCluster, authority: Authority, url: str) -> None:
         self.w, self.authority, self.url = w, authority, url
 
     def serial(self) -> int:
@@ -37,7 +37,7 @@ class Room:
     @contextmanager
     def connect(
         self, client: Pair | None = None, *, trusted: Authority | None = None, extender: Any = None
-    ) -> Iterator[World]:
+    ) -> Iterator[RealCluster]:
         flags = ["--ca-file", str((trusted or self.authority).certificate)]
         if client is not None:
             flags += ["--cert", str(client.certificate), "--key", str(client.key)]
@@ -61,7 +61,7 @@ def room(plane: ControlPlane, programs: Any, folder: Path) -> Iterator[Room]:
         "client_ca_file": str(authority.certificate),
     }
     reader = authority.client("reader", "a test")
-    w = World(plane, programs, folder="test_mtls", identity=(authority.certificate, reader))
+    w = RealCluster(plane, programs, folder="test_mtls", identity=(authority.certificate, reader))
     try:
         w.start_waggle(server={"port": w.waggle_port, "tls": tls})
         yield Room(w, authority, w.waggle_url)
@@ -135,7 +135,7 @@ def test_kube_scheduler_does_not_talk_to_an_impostor(room: Room, folder: Path) -
         not_served(w, "certificate signed by unknown authority")
 
 
-def not_served(w: World, text: str = "") -> None:
+def not_served(w: RealCluster, text: str = "") -> None:
     w.nodes(1)
     w.pod("p", gpus=1)
     # A kube-scheduler that has just started may not have seen the node when it sees the pod.

@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 
 from tests.e2e.gate import Call, Reply
-from tests.e2e.world import World, eventually
-from tests.support.proxy import Proxy
+from tests.e2e.world import RealCluster, eventually
+from tests.support.apiserver.proxy import Proxy
 
 #: A short time-out, as waiting for longer ones proves nothing more.
 WORLD = {"extender": {"httpTimeout": "2s"}}
 
 
-def test_extender_down_then_up(w: World) -> None:
+def test_extender_down_then_up(w: RealCluster) -> None:
     w.nodes(1)
     assert w.waggle is not None
     w.waggle.kill()
@@ -28,7 +28,7 @@ def test_extender_down_then_up(w: World) -> None:
     assert w.place("p") == "n0"
 
 
-def test_filter_answers_that_come_too_late_do_no_harm(w: World) -> None:
+def test_filter_answers_that_come_too_late_do_no_harm(w: RealCluster) -> None:
     w.nodes(1)
 
     def slow_at_first(call: Call) -> Reply | None:
@@ -42,7 +42,7 @@ def test_filter_answers_that_come_too_late_do_no_harm(w: World) -> None:
     assert w.place("p") == "n0"
 
 
-def test_waggle_hangs_and_goes_on(w: World) -> None:
+def test_waggle_hangs_and_goes_on(w: RealCluster) -> None:
     """A node that stops breathing: connections stand, nobody answers, and later everything is answered at once."""
     w.nodes(2)
     assert w.waggle is not None
@@ -56,7 +56,7 @@ def test_waggle_hangs_and_goes_on(w: World) -> None:
     assert len(set(w.places(names))) == 3
 
 
-def test_a_slow_filter_holds_up_everybody_else(w: World) -> None:
+def test_a_slow_filter_holds_up_everybody_else(w: RealCluster) -> None:
     w.nodes(1)
     w.gate.play(lambda call: time.sleep(0.4) if call.verb == "filter" else None)
     names = [f"p{i}" for i in range(5)]
@@ -67,7 +67,7 @@ def test_a_slow_filter_holds_up_everybody_else(w: World) -> None:
     assert all(b.at >= a.ended for a, b in pairwise(filters)), "filters never overlap"
 
 
-def test_a_bind_whose_answer_is_lost_binds_once(w: World) -> None:
+def test_a_bind_whose_answer_is_lost_binds_once(w: RealCluster) -> None:
     w.nodes(2)
     w.gate.lose_answers("bind")
     w.pod("p", gpus=8)
@@ -79,7 +79,7 @@ def test_a_bind_whose_answer_is_lost_binds_once(w: World) -> None:
     assert w.place("q") != node
 
 
-def test_a_filter_whose_answer_is_lost_leaks_nothing(w: World) -> None:
+def test_a_filter_whose_answer_is_lost_leaks_nothing(w: RealCluster) -> None:
     w.nodes(1)
     w.gate.lose_answers("filter")
     w.pod("p", gpus=8)
@@ -88,7 +88,7 @@ def test_a_filter_whose_answer_is_lost_leaks_nothing(w: World) -> None:
     assert w.place("p") == "n0"
 
 
-def test_a_filter_answer_that_is_lost_for_a_pod_that_is_deleted_frees_its_place(w: World) -> None:
+def test_a_filter_answer_that_is_lost_for_a_pod_that_is_deleted_frees_its_place(w: RealCluster) -> None:
     w.nodes(1)
     w.gate.lose_answers("filter")
     w.pod("p", gpus=8)
@@ -102,7 +102,7 @@ def test_a_filter_answer_that_is_lost_for_a_pod_that_is_deleted_frees_its_place(
 @pytest.mark.parametrize(
     "lie", [b"<html>502 Bad Gateway</html>", b"", b'{"NodeNames": 7}'], ids=["html", "empty", "type"]
 )
-def test_a_middleman_that_answers_rubbish(w: World, lie: bytes) -> None:
+def test_a_middleman_that_answers_rubbish(w: RealCluster, lie: bytes) -> None:
     w.nodes(1)
     w.gate.play(lambda call: Reply(lie) if call.verb == "filter" and w.filters() <= 2 else None)
     w.pod("p")
@@ -111,7 +111,7 @@ def test_a_middleman_that_answers_rubbish(w: World, lie: bytes) -> None:
     assert w.place("p") == "n0"
 
 
-def test_a_middleman_that_says_bound_where_nothing_is(w: World) -> None:
+def test_a_middleman_that_says_bound_where_nothing_is(w: RealCluster) -> None:
     """kube-scheduler believes it for ever; Waggle does not, and says who is not bound."""
     w.nodes(1)
     w.gate.play(lambda call: Reply({"Error": ""}) if call.verb == "bind" else None)
@@ -131,7 +131,7 @@ def test_a_middleman_that_says_bound_where_nothing_is(w: World) -> None:
 
 
 @pytest.fixture
-def line(w: World) -> Iterator[Proxy]:
+def line(w: RealCluster) -> Iterator[Proxy]:
     """Waggle reaches the API server through this one."""
     assert w.waggle is not None
     w.waggle.stop()
@@ -143,7 +143,7 @@ def line(w: World) -> Iterator[Proxy]:
     w.start_waggle(cluster={})
 
 
-def test_a_silent_api_server_while_binding(w: World, line: Proxy) -> None:
+def test_a_silent_api_server_while_binding(w: RealCluster, line: Proxy) -> None:
     w.nodes(2)
     w.pod("before", gpus=8)
     w.place("before")
@@ -155,7 +155,7 @@ def test_a_silent_api_server_while_binding(w: World, line: Proxy) -> None:
     assert w.place("p") != w.node_of("before")
 
 
-def test_connections_cut_while_many_pods_are_bound(w: World, line: Proxy) -> None:
+def test_connections_cut_while_many_pods_are_bound(w: RealCluster, line: Proxy) -> None:
     w.nodes(4, gpus=10)
     names = [f"p{i}" for i in range(40)]
     for name in names:
@@ -167,7 +167,7 @@ def test_connections_cut_while_many_pods_are_bound(w: World, line: Proxy) -> Non
     w.all_placed(names)
 
 
-def preempt_unseen(w: World, line: Proxy, nodes: int) -> None:
+def preempt_unseen(w: RealCluster, line: Proxy, nodes: int) -> None:
     """A full cluster, and a pod for which one has to go; Waggle does not see that it went until `line.resume()`."""
     w.nodes(nodes)
     names = [f"low{i}" for i in range(nodes)]
@@ -181,12 +181,12 @@ def preempt_unseen(w: World, line: Proxy, nodes: int) -> None:
     w.quiet()
 
 
-def test_an_informer_that_is_behind_costs_no_second_victim(w: World, line: Proxy) -> None:
+def test_an_informer_that_is_behind_costs_no_second_victim(w: RealCluster, line: Proxy) -> None:
     preempt_unseen(w, line, 3)
     assert len(w.list("Pod")) == 3, w.story()
 
 
-def test_a_preemptor_that_asked_too_early_is_tried_again(w: World, line: Proxy) -> None:
+def test_a_preemptor_that_asked_too_early_is_tried_again(w: RealCluster, line: Proxy) -> None:
     preempt_unseen(w, line, 1)
     line.resume()
     assert w.place("high") == "n0"

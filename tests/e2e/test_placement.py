@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.e2e.matrix import Entry, every_entry
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = every_entry
 
 
-def test_a_pod_is_bound_where_waggle_says(w: World) -> None:
+def test_a_pod_is_bound_where_waggle_says(w: RealCluster) -> None:
     w.nodes(3)
     w.pod("p", gpus=2)
     node = w.place("p")
@@ -19,7 +19,7 @@ def test_a_pod_is_bound_where_waggle_says(w: World) -> None:
     assert bind.answer == {"Error": ""}
 
 
-def test_its_event_says_so(w: World) -> None:
+def test_its_event_says_so(w: RealCluster) -> None:
     w.nodes(1)
     w.pod("p")
     w.place("p")
@@ -27,14 +27,14 @@ def test_its_event_says_so(w: World) -> None:
     assert f"Successfully assigned {w.namespace}/p to n0" in (event.get("message") or event.get("note"))
 
 
-def test_kubelets_see_it_run(w: World) -> None:
+def test_kubelets_see_it_run(w: RealCluster) -> None:
     w.nodes(1)
     w.pod("p")
     w.place("p")
     eventually(lambda: (w.get("p") or {"status": {}})["status"].get("phase") == "Running", "it runs")
 
 
-def test_many_pods_fill_the_cluster_and_not_one_more(w: World) -> None:
+def test_many_pods_fill_the_cluster_and_not_one_more(w: RealCluster) -> None:
     w.nodes(4, gpus=8)
     names = [f"p{i}" for i in range(20)]
     for name in names:
@@ -49,7 +49,7 @@ def test_many_pods_fill_the_cluster_and_not_one_more(w: World) -> None:
     assert not w.overcommitted()
 
 
-def test_small_pods_are_packed_so_that_whole_nodes_stay_free(w: World) -> None:
+def test_small_pods_are_packed_so_that_whole_nodes_stay_free(w: RealCluster) -> None:
     w.nodes(4, gpus=8)
     names = [f"p{i}" for i in range(4)]
     for name in names:
@@ -57,7 +57,7 @@ def test_small_pods_are_packed_so_that_whole_nodes_stay_free(w: World) -> None:
     assert len(set(w.all_placed(names))) == 1
 
 
-def test_kube_schedulers_own_rules_still_hold(w: World) -> None:
+def test_kube_schedulers_own_rules_still_hold(w: RealCluster) -> None:
     w.node("n0", labels={"zone": "a"})
     w.node("n1", labels={"zone": "b"})
     w.pod("p", gpus=1, nodeSelector={"zone": "b"})
@@ -65,7 +65,7 @@ def test_kube_schedulers_own_rules_still_hold(w: World) -> None:
     assert w.gate.calls_of("filter", "p")[0].nodes == ["n1"]
 
 
-def test_controllers_make_pods_and_they_are_placed(w: World) -> None:
+def test_controllers_make_pods_and_they_are_placed(w: RealCluster) -> None:
     w.nodes(2)
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": w.pod_spec(gpus=4)}
@@ -75,7 +75,7 @@ def test_controllers_make_pods_and_they_are_placed(w: World) -> None:
     w.all_placed([pod["metadata"]["name"] for pod in w.list("Pod")])
 
 
-def test_a_node_that_comes_later_is_used(w: World, entry: Entry) -> None:
+def test_a_node_that_comes_later_is_used(w: RealCluster, entry: Entry) -> None:
     w.pod("p", gpus=1)
     w.refused("p")
     w.node("late")

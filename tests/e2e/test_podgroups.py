@@ -6,12 +6,12 @@ of which kube-scheduler makes many for such a group, leak nothing; a group that 
 
 from __future__ import annotations
 
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 WORLD = {"scheduler_flags": ["--feature-gates=GenericWorkload=true,GangScheduling=true"]}
 
 
-def group(w: World, name: str, size: int, *, annotated: bool = True, gpus: int = 8) -> list[str]:
+def group(w: RealCluster, name: str, size: int, *, annotated: bool = True, gpus: int = 8) -> list[str]:
     w.create(
         {
             "apiVersion": "scheduling.k8s.io/v1alpha2",
@@ -27,17 +27,17 @@ def group(w: World, name: str, size: int, *, annotated: bool = True, gpus: int =
     return names
 
 
-def test_a_pod_group_with_waggles_annotations_starts_as_a_whole(w: World) -> None:
+def test_a_pod_group_with_waggles_annotations_starts_as_a_whole(w: RealCluster) -> None:
     w.nodes(3)
     assert len(set(w.all_placed(group(w, "a", 3)))) == 3
 
 
-def test_a_pod_group_without_annotations_is_held_together_by_kube_scheduler(w: World) -> None:
+def test_a_pod_group_without_annotations_is_held_together_by_kube_scheduler(w: RealCluster) -> None:
     w.nodes(3)
     assert len(set(w.all_placed(group(w, "b", 3, annotated=False)))) == 3
 
 
-def test_a_pod_group_that_does_not_fit_keeps_nobody_out(w: World) -> None:
+def test_a_pod_group_that_does_not_fit_keeps_nobody_out(w: RealCluster) -> None:
     w.nodes(2)
     names = group(w, "big", 3)
     for name in names:

@@ -6,12 +6,12 @@ Here kube-scheduler counts the GPUs too (`ignoredByScheduler` is false): only so
 from __future__ import annotations
 
 from tests.e2e.matrix import Entry, every_entry
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = every_entry
 
 
-def fill(w: World, nodes: int, *, priority: int = 0, **more: object) -> list[str]:
+def fill(w: RealCluster, nodes: int, *, priority: int = 0, **more: object) -> list[str]:
     w.nodes(nodes)
     names = [f"low{i}" for i in range(nodes)]
     for name in names:
@@ -21,7 +21,7 @@ def fill(w: World, nodes: int, *, priority: int = 0, **more: object) -> list[str
     return names
 
 
-def test_the_victim_goes_and_the_preemptor_takes_its_place(w: World) -> None:
+def test_the_victim_goes_and_the_preemptor_takes_its_place(w: RealCluster) -> None:
     low = fill(w, 2)
     w.pod("high", gpus=8, priority=1000)
     node = w.place("high")
@@ -31,7 +31,7 @@ def test_the_victim_goes_and_the_preemptor_takes_its_place(w: World) -> None:
     assert victim == f"low{node[1]}"
 
 
-def test_the_node_is_nominated_while_the_victim_goes_and_asked_about_alone(w: World) -> None:
+def test_the_node_is_nominated_while_the_victim_goes_and_asked_about_alone(w: RealCluster) -> None:
     fill(w, 2, terminationGracePeriodSeconds=2)
     w.pod("high", gpus=8, priority=1000)
     nominated = eventually(lambda: (w.get("high") or {})["status"].get("nominatedNodeName"), "a node is nominated")
@@ -40,7 +40,7 @@ def test_the_node_is_nominated_while_the_victim_goes_and_asked_about_alone(w: Wo
     assert last.nodes == [nominated]
 
 
-def test_only_strictly_lower_priorities_have_to_go(w: World) -> None:
+def test_only_strictly_lower_priorities_have_to_go(w: RealCluster) -> None:
     fill(w, 2, priority=1000)
     w.pod("equal", gpus=8, priority=1000)
     w.refused("equal")
@@ -49,7 +49,7 @@ def test_only_strictly_lower_priorities_have_to_go(w: World) -> None:
     assert w.node_of("equal") == ""
 
 
-def test_the_cheapest_victim_is_taken(w: World) -> None:
+def test_the_cheapest_victim_is_taken(w: RealCluster) -> None:
     w.nodes(2)
     w.pod("mid", gpus=8, priority=500)
     w.pod("low", gpus=8, priority=100)
@@ -59,7 +59,7 @@ def test_the_cheapest_victim_is_taken(w: World) -> None:
     assert w.node_of("mid") == places[0]
 
 
-def test_no_more_pods_than_needed_have_to_go(w: World) -> None:
+def test_no_more_pods_than_needed_have_to_go(w: RealCluster) -> None:
     w.nodes(1)
     names = [f"small{i}" for i in range(4)]
     for name in names:
@@ -70,14 +70,14 @@ def test_no_more_pods_than_needed_have_to_go(w: World) -> None:
     assert sum(map(bool, w.places(names))) == 2
 
 
-def test_a_gang_takes_the_room_of_others_as_a_whole(w: World, entry: Entry) -> None:
+def test_a_gang_takes_the_room_of_others_as_a_whole(w: RealCluster, entry: Entry) -> None:
     fill(w, 3)
     gang = w.gang("urgent", 2, gpus=8, priority=1000)
     assert len(set(w.all_placed(gang))) == 2
     eventually(lambda: len(w.list("Pod")) == 3, lambda: f"one of three others is left\n{w.story()}")
 
 
-def test_a_gang_that_would_not_fit_even_then_evicts_nobody(w: World) -> None:
+def test_a_gang_that_would_not_fit_even_then_evicts_nobody(w: RealCluster) -> None:
     low = fill(w, 2)
     for name in w.gang("urgent", 3, gpus=8, priority=1000):
         w.refused(name)
@@ -85,7 +85,7 @@ def test_a_gang_that_would_not_fit_even_then_evicts_nobody(w: World) -> None:
     assert all(w.places(low))
 
 
-def test_a_preemptor_that_is_deleted_leaves_the_room_to_others(w: World) -> None:
+def test_a_preemptor_that_is_deleted_leaves_the_room_to_others(w: RealCluster) -> None:
     fill(w, 1, terminationGracePeriodSeconds=2)
     w.pod("high", gpus=8, priority=1000)
     eventually(lambda: (w.get("high") or {})["status"].get("nominatedNodeName"), "a node is nominated")
@@ -94,7 +94,7 @@ def test_a_preemptor_that_is_deleted_leaves_the_room_to_others(w: World) -> None
     assert w.place("next") == "n0"
 
 
-def test_a_pod_that_must_not_preempt_does_not(w: World) -> None:
+def test_a_pod_that_must_not_preempt_does_not(w: RealCluster) -> None:
     low = fill(w, 1)
     w.pod("polite", gpus=8, priority=2000, preempts=False)
     w.refused("polite")

@@ -9,18 +9,18 @@ import pytest
 
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.scheduler_config import write
-from tests.e2e.world import GPU, World, eventually, free_port, world
+from tests.e2e.world import GPU, RealCluster, eventually, free_port, world
 
 
 @pytest.fixture
-def two_profiles(plane: ControlPlane, programs: Mapping[str, Path]) -> Iterator[World]:
+def two_profiles(plane: ControlPlane, programs: Mapping[str, Path]) -> Iterator[RealCluster]:
     profiles = ("default-scheduler", "gpu-scheduler")
     settings = {"pods": {"scheduler_names": ["gpu-scheduler"]}}
     with world(plane, programs, profiles=profiles, settings=settings, folder="two-profiles") as w:
         yield w
 
 
-def test_pods_of_both_profiles_are_sent_and_only_ours_are_judged(two_profiles: World) -> None:
+def test_pods_of_both_profiles_are_sent_and_only_ours_are_judged(two_profiles: RealCluster) -> None:
     w = two_profiles
     w.nodes(2)
     w.pod("ours", gpus=1, schedulerName="gpu-scheduler")
@@ -30,7 +30,7 @@ def test_pods_of_both_profiles_are_sent_and_only_ours_are_judged(two_profiles: W
     assert len(w.gate.calls_of("filter", "others")[0].answer["NodeNames"]) == 2
 
 
-def test_what_others_take_is_counted(two_profiles: World) -> None:
+def test_what_others_take_is_counted(two_profiles: RealCluster) -> None:
     w = two_profiles
     w.nodes(1)
     w.pod("others", gpus=8)

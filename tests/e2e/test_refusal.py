@@ -6,13 +6,13 @@ import time
 
 from extender.scheduling.writes.requeue import ANNOTATION
 from tests.e2e.matrix import Entry, every_entry
-from tests.e2e.world import GPU, World, eventually
+from tests.e2e.world import GPU, RealCluster, eventually
 
 pytestmark = every_entry
 FULL = f"insufficient {GPU}"
 
 
-def full(w: World, nodes: int = 2) -> None:
+def full(w: RealCluster, nodes: int = 2) -> None:
     """A cluster without a free GPU, as Waggle counts; kube-scheduler does not count them."""
     w.nodes(nodes)
     for i in range(nodes):
@@ -27,7 +27,7 @@ def full(w: World, nodes: int = 2) -> None:
 WORLD = {"extender": {"managedResources": [{"name": GPU, "ignoredByScheduler": True}]}}
 
 
-def test_condition_event_and_explanation_say_the_same(w: World) -> None:
+def test_condition_event_and_explanation_say_the_same(w: RealCluster) -> None:
     full(w)
     w.pod("p", gpus=1)
     message = w.refused("p", FULL)
@@ -38,7 +38,7 @@ def test_condition_event_and_explanation_say_the_same(w: World) -> None:
     assert w.explain("p")["reason"]["text"] in message
 
 
-def test_a_refused_pod_is_filtered_at_most_twice(w: World) -> None:
+def test_a_refused_pod_is_filtered_at_most_twice(w: RealCluster) -> None:
     full(w)
     w.pod("p", gpus=1)
     w.refused("p", FULL)
@@ -46,7 +46,7 @@ def test_a_refused_pod_is_filtered_at_most_twice(w: World) -> None:
     assert 1 <= w.filters("p") <= 2
 
 
-def test_a_change_that_does_not_help_costs_at_most_two_filters(w: World) -> None:
+def test_a_change_that_does_not_help_costs_at_most_two_filters(w: RealCluster) -> None:
     full(w)
     w.pod("p", gpus=1)
     w.refused("p", FULL)
@@ -59,7 +59,7 @@ def test_a_change_that_does_not_help_costs_at_most_two_filters(w: World) -> None
         assert w.filters("p") <= 2
 
 
-def test_fifty_waiting_pods_do_not_wake_one_another(w: World) -> None:
+def test_fifty_waiting_pods_do_not_wake_one_another(w: RealCluster) -> None:
     full(w)
     names = [f"p{i}" for i in range(50)]
     for name in names:
@@ -74,7 +74,7 @@ def test_fifty_waiting_pods_do_not_wake_one_another(w: World) -> None:
     assert len(nudged) < len(names) / 2
 
 
-def test_it_is_placed_as_soon_as_a_pod_goes(w: World, entry: Entry, record_property) -> None:
+def test_it_is_placed_as_soon_as_a_pod_goes(w: RealCluster, entry: Entry, record_property) -> None:
     full(w)
     w.pod("p", gpus=1)
     w.refused("p", FULL)
@@ -85,7 +85,7 @@ def test_it_is_placed_as_soon_as_a_pod_goes(w: World, entry: Entry, record_prope
     record_property("measured", f"{entry.name}: pod bound {time.monotonic() - begun:.2f} s after a pod was deleted")
 
 
-def test_it_is_placed_as_soon_as_a_node_comes(w: World, entry: Entry, record_property) -> None:
+def test_it_is_placed_as_soon_as_a_node_comes(w: RealCluster, entry: Entry, record_property) -> None:
     full(w)
     w.pod("p", gpus=1)
     w.refused("p", FULL)
@@ -96,7 +96,7 @@ def test_it_is_placed_as_soon_as_a_node_comes(w: World, entry: Entry, record_pro
     record_property("measured", f"{entry.name}: pod bound {time.monotonic() - begun:.2f} s after a node was added")
 
 
-def test_a_pod_that_ended_makes_room(w: World) -> None:
+def test_a_pod_that_ended_makes_room(w: RealCluster) -> None:
     full(w)
     w.pod("p", gpus=1)
     w.refused("p", FULL)
@@ -104,7 +104,7 @@ def test_a_pod_that_ended_makes_room(w: World) -> None:
     assert w.place("p") == "n0"
 
 
-def test_what_never_fits_says_what_is_short(w: World) -> None:
+def test_what_never_fits_says_what_is_short(w: RealCluster) -> None:
     w.nodes(2)
     w.pod("p", gpus=9)
     w.refused("p", f"node never has enough {GPU}")

@@ -19,7 +19,7 @@ from extender.server.leader_label import LABEL
 from tests.e2e.cluster import WAGGLES_NAMESPACE, ControlPlane, describe
 from tests.e2e.gate import Call, Reply
 from tests.e2e.processes import Process, free_port
-from tests.e2e.world import World, eventually, world
+from tests.e2e.world import RealCluster, eventually, world
 
 NAMES = ("replica-a", "replica-b")
 #: Where a replica that runs in no pod believes to be.
@@ -38,7 +38,7 @@ ELECTION = {
 class Replicas:
     """Both replicas in front of a world's kube-scheduler."""
 
-    def __init__(self, w: World) -> None:
+    def __init__(self, w: RealCluster) -> None:
         self.w = w
         self.urls: dict[str, str] = {}
         self.processes: dict[str, Process] = {}

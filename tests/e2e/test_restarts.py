@@ -6,12 +6,12 @@ import time
 from collections import Counter
 
 from tests.e2e.gate import Call
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 NODES, PODS = 20, 200
 
 
-def kill_waggle_at_bind(w: World, number: int) -> None:
+def kill_waggle_at_bind(w: RealCluster, number: int) -> None:
     """From now on: the bind call of that number finds Waggle dead, and many others under way."""
 
     def play(call: Call) -> None:
@@ -21,13 +21,13 @@ def kill_waggle_at_bind(w: World, number: int) -> None:
     w.gate.play(play)
 
 
-def start_waggle_again(w: World) -> None:
+def start_waggle_again(w: RealCluster) -> None:
     eventually(lambda: w.waggle is not None and not w.waggle.alive, "it was killed in the middle")
     w.gate.play(lambda call: None)
     w.start_waggle()
 
 
-def test_waggle_is_killed_in_the_middle_of_200_pending_pods(w: World, record_property) -> None:
+def test_waggle_is_killed_in_the_middle_of_200_pending_pods(w: RealCluster, record_property) -> None:
     w.nodes(NODES, gpus=10)
     names = [f"p{i:03}" for i in range(PODS)]
     kill_waggle_at_bind(w, PODS // 2)
@@ -41,7 +41,7 @@ def test_waggle_is_killed_in_the_middle_of_200_pending_pods(w: World, record_pro
     assert set(Counter(w.places(names)).values()) == {10}
 
 
-def test_a_gang_half_bound_when_waggle_dies_is_completed(w: World) -> None:
+def test_a_gang_half_bound_when_waggle_dies_is_completed(w: RealCluster) -> None:
     w.nodes(6, gpus=8)
     kill_waggle_at_bind(w, 3)
     names = w.gang("g", 6, gpus=8)
@@ -49,7 +49,7 @@ def test_a_gang_half_bound_when_waggle_dies_is_completed(w: World) -> None:
     assert len(set(w.all_placed(names))) == 6
 
 
-def test_what_was_bound_before_is_counted_after_a_restart(w: World) -> None:
+def test_what_was_bound_before_is_counted_after_a_restart(w: RealCluster) -> None:
     w.nodes(2)
     w.pod("a", gpus=6)
     taken = w.place("a")
@@ -60,7 +60,7 @@ def test_what_was_bound_before_is_counted_after_a_restart(w: World) -> None:
     assert w.place("b") != taken
 
 
-def test_an_orderly_stop_finishes_what_is_being_bound(w: World) -> None:
+def test_an_orderly_stop_finishes_what_is_being_bound(w: RealCluster) -> None:
     w.nodes(4)
     names = [f"p{i}" for i in range(40)]
     for name in names[:20]:
@@ -73,7 +73,7 @@ def test_an_orderly_stop_finishes_what_is_being_bound(w: World) -> None:
     w.all_placed(names)
 
 
-def test_kube_scheduler_is_restarted(w: World) -> None:
+def test_kube_scheduler_is_restarted(w: RealCluster) -> None:
     w.nodes(4)
     waiting = w.gang("g", 5, gpus=8)
     for name in waiting:
@@ -89,7 +89,7 @@ def test_kube_scheduler_is_restarted(w: World) -> None:
         w.refused(name)
 
 
-def test_kube_scheduler_dies_between_filter_and_bind(w: World) -> None:
+def test_kube_scheduler_dies_between_filter_and_bind(w: RealCluster) -> None:
     w.nodes(1)
     assert w.scheduler is not None
     scheduler = w.scheduler
@@ -101,7 +101,7 @@ def test_kube_scheduler_dies_between_filter_and_bind(w: World) -> None:
     assert w.place("p") == "n0"
 
 
-def test_both_die(w: World) -> None:
+def test_both_die(w: RealCluster) -> None:
     w.nodes(4)
     names = w.gang("g", 4, gpus=8)
     w.all_placed(names)

@@ -10,8 +10,8 @@ import yaml
 
 from tests.e2e import audit
 from tests.e2e.cluster import WAGGLES_RIGHTS, ControlPlane
-from tests.e2e.world import World, eventually
-from tests.support.rbac import grants
+from tests.e2e.world import RealCluster, eventually
+from tests.support.apiserver.rbac import grants
 
 WORLD = {"settings": {"preemption": {"mode": "direct"}}}
 
@@ -36,7 +36,7 @@ def _names_waggle(binding: dict) -> bool:
 
 
 def test_everything_that_it_does_for_pods_it_does_under_that_name(
-    w: World, plane: ControlPlane, allowed: set[tuple[str, str, str]]
+    w: RealCluster, plane: ControlPlane, allowed: set[tuple[str, str, str]]
 ) -> None:
     w.nodes(1)
     w.pod("low", gpus=8)

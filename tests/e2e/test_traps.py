@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.gate import Reply, on, refuse, victims
 from tests.e2e.matrix import NEWEST, Entry, both_schedulers
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = both_schedulers
 WORLD = {
@@ -22,7 +22,7 @@ WORLD = {
 }
 
 
-def test_trap_3_a_name_that_was_not_offered_fails_the_whole_answer(w: World) -> None:
+def test_trap_3_a_name_that_was_not_offered_fails_the_whole_answer(w: RealCluster) -> None:
     w.nodes(2)
     w.gate.play(on("filter", lambda call: Reply({"NodeNames": ["n0", "elsewhere"]})))
     w.pod("p")
@@ -30,7 +30,7 @@ def test_trap_3_a_name_that_was_not_offered_fails_the_whole_answer(w: World) -> 
     assert w.condition("p")["reason"] == "SchedulerError"
 
 
-def test_trap_4_a_reason_that_changes_makes_it_loop(w: World, entry: Entry) -> None:
+def test_trap_4_a_reason_that_changes_makes_it_loop(w: RealCluster, entry: Entry) -> None:
     w.nodes(2)
     w.gate.play(on("filter", lambda call: refuse(call, f"busy for the {w.filters()}th time")))
     w.pod("p")
@@ -42,7 +42,7 @@ def test_trap_4_a_reason_that_changes_makes_it_loop(w: World, entry: Entry) -> N
         assert w.filters("p") == 1
 
 
-def test_trap_4_a_reason_that_stays_is_asked_for_twice(w: World, entry: Entry) -> None:
+def test_trap_4_a_reason_that_stays_is_asked_for_twice(w: RealCluster, entry: Entry) -> None:
     w.nodes(2)
     w.gate.play(on("filter", lambda call: refuse(call, "busy")))
     w.pod("p")
@@ -64,7 +64,7 @@ def test_trap_4_a_reason_that_stays_is_asked_for_twice(w: World, entry: Entry) -
     ],
     ids=["reasons", "none", "error", "status", "json", "drop", "timeout"],
 )  # fmt: skip
-def test_trap_5_refusals_and_errors_look_different(w: World, answer: Reply, reason: str, text: str) -> None:
+def test_trap_5_refusals_and_errors_look_different(w: RealCluster, answer: Reply, reason: str, text: str) -> None:
     w.nodes(3)
     w.gate.play(on("filter", lambda call: answer))
     w.pod("p")
@@ -72,7 +72,7 @@ def test_trap_5_refusals_and_errors_look_different(w: World, answer: Reply, reas
     assert w.condition("p")["reason"] == reason
 
 
-def test_trap_5_nothing_shortens_the_wait_after_an_error(w: World) -> None:
+def test_trap_5_nothing_shortens_the_wait_after_an_error(w: RealCluster) -> None:
     w.nodes(1)
     w.gate.play(on("filter", lambda call: Reply({"Error": "not today"})))
     w.pod("p")
@@ -83,7 +83,7 @@ def test_trap_5_nothing_shortens_the_wait_after_an_error(w: World) -> None:
     assert w.filters("p") == 3
 
 
-def test_trap_7_the_same_pod_comes_again_while_it_is_answered(w: World) -> None:
+def test_trap_7_the_same_pod_comes_again_while_it_is_answered(w: RealCluster) -> None:
     w.nodes(1)
     w.gate.play(on("filter", lambda call: time.sleep(4) if w.filters() == 1 else None))
     w.pod("p")
@@ -93,7 +93,7 @@ def test_trap_7_the_same_pod_comes_again_while_it_is_answered(w: World) -> None:
     eventually(lambda: first.ended, "the first one ends, too")
 
 
-def test_trap_10_preempt_is_not_asked_where_only_the_extender_says_no(w: World) -> None:
+def test_trap_10_preempt_is_not_asked_where_only_the_extender_says_no(w: RealCluster) -> None:
     w.nodes(2)
     w.pod("low")
     w.place("low")
@@ -104,7 +104,7 @@ def test_trap_10_preempt_is_not_asked_where_only_the_extender_says_no(w: World) 
     assert not w.gate.calls_of("preempt")
 
 
-def full(w: World, nodes: int = 2, *, priority: int = 0) -> dict[str, str]:
+def full(w: RealCluster, nodes: int = 2, *, priority: int = 0) -> dict[str, str]:
     """Nodes full of pods that kube-scheduler would evict: UIDs by node."""
     w.nodes(nodes)
     for i in range(nodes):
@@ -113,7 +113,7 @@ def full(w: World, nodes: int = 2, *, priority: int = 0) -> dict[str, str]:
     return {place: (w.get(f"low{i}") or {})["metadata"]["uid"] for i, place in enumerate(places)}
 
 
-def test_trap_11_victims_of_higher_priority_are_evicted_as_told(w: World) -> None:
+def test_trap_11_victims_of_higher_priority_are_evicted_as_told(w: RealCluster) -> None:
     low = full(w, 1)
     w.delete("low0", grace=0)
     w.pod("precious", gpus=4, priority=100_000)
@@ -126,7 +126,7 @@ def test_trap_11_victims_of_higher_priority_are_evicted_as_told(w: World) -> Non
     assert low
 
 
-def test_trap_11_victims_on_a_node_that_was_not_asked_about_are_evicted(w: World) -> None:
+def test_trap_11_victims_on_a_node_that_was_not_asked_about_are_evicted(w: RealCluster) -> None:
     """The pod may run on n0 only, so n0 is all that is asked about."""
     by_node = full(w, 2)
     w.gate.play(on("preempt", lambda call: victims(n1=by_node["n1"])))
@@ -136,7 +136,7 @@ def test_trap_11_victims_on_a_node_that_was_not_asked_about_are_evicted(w: World
     assert w.gate.calls_of("preempt", "high")[0].nodes == ["n0"]
 
 
-def test_trap_11_fewer_victims_than_are_needed_are_evicted(w: World) -> None:
+def test_trap_11_fewer_victims_than_are_needed_are_evicted(w: RealCluster) -> None:
     w.nodes(1)
     for name in ("low0", "low1"):
         w.pod(name, gpus=4)
@@ -151,14 +151,14 @@ def test_trap_11_fewer_victims_than_are_needed_are_evicted(w: World) -> None:
     assert w.node_of("high") == ""
 
 
-def test_trap_11_a_node_without_victims_is_an_error(w: World) -> None:
+def test_trap_11_a_node_without_victims_is_an_error(w: RealCluster) -> None:
     full(w, 1)
     w.gate.play(on("preempt", lambda call: victims(n0=[])))
     w.pod("high", gpus=8, priority=1000)
     w.refused("high", "expected at least one victim pod")
 
 
-def test_trap_12_of_all_victims_named_only_one_nodes_go(w: World) -> None:
+def test_trap_12_of_all_victims_named_only_one_nodes_go(w: RealCluster) -> None:
     by_node = full(w, 3)
     w.gate.play(on("preempt", lambda call: victims(**by_node)))
     w.pod("high", gpus=8, priority=1000)
@@ -166,7 +166,7 @@ def test_trap_12_of_all_victims_named_only_one_nodes_go(w: World) -> None:
     assert len(w.list("Pod")) == 3
 
 
-def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: World, entry: Entry) -> None:
+def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: RealCluster, entry: Entry) -> None:
     w.nodes(3)
     w.gate.play(on("filter", lambda call: refuse(call, "busy")))
     w.pod("p")
@@ -184,7 +184,7 @@ def test_trap_13_the_nominated_node_is_asked_first_and_alone(w: World, entry: En
 
 
 @pytest.mark.parametrize(("score", "heard"), [("1000", True), ("1000.0", False), ('"1000"', False)])
-def test_trap_14_scores_that_are_no_integers_vanish(w: World, score: str, heard: bool) -> None:
+def test_trap_14_scores_that_are_no_integers_vanish(w: RealCluster, score: str, heard: bool) -> None:
     w.nodes(2, cpu="4")
     w.pod("full", cpu="3500m", nodeName="n0")
     w.gate.play(on("prioritize", lambda call: Reply(f'[{{"Host": "n0", "Score": {score}}}]'.encode())))
@@ -192,7 +192,7 @@ def test_trap_14_scores_that_are_no_integers_vanish(w: World, score: str, heard:
     assert (w.place("p") == "n0") is heard
 
 
-def test_trap_17_who_is_not_sent(w: World) -> None:
+def test_trap_17_who_is_not_sent(w: RealCluster) -> None:
     w.nodes(1)
     w.pod("gated", schedulingGates=[{"name": "example.com/wait"}])
     w.pod("placed", nodeName="n0")

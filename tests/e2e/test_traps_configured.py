@@ -15,16 +15,16 @@ import pytest
 
 from tests.e2e.cluster import ControlPlane, describe
 from tests.e2e.gate import Call, Reply, on, refuse, victims
-from tests.e2e.world import GPU, World, eventually, world
+from tests.e2e.world import GPU, RealCluster, eventually, world
 
-Start = Callable[..., AbstractContextManager[World]]
+Start = Callable[..., AbstractContextManager[RealCluster]]
 
 
 @pytest.fixture(scope="module")
 def scripted(plane: ControlPlane, programs: Mapping[str, Path]) -> Start:
     """A world of its own, with an extender configured as the test wants it, and without Waggle."""
 
-    def start(*, configuration: Any = None, **extender: Any) -> AbstractContextManager[World]:
+    def start(*, configuration: Any = None, **extender: Any) -> AbstractContextManager[RealCluster]:
         return world(
             plane,
             programs,
@@ -37,7 +37,7 @@ def scripted(plane: ControlPlane, programs: Mapping[str, Path]) -> Start:
     return start
 
 
-def bind(w: World, call: Call, node: str = "") -> None:
+def bind(w: RealCluster, call: Call, node: str = "") -> None:
     """Writes the binding that the call asks for."""
     target = {"apiVersion": "v1", "kind": "Node", "name": node or call.request["Node"]}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": call.pod}, "target": target}

@@ -9,13 +9,13 @@ import time
 
 from tests.e2e.gate import Call, Reply, on, refuse
 from tests.e2e.matrix import NEWEST, Entry, both_schedulers
-from tests.e2e.world import World, eventually
+from tests.e2e.world import RealCluster, eventually
 
 pytestmark = both_schedulers
 WORLD = {"waggle": False, "extender": {"bindVerb": None}}
 
 
-def refused(w: World, nodes: int = 2) -> None:
+def refused(w: RealCluster, nodes: int = 2) -> None:
     """One pod that the extender refuses, whatever happens, and kube-scheduler at rest."""
     w.nodes(nodes)
     w.gate.play(on("filter", lambda call: refuse(call) if call.pod == "p" else None))
@@ -26,7 +26,7 @@ def refused(w: World, nodes: int = 2) -> None:
     w.gate.play(on("filter", lambda call: refuse(call) if call.pod == "p" else None))
 
 
-def test_another_pod_that_is_bound_is_a_reason_to_try_again_or_not(w: World, entry: Entry) -> None:
+def test_another_pod_that_is_bound_is_a_reason_to_try_again_or_not(w: RealCluster, entry: Entry) -> None:
     refused(w)
     w.pod("other")
     w.place("other")
@@ -37,7 +37,7 @@ def test_another_pod_that_is_bound_is_a_reason_to_try_again_or_not(w: World, ent
         assert w.filters("p") == 0
 
 
-def test_a_pod_that_goes_is_a_reason_to_try_again(w: World) -> None:
+def test_a_pod_that_goes_is_a_reason_to_try_again(w: RealCluster) -> None:
     w.nodes(1)
     w.pod("other")
     w.place("other")
@@ -50,14 +50,14 @@ def test_a_pod_that_goes_is_a_reason_to_try_again(w: World) -> None:
     eventually(lambda: w.filters("p"), "it is tried again")
 
 
-def test_an_annotation_on_the_pod_is_a_reason_to_try_again(w: World) -> None:
+def test_an_annotation_on_the_pod_is_a_reason_to_try_again(w: RealCluster) -> None:
     """What Waggle does where kube-scheduler sees no reason."""
     refused(w)
     w.patch("p", {"metadata": {"annotations": {"any": "change"}}})
     eventually(lambda: w.filters("p"), "it is tried again")
 
 
-def test_a_quiet_scheduler_cuts_the_back_off_short_or_not(w: World, entry: Entry) -> None:
+def test_a_quiet_scheduler_cuts_the_back_off_short_or_not(w: RealCluster, entry: Entry) -> None:
     refused(w)
     for i in range(20):
         w.patch("n0", {"metadata": {"labels": {"touched": str(i)}}}, "Node")
@@ -68,7 +68,7 @@ def test_a_quiet_scheduler_cuts_the_back_off_short_or_not(w: World, entry: Entry
         assert w.filters("p") <= 3, "1, 2, 4 s"
 
 
-def test_other_plugins_have_their_say_in_the_text_or_not(w: World, entry: Entry) -> None:
+def test_other_plugins_have_their_say_in_the_text_or_not(w: RealCluster, entry: Entry) -> None:
     w.nodes(2)
     w.gate.play(on("filter", refuse))
     w.pod("p")
@@ -77,7 +77,7 @@ def test_other_plugins_have_their_say_in_the_text_or_not(w: World, entry: Entry)
     assert ("no new claims to deallocate" in words) is (entry == NEWEST)
 
 
-def test_victims_are_deleted_before_the_next_pod_is_looked_at_or_not(w: World, entry: Entry) -> None:
+def test_victims_are_deleted_before_the_next_pod_is_looked_at_or_not(w: RealCluster, entry: Entry) -> None:
     w.nodes(1)
     w.pod("low", gpus=8, terminationGracePeriodSeconds=5)
     w.place("low")

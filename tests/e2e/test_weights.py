@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.gate import Call, Reply
-from tests.e2e.world import World, world
+from tests.e2e.world import RealCluster, world
 
 NODES = ["n0", "n1", "n2"]
 
@@ -51,7 +51,7 @@ def test_waggle_scores_where_it_does_not_filter(plane: ControlPlane, programs: M
         assert scores[node] == max(scores.values()) <= 10
 
 
-def test_with_filter_one_node_is_left_and_nothing_to_score(w: World) -> None:
+def test_with_filter_one_node_is_left_and_nothing_to_score(w: RealCluster) -> None:
     w.nodes(3)
     w.pod("p", gpus=1)
     w.place("p")

@@ -31,7 +31,7 @@ from tests.e2e.processes import Process, ProcessError, free_port
 from tests.e2e.scheduler_config import DEFAULT_PROFILE, write
 
 
-class World(Hands):
+class RealCluster(Hands):
     """One cluster with one kube-scheduler and one Waggle. `programs` are the executables by name."""
 
     def __init__(
@@ -232,9 +232,9 @@ class World(Hands):
 @contextmanager
 def world(
     cluster: Cluster, programs: Mapping[str, Path], *, waggle: bool = True, start: bool = True, **given: Any
-) -> Iterator[World]:
-    """A World with its processes running; `waggle` False: the gate plays the extender."""
-    w = World(cluster, programs, **given)
+) -> Iterator[RealCluster]:
+    """A RealCluster with its processes running; `waggle` False: the gate plays the extender."""
+    w = RealCluster(cluster, programs, **given)
     try:
         if start:
             if waggle:
@@ -252,4 +252,4 @@ def world(
             w.close()
 
 
-__all__ = ["GPU", "Gate", "Object", "ProcessError", "World", "eventually", "world"]
+__all__ = ["GPU", "Gate", "Object", "ProcessError", "RealCluster", "eventually", "world"]

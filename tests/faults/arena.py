@@ -4,8 +4,8 @@
       try_one(pair):  arm the fault --> make Waggle call --> it strikes --> pods come and go --> all at rest --> check
 
 After each pair: no node was ever over-committed, no pod bound twice or where it was never proposed, no hold is left,
-every pod is bound or waits with one reason, and the cache equals the API server. `World.finish` checks the rest at the
-end, among it that the recorded log replays to the same stories.
+every pod is bound or waits with one reason, and the cache equals the API server. `LocalCluster.finish` checks the rest
+at the end, among it that the recorded log replays to the same stories.
 
 The faults and the operations they strike are the same in every run of a seed, and in the same order. How the threads
 between them take turns is chance: for a run that is the same byte for byte, see `tests.soak`.
@@ -30,8 +30,8 @@ from extender.kube.informers.reflector import Timing
 from extender.scheduling.events import NodeSeen, PodSeen
 from extender.server.leader_label import LABEL
 from tests.faults.table import Pair, operation_of
-from tests.support.api import eventually
-from tests.support.world import World, world
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 WAGGLE = "^waggle$"
 BINDING = {"method": "POST", "path": "/binding$", "agent": WAGGLE}
@@ -78,7 +78,7 @@ class Noting(Faults):
 class Arena:
     """One world. `chance` decides how often a fault strikes, and in which event of a watch."""
 
-    def __init__(self, w: World, chance: random.Random, *, elected: bool) -> None:
+    def __init__(self, w: LocalCluster, chance: random.Random, *, elected: bool) -> None:
         self.w = w
         self.chance = chance
         self.survived: Counter[tuple[str, str]] = Counter()
@@ -222,7 +222,7 @@ class Arena:
         self.w.until(struck)
 
     def _lie(self, event: Any) -> None:
-        """The heart is told what is not true, as if an informer had lost an event."""
+        """The engine is told what is not true, as if an informer had lost an event."""
         self.w.waggle.runtime.handle(event)
         self._compare()
 
@@ -316,7 +316,7 @@ class Arena:
 def arena(seed: int, *, elected: bool) -> Iterator[Arena]:
     """`elected`: with leader election; its calls cannot be provoked without, and disturb the others."""
 
-    def prepare(made: World) -> None:
+    def prepare(made: LocalCluster) -> None:
         made.faults = made.cluster._runtime.app.faults = Noting()
         made.node(STAGE, cpu=str(CPUS), labels={"kind": STAGE})
         made.cluster.patch("nodes", STAGE, {"spec": {"taints": [{"key": STAGE, "effect": "NoSchedule"}]}})

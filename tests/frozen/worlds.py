@@ -40,7 +40,7 @@ from tests.soak.checks import Checks
 from tests.soak.replica import Replica
 from tests.soak.runs import in_one_thread
 from tests.soak.users import GPU, Users
-from tests.soak.world import World
+from tests.soak.world import SoakWorld
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Run:
                 world.step()
             world.settle()
             for replica in world.replicas:
-                world.lines.append(recording.end(replica.name, replica.heart))
+                world.lines.append(recording.end(replica.name, replica.machine))
         return world.lines
 
 
@@ -112,7 +112,7 @@ class RecordedUsers(Users):
         return int(stored.key[1][1:6]) % 7 > 0 and self.rng.random() < 0.4
 
 
-class Recorded(World):
+class Recorded(SoakWorld):
     """The cluster with `packing`. `lines` is all that its replicas heard and said."""
 
     algorithm = "packing"
@@ -146,7 +146,7 @@ class Recorded(World):
         return replica
 
     def _crash(self, replica: Replica) -> None:
-        self.lines.append(recording.end(replica.name, replica.heart))
+        self.lines.append(recording.end(replica.name, replica.machine))
         super()._crash(replica)
 
     def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
@@ -154,7 +154,7 @@ class Recorded(World):
         self._add(self._by_name[name], event, out)
 
     def _add(self, replica: Replica, event: Any, out: list[Any]) -> None:
-        self.lines.append(recording.step(replica.name, self.now, event, out, replica.heart))
+        self.lines.append(recording.step(replica.name, self.now, event, out, replica.machine))
 
     # -- what happens besides -------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Recorded(World):
         """Somebody looks why a pod waits: what the algorithm tries for that must leave no trace."""
         if found := self._pod_and_nodes():
             asked = today.Explain(found[0])
-            self._add(replica, asked, today.explain(replica.heart, asked))
+            self._add(replica, asked, today.explain(replica.machine, asked))
 
     def _stray_filter(self, replica: Replica) -> None:
         """A caller that is no scheduler of ours, with some nodes only, now and then as if the pod were none of ours."""
@@ -204,7 +204,7 @@ class Recorded(World):
                     self.scheduling.proposed.add((pod.uid, answer.node))
 
     def _reconfigure(self, replica: Replica) -> None:
-        if not replica.heart.synced:
+        if not replica.machine.synced:
             return
         self.happened["reconfiguration"] += 1
         self._changes += 1
@@ -323,8 +323,8 @@ class _HivedChecks(Checks):
     """What holds with any algorithm; tests/unit/algorithm/hived has the audits of HiveD's own state."""
 
     def _replica(self, replica: Replica) -> None:
-        replica.heart.validate()
-        assert not replica.heart.driver.faults, replica.heart.driver.last_fault
+        replica.machine.validate()
+        assert not replica.machine.driver.faults, replica.machine.driver.last_fault
 
     def _gangs(self) -> None:
         """A group may be split by the machines that fail."""

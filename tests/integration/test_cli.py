@@ -22,10 +22,10 @@ from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.server import recording
 from extender.settings import load
-from tests.support.api import eventually
-from tests.support.certificates import Files, https
-from tests.support.cluster_objects import node, pod
-from tests.support.face import Client, exchange
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import node, pod
+from tests.support.http.certificates import Files, https
+from tests.support.http.fixed_runtime import Client, exchange
 
 runner = CliRunner()
 

@@ -21,15 +21,15 @@ from extender.scheduling.policy import Policy
 from extender.server.cache_comparer import CacheComparer, CompareError
 from extender.server.runtime import Runtime
 from extender.settings import ClusterSettings
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 
 @dataclass
 class Bench:
     cluster: EmbeddedCluster
     api: ApiServer
-    heart: SchedulerStateMachine
+    machine: SchedulerStateMachine
     runtime: Runtime
     comparer: CacheComparer
 
@@ -37,7 +37,7 @@ class Bench:
         self.runtime.handle(*events)
 
     def live_node(self, name: str) -> None:
-        """A node that the API server and the heart know."""
+        """A node that the API server and the engine know."""
         made = self.cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
         self.show(NodeSeen(decode_node(msgspec.json.encode(made))))
 
@@ -55,14 +55,14 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    heart = SchedulerStateMachine(PlainAlgorithm())
-    runtime = Runtime(heart, lambda _command: None)
+    engine = SchedulerStateMachine(PlainAlgorithm())
+    runtime = Runtime(engine, lambda _command: None)
     runtime.handle(Synced())
     with serve_in_thread() as cluster:
         api = connect(ClusterSettings(server=cluster.url))
         comparer = CacheComparer(api, runtime, Policy(), every=0, grace=0.01)
-        yield Bench(cluster, api, heart, runtime, comparer)
-        heart.validate()
+        yield Bench(cluster, api, engine, runtime, comparer)
+        engine.validate()
         api.close()
 
 
@@ -119,12 +119,12 @@ def test_components_that_disagree_ask_for_a_restart(bench: Bench) -> None:
     bench.live_node("a")
     uid = bench.live_pod("p", on="a")
     bench.show(PodSeen(bench.record("p")))
-    forgotten = bench.heart.state.cache.forget(uid)
+    forgotten = bench.machine.state.cache.forget(uid)
     bench.comparer.run()
     assert "components disagree: default/p (Bound): cache: it should be added" in bench.runtime.liveness().detail
     counted = next(m for m in bench.comparer.metrics() if m.name == "waggle_cache_inconsistent_total")
     assert counted.samples == [({}, 1.0)]
-    bench.heart.state.cache.add_pod(forgotten)
+    bench.machine.state.cache.add_pod(forgotten)
 
 
 def test_an_object_that_cannot_be_read_is_not_taken_for_gone(bench: Bench) -> None:

@@ -18,12 +18,12 @@ from extender.demo.run import Demo
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
-from tests.support.api import eventually
-from tests.support.world import World, world
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 
 @contextmanager
-def cast_in(w: World) -> Iterator[Cast]:
+def cast_in(w: LocalCluster) -> Iterator[Cast]:
     """A cast that finds its cluster and Waggle running already."""
     with closing(Cast(port=0, verbose=False)) as cast:
         cast.url = f"http://127.0.0.1:{w.waggle.client.port}"
@@ -33,7 +33,7 @@ def cast_in(w: World) -> Iterator[Cast]:
         yield cast
 
 
-def stage(w: World) -> None:
+def stage(w: LocalCluster) -> None:
     for machine in nodes():
         w.cluster.create(machine)
 

@@ -19,9 +19,9 @@ from extender.kube.client.kubeconfig import connect
 from extender.kube.writes.committer import Committer
 from extender.scheduling.commands import RecordEvent
 from extender.settings import ClusterSettings
-from tests.support.api import eventually
-from tests.support.cluster_objects import pod
-from tests.support.commands import commands
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import pod
+from tests.support.engine.commands import commands
 
 KUBECTL = os.environ.get("WAGGLE_KUBECTL") or which("kubectl")
 

@@ -15,8 +15,8 @@ import yaml
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from tests.integration.test_cli import Serving, serving, waggle
-from tests.support.api import eventually
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import node, pod
 
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 

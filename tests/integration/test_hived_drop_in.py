@@ -20,7 +20,7 @@ from extender.cli import app
 from extender.embedded.kubescheduler.config import from_kube_scheduler_configuration
 from extender.settings import Settings
 from tests.conformance.hived_recordings import document
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "moving-from-hived.md").read_text()
@@ -135,7 +135,7 @@ affinityGroupBindInfo:
 
 
 @contextmanager
-def moved(tmp_path: Path, prepare: Callable[[World], object]) -> Iterator[World]:
+def moved(tmp_path: Path, prepare: Callable[[LocalCluster], object]) -> Iterator[LocalCluster]:
     """A cluster whose HiveD is Waggle now, called under HiveD's path."""
     assert converted(tmp_path, SERVER + CONFIGURATION, waggle="exit 0").returncode == 0
     given = yaml.safe_load((tmp_path / "waggle.yaml").read_text())
@@ -146,23 +146,23 @@ def moved(tmp_path: Path, prepare: Callable[[World], object]) -> Iterator[World]
         yield w
 
 
-def old_pod(w: World, name: str, **more: Any) -> None:
+def old_pod(w: LocalCluster, name: str, **more: Any) -> None:
     annotations = {PREFIX + "pod-scheduling-spec": OLD_WISH, **more.pop("annotations", {})}
     containers = [{"name": "c", "image": "pause", "resources": {"limits": {MARKER: "1"}}}]
     w.pod(name, annotations=annotations, containers=containers, **more)
 
 
-def uncounted(w: World) -> None:
+def uncounted(w: LocalCluster) -> None:
     w.books.uncounted.add(MARKER)
 
 
-def one_is_bound(w: World) -> None:
+def one_is_bound(w: LocalCluster) -> None:
     uncounted(w)
     written = {PREFIX + "pod-gpu-isolation": "2,3", PREFIX + "pod-bind-info": OLD_INFO}
     old_pod(w, "old-0", annotations=written, nodeName="n1")
 
 
-def devices(w: World, name: str) -> tuple[str, str]:
+def devices(w: LocalCluster, name: str) -> tuple[str, str]:
     return w.node_of(name), w.get(name)["metadata"]["annotations"][PREFIX + "pod-leaf-cell-isolation"]
 
 
@@ -202,7 +202,7 @@ CELLS = "clusterstatus/physicalcluster", "clusterstatus/virtualclusters/default"
         ("clusterstatus/virtualclusters/default", [2]),
     ],
 )
-def test_what_dashboards_read_is_there(shown: World, path: str, shape: Any) -> None:
+def test_what_dashboards_read_is_there(shown: LocalCluster, path: str, shape: Any) -> None:
     answer = shown.waggle.client.get(f"/v1/inspect/{path}")
 
     assert answer.status == 200
@@ -210,12 +210,12 @@ def test_what_dashboards_read_is_there(shown: World, path: str, shape: Any) -> N
 
 
 @pytest.mark.parametrize("path", ["affinitygroups/none", "clusterstatus/virtualclusters/none"])
-def test_what_is_not_there_is_a_400_as_before(shown: World, path: str) -> None:
+def test_what_is_not_there_is_a_400_as_before(shown: LocalCluster, path: str) -> None:
     assert shown.waggle.client.get(f"/v1/inspect/{path}").status == 400
 
 
 @pytest.mark.parametrize("path", CELLS)
-def test_cells_have_the_originals_fields(shown: World, path: str) -> None:
+def test_cells_have_the_originals_fields(shown: LocalCluster, path: str) -> None:
     cells = shown.waggle.client.get(f"/v1/inspect/{path}").json
     used = next(cell for cell in cells if cell["cellState"] == "Used")
 
@@ -227,7 +227,7 @@ def test_cells_have_the_originals_fields(shown: World, path: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Where one pod of a group runs."""
     with moved(tmp_path_factory.mktemp("moved"), one_is_bound) as w:
         yield w

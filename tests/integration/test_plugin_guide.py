@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import eventually
+from tests.support.apiserver.api import eventually
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugin-authors.md").read_text(encoding="utf-8")

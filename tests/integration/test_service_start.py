@@ -7,7 +7,7 @@ import socket
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.server.service import Service
 from extender.settings import ClusterSettings, Settings
-from tests.support.api import eventually
+from tests.support.apiserver.api import eventually
 
 
 def unused_port() -> int:

@@ -1,7 +1,7 @@
 """Law 5 as a table: every request that Waggle makes, every way in which it can end, on a socket.
 
-What stands in the table is what the heart (or the counters, where nothing is reported) is told; `sent` is how often the
-API server saw the request. A write is never sent twice unless the API server certainly did not carry it out.
+What stands in the table is what the engine (or the counters, where nothing is reported) is told; `sent` is how often
+the API server saw the request. A write is never sent twice unless the API server certainly did not carry it out.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from extender.scheduling.commands import (
     WriteBinding,
 )
 from extender.scheduling.events import Event
-from tests.support.commands import commands
-from tests.support.kube_objects import pod
-from tests.support.scripted_server import (
+from tests.support.apiserver.kube_objects import pod
+from tests.support.apiserver.scripted_server import (
     WAIT,
     Answer,
     Peer,
@@ -52,11 +51,12 @@ from tests.support.scripted_server import (
     status,
     truncated,
 )
+from tests.support.engine.commands import commands
 
 POD = "/api/v1/namespaces/default/pods/p"
 EVENTS = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-CERTS = Path(__file__).parents[1] / "support" / "certs"
+CERTS = Path(__file__).parents[1] / "support" / "http" / "certs"
 WRONG_UID = "Precondition failed: UID in precondition: uid-p, UID in object meta: other"
 
 #: What answers every kind of request well.
@@ -361,7 +361,7 @@ def test_a_budget_that_refuses_one_eviction_makes_nobody_wait(make: Callable[[st
 
 
 def test_a_pod_with_another_uid_is_read_as_it_is(make: Callable[[str], Rig]) -> None:
-    """Whose pod it is, is for the heart to see."""
+    """Whose pod it is, is for the engine to see."""
     rig = make("")
     assert _read(rig, reply(200, {"kind": "Pod", **pod("p", uid="uid-of-another")})) == "done"
     (read,) = rig.reports

@@ -14,7 +14,7 @@ from tests.soak.replica import Replica
 from tests.soak.users import GPU, GPUS, HIGHEST
 
 if TYPE_CHECKING:
-    from tests.soak.world import World
+    from tests.soak.world import SoakWorld
 
 #: Faults of the bind by which the API server refuses it: such a gang is rightly split.
 _REFUSALS = ("403 Forbidden", "409 Conflict")
@@ -23,7 +23,7 @@ _REFUSALS = ("403 Forbidden", "409 Conflict")
 class Checks:
     """Looks at the API server and at every replica. Raises AssertionError."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SoakWorld) -> None:
         self.world = world
         #: Where each pod was bound, by UID, ever.
         self.placed: dict[str, str] = {}
@@ -38,10 +38,10 @@ class Checks:
         self._cluster()
 
     def _replica(self, replica: Replica) -> None:
-        replica.heart.validate()
+        replica.machine.validate()
         replica.algorithm.validate()
-        assert not replica.heart.driver.faults, replica.heart.driver.last_fault
-        for hold in replica.heart.state.ledger.active():
+        assert not replica.machine.driver.faults, replica.machine.driver.last_fault
+        for hold in replica.machine.state.ledger.active():
             latest = self.world.now + replica.policy.lease
             assert hold.deadline <= latest or hold.deadline == float("inf"), f"{hold} outlives its lease"
 
@@ -64,13 +64,13 @@ class Checks:
     def at_rest(self) -> None:
         for replica in self.world.replicas:
             assert replica.compare() == 0, f"the cache of {replica.name} differs from the API server"
-            assert not replica.heart.state.ledger.active(), "a hold is left"
+            assert not replica.machine.state.ledger.active(), "a hold is left"
             self._pods(replica)
         self._gangs()
 
     def _pods(self, replica: Replica) -> None:
-        """Every pod is bound where the heart says, or waits and its owner was told why."""
-        entries = {entry.uid: entry for entry in replica.heart.entries()}
+        """Every pod is bound where the engine says, or waits and its owner was told why."""
+        entries = {entry.uid: entry for entry in replica.machine.entries()}
         for stored in self.world.api.store.collection(PODS):
             pod = decode_pod(stored.raw)
             if pod.finished:
@@ -81,7 +81,7 @@ class Checks:
             else:
                 assert entry.state is State.WAITING, f"{pod.key} is {entry.state}"
                 assert _told_why(stored), f"{pod.key} waits, and nobody was told why"
-        assert not entries, f"the heart knows pods that do not exist: {sorted(entries)}"
+        assert not entries, f"the engine knows pods that do not exist: {sorted(entries)}"
 
     def _gangs(self) -> None:
         """All or none of a gang whose members all still exist, unless the API server itself refused to bind one, or a

@@ -45,7 +45,7 @@ class Informer:
 
 
 class Line(Extender):
-    """kube-scheduler's HTTP line to Waggle, as function calls. `ask` hands an event to the heart.
+    """kube-scheduler's HTTP line to Waggle, as function calls. `ask` hands an event to the engine.
 
     `ask` raises ExtenderError if nobody answers.
     """
@@ -102,4 +102,4 @@ class Line(Extender):
         raise ExtenderError("not configured")
 
     def bind(self, pod: SchedPod, node: str) -> None:
-        raise AssertionError("binds take time: the world lets them go through the heart")
+        raise AssertionError("binds take time: the world lets them go through the engine")

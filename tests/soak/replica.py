@@ -1,10 +1,10 @@
-"""One Waggle of the simulation: its heart, and around it the real informers, comparer and elector, without threads.
+"""One Waggle of the simulation: its engine, and around it the real informers, comparer and elector, without threads.
 
     world --step--> informers (Reflector), commands (as the committer), election (Elector), comparer (Comparer)
                                            |
                                          SimApi
 
-What threads, sockets and clocks do in the real rim, the world does here by its steps. A replica may be paused (nothing
+The world does by its steps what threads, sockets and clocks do in the real I/O layers. A replica may be paused (nothing
 of it moves, the time goes on), cut off from the API server, or killed (`world` then makes another one).
 """
 
@@ -105,7 +105,7 @@ class Replica:
         self.name, self.policy = name, policy
         self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
         self._answered, self._heard = answered, heard
-        self.heart = SchedulerStateMachine(make(), policy)
+        self.machine = SchedulerStateMachine(make(), policy)
         self.work: list[Work] = []
         self.paused_until = self.cut_until = float("-inf")
         #: What was known is not true any more: it asks to be restarted.
@@ -143,9 +143,9 @@ class Replica:
     @property
     def algorithm(self) -> Any:
         """The one that decides: another one after a change of the configuration."""
-        return self.heart.driver.algorithm
+        return self.machine.driver.algorithm
 
-    # -- the heart, as extender.server.runtime guards it -------------------------------------------------------------
+    # -- the engine, as extender.server.runtime guards it -------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Instruction]:
         out: list[Instruction] = []
@@ -156,13 +156,13 @@ class Replica:
         return out + self._apply(event)
 
     def _apply(self, event: Event) -> list[Instruction]:
-        out = self.heart.handle(event, self.clock())
+        out = self.machine.handle(event, self.clock())
         self._heard(self.name, event, out)
         for instruction in out:
             if isinstance(instruction, BindAnswer):
                 self._answered(self, instruction)
             elif isinstance(instruction, PrepareAlgorithm):
-                self.heart.preparations.carry_out(instruction, create)
+                self.machine.preparations.carry_out(instruction, create)
             elif not isinstance(instruction, FilterAnswer | PrioritizeAnswer | PreemptAnswer | Reconfigured):
                 self.work.append(Work(instruction, self.clock()))
         return out
@@ -172,7 +172,7 @@ class Replica:
             self.handle(event)
 
     def _overdue(self) -> int:
-        term = self.heart.term
+        term = self.machine.term
         return term if term and self.fence(term) <= 0 else 0
 
     def fence(self, term: int) -> float:
@@ -181,7 +181,7 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        return not (self.heart.missing() or self._overdue())
+        return not (self.machine.missing() or self._overdue())
 
     @property
     def runs(self) -> bool:
@@ -194,7 +194,7 @@ class Replica:
         if informer is self.pods and not self.nodes.synced.is_set():
             informer = self.nodes
         informer._round()
-        if not self.heart.synced and self.pods.synced.is_set():
+        if not self.machine.synced and self.pods.synced.is_set():
             self._pods_buffer.release()
             self.handle(Synced())
 
@@ -214,14 +214,14 @@ class Replica:
 
     def compare(self) -> int:
         """How many differences were found and healed."""
-        if not self.heart.synced:
+        if not self.machine.synced:
             return 0
         try:
             return len(self.comparer.run())
         except CompareError:
             return 0
 
-    # -- the rest of the rim --------------------------------------------------------------------------------------
+    # -- the rest of the I/O layers -------------------------------------------------------------------------------
 
     def point_here(self) -> None:
         """What the signpost's thread does."""
@@ -282,13 +282,13 @@ class Replica:
         if not isinstance(action, Wait):
             elector._carry_out(action)
             elector._publish()
-        if self._catching is not None and self.heart.synced:
+        if self._catching is not None and self.machine.synced:
             self._catch_up(*self._catching)
 
     def _standing_changed(self, standing: LeaderStatus) -> None:
-        if self.heart.term and self.heart.term != standing.term:
-            self.handle(TermEnded(self.heart.term))
-        if standing.term and standing.term != (self._catching or (0,))[0] and standing.term != self.heart.term:
+        if self.machine.term and self.machine.term != standing.term:
+            self.handle(TermEnded(self.machine.term))
+        if standing.term and standing.term != (self._catching or (0,))[0] and standing.term != self.machine.term:
             self._catching = (standing.term, [])
         elif not standing.term:
             self._catching = None
@@ -328,11 +328,11 @@ class _Guarded:
         return self
 
     def cached_state(self) -> CachedState:
-        return cached_state_of(self._replica.heart)
+        return cached_state_of(self._replica.machine)
 
     def disagreements(self) -> list[str]:
-        heart = self._replica.heart
-        found = ((entry, disagreement(heart.state, entry)) for entry in heart.entries())
+        engine = self._replica.machine
+        found = ((entry, disagreement(engine.state, entry)) for entry in engine.entries())
         return [f"{entry.key}: {wrong}" for entry, wrong in found if wrong]
 
     def handle(self, *events: Event) -> None:

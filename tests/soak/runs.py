@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from extender.server import cache_comparer as comparer
 from tests.soak.wire import Name
-from tests.soak.world import World
+from tests.soak.world import SoakWorld
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Result:
     happened: Counter[str] = field(default_factory=Counter)
     faults: Counter[Name] = field(default_factory=Counter)
     bound: int = 0
-    #: Of everything that every heart heard and said.
+    #: Of everything that every engine heard and said.
     digest: str = ""
 
 
@@ -54,7 +54,7 @@ def in_one_thread() -> Iterator[None]:
 def run(seed: int, steps: int, *, rate: float = 0.1, only: Name | None = None) -> Result:
     """One run with its checks. Raises AssertionError; the same arguments give the same run again, exactly."""
     with in_one_thread():
-        world = World(seed, rate=rate, only=only)
+        world = SoakWorld(seed, rate=rate, only=only)
         for _ in range(steps):
             world.step()
             world.check()

@@ -25,7 +25,7 @@ from tests.soak.replica import Replica
 from tests.soak.users import GPU
 
 if TYPE_CHECKING:
-    from tests.soak.world import World
+    from tests.soak.world import SoakWorld
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Call:
 class Scheduling:
     """`boot` makes a new kube-scheduler: what the one before had under way is not waited for any more."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SoakWorld) -> None:
         self.world = world
         #: What its filter was answered, ever: UID and node.
         self.proposed: set[tuple[str, str]] = set()

@@ -84,7 +84,7 @@ def _mode(seed: int, operation: str) -> PreemptionMode:
     return {0: PreemptionMode.DIRECT, 1: PreemptionMode.AUTO}.get(seed % 5, PreemptionMode.KUBE_SCHEDULER)
 
 
-class World:
+class SoakWorld:
     """One run. `rate` is how often each operation goes wrong, `only` limits that to one operation and fault."""
 
     def __init__(self, seed: int, *, rate: float = 0.1, nodes: int = 4, only: Name | None = None) -> None:
@@ -151,7 +151,7 @@ class World:
         """How late a write may arrive. What a term's end leaves for that is the time between deadline and lease."""
         if not self.policy.elected:
             return self.policy.arrival
-        left = replica.fence(replica.heart.term) if replica.heart.term else 0.0
+        left = replica.fence(replica.machine.term) if replica.machine.term else 0.0
         return min(self.policy.arrival, left + TIMING.lease - TIMING.renew_deadline)
 
     def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
@@ -284,7 +284,7 @@ class World:
     def _remove_node(self) -> None:
         kept: set[str] = set()
         for replica in self.replicas:
-            kept |= {entry.node for entry in replica.heart.entries()}
+            kept |= {entry.node for entry in replica.machine.entries()}
             kept |= {hold.node for hold in replica.algorithm._state.holds.values()}
         self.users.remove_node(kept)
 
@@ -332,7 +332,7 @@ class World:
         return ready and not (busy or self._timed or self.scheduling.calls or not self.scheduling.idle)
 
     def _rest_of(self, replica: Replica) -> bool:
-        busy = bool(replica.work or replica.heart.state.ledger.active())
+        busy = bool(replica.work or replica.machine.state.ledger.active())
         for informer in (replica.nodes, replica.pods):
             for _ in range(50):
                 if self._is_up_to_date(informer):
@@ -340,7 +340,7 @@ class World:
                 busy = True
                 replica.step_informer(informer)
         self._write_all(replica)
-        return replica.compare() > 0 or not replica.heart.synced or busy
+        return replica.compare() > 0 or not replica.machine.synced or busy
 
     @staticmethod
     def _write_all(replica: Replica) -> None:

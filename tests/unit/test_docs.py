@@ -20,7 +20,7 @@ from extender.scheduling.policy import Policy
 from extender.server.cache_comparer import CacheComparer
 from extender.settings import ClusterSettings, Settings
 from extender.web.app import create_app
-from tests.support.face import FixedRuntime
+from tests.support.http.fixed_runtime import FixedRuntime
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from algorithm.registry import AlgorithmError
 from extender.cli import app
 from extender.settings import AlgorithmSettings, SettingsError, algorithm_settings
-from tests.support.hived_world import RACKS
+from tests.support.hived.harness import RACKS
 
 
 def resolved(path: Path, **more: Any) -> dict[str, Any]:

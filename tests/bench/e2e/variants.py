@@ -21,7 +21,7 @@ from typing import Any
 from tests.e2e.certificates import Authority, Pair
 from tests.e2e.cluster import Cluster
 from tests.e2e.processes import Process
-from tests.e2e.world import World
+from tests.e2e.world import RealCluster
 
 #: Requests a second that kube-scheduler may send to the API server (and twice that in a burst): if nobody says
 #: otherwise, and where it is not to be held up.
@@ -97,7 +97,7 @@ class Stage:
         self._flags = ["--qps", str(_USUAL if variant.configuration.limited else _UNLIMITED)]
         self._server: dict[str, Any] = {}
         identity = self._secure(cluster.folder / folder) if variant.tls else None
-        self.world = World(
+        self.world = RealCluster(
             cluster,
             programs,
             scheduler_flags=["--v=0"],

@@ -11,7 +11,7 @@ import httpx
 
 from tests.golden.calls.names import Names
 from tests.golden.calls.play import Answer, Bind, Drop, Keep, Never, Object, Raw, Scores, Victims
-from tests.support.kubescheduler import ScriptedServer
+from tests.support.kubescheduler.objects import ScriptedServer
 
 #: More nodes than this are counted, not named: samples have a size, not members.
 MANY_NODES = 20

@@ -26,8 +26,8 @@ from tests.golden.calls.names import Names
 from tests.golden.calls.play import MERGE, Action, Await, Create, Delete, Object, Open, Patch, Pause, Workload
 from tests.golden.calls.schedulers import PATIENCE, Scheduler, Start, rest_quietly
 from tests.golden.calls.script import Extenders
-from tests.support.waggle import Waggle
-from tests.support.witness import Witness
+from tests.support.cluster.waggle import Waggle
+from tests.support.cluster.witness import Witness
 
 PODS, NODES, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/nodes", "/apis/events.k8s.io/v1/events"
 _BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

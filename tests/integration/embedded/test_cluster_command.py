@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
-from tests.support.api import Api
+from tests.support.apiserver.api import Api
 
 
 @contextmanager

@@ -20,8 +20,8 @@ import pytest
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from tests.e2e.build import find
-from tests.support.api import eventually
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import node, pod
 
 _KUBECTL = os.environ.get("WAGGLE_KUBECTL") or which("kubectl") or find("kubectl")
 _ABSENT = "kubectl is not installed (Debian package kubernetes-client; elsewhere kubectl)"

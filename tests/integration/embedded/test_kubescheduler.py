@@ -20,7 +20,7 @@ from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
-from tests.support.kubescheduler import ScriptedServer, node_json, pod_json
+from tests.support.kubescheduler.objects import ScriptedServer, node_json, pod_json
 
 PATIENCE = 30.0
 Args = dict[str, Any]
@@ -53,7 +53,7 @@ class TinyExtender:
         return {"Error": "" if response.ok else response.message}
 
 
-class World:
+class StandIns:
     def __init__(self, cluster: EmbeddedCluster, extender: TinyExtender, scheduler: KubeSchedulerStandIn) -> None:
         self.cluster, self.extender, self.scheduler = cluster, extender, scheduler
 
@@ -103,7 +103,7 @@ def _unstored(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def running(*, kubelet: bool = True, **extender: Any) -> Iterator[World]:
+def running(*, kubelet: bool = True, **extender: Any) -> Iterator[StandIns]:
     with ExitStack() as stack:
         cluster = stack.enter_context(serve_in_thread(kubelet=kubelet, seed=1))
         api = connect(ClusterSettings(server=cluster.url))
@@ -116,16 +116,16 @@ def running(*, kubelet: bool = True, **extender: Any) -> Iterator[World]:
         stack.callback(scheduler.stop)
         scheduler.start()
         assert scheduler.wait_synced(PATIENCE)
-        yield World(cluster, tiny, scheduler)
+        yield StandIns(cluster, tiny, scheduler)
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[StandIns]:
     with running() as world:
         yield world
 
 
-def test_single_pods_are_bound_by_the_extender(world: World):
+def test_single_pods_are_bound_by_the_extender(world: StandIns):
     world.node("a")
     world.node("b")
     for index in range(6):
@@ -139,7 +139,7 @@ def test_single_pods_are_bound_by_the_extender(world: World):
     assert note == f"Successfully assigned default/p0 to {world.node_of('p0')}"
 
 
-def test_a_refused_pod_is_filtered_exactly_twice_and_then_rests(world: World):
+def test_a_refused_pod_is_filtered_exactly_twice_and_then_rests(world: StandIns):
     world.extender.on_filter = lambda args: {"NodeNames": [], "FailedNodes": {"a": "busy", "b": "dead"}}
     world.node("a")
     world.node("b")
@@ -156,7 +156,7 @@ def test_a_refused_pod_is_filtered_exactly_twice_and_then_rests(world: World):
     world.until(lambda: len(world.events("p", "FailedScheduling")) == 2)
 
 
-def test_an_event_about_the_same_version_of_a_pod_is_counted(world: World):
+def test_an_event_about_the_same_version_of_a_pod_is_counted(world: StandIns):
     world.extender.on_filter = lambda args: {"NodeNames": [], "FailedNodes": {"a": "busy"}}
     world.node("a")
     world.pod("p")
@@ -168,7 +168,7 @@ def test_an_event_about_the_same_version_of_a_pod_is_counted(world: World):
     assert len(world.events("p", "FailedScheduling")) == 2
 
 
-def test_a_rejected_pod_is_tried_when_a_node_is_annotated(world: World):
+def test_a_rejected_pod_is_tried_when_a_node_is_annotated(world: StandIns):
     world.extender.on_filter = lambda args: {"NodeNames": []}
     world.node("a")
     world.pod("p")
@@ -197,7 +197,7 @@ def test_an_ignorable_extender_that_refuses_a_bind_is_passed_by():
         assert world.node_of("p") == "a"
 
 
-def test_a_failed_bind_begins_a_new_cycle_after_its_backoff(world: World):
+def test_a_failed_bind_begins_a_new_cycle_after_its_backoff(world: StandIns):
     answers = iter([{"Error": "not now"}])
     world.extender.on_bind = lambda args: next(answers, None) or world.extender.bind(args)
     world.node("a")
@@ -208,7 +208,7 @@ def test_a_failed_bind_begins_a_new_cycle_after_its_backoff(world: World):
     assert [asked[0] for asked in world.extender.asked] == ["filter", "bind"] * 2
 
 
-def test_a_bind_without_binding_leaves_the_pod_assumed_until_it_is_deleted(world: World):
+def test_a_bind_without_binding_leaves_the_pod_assumed_until_it_is_deleted(world: StandIns):
     world.extender.on_bind = lambda args: {}
     world.node("a", cpu="2")
     world.pod("p", cpu="2")
@@ -222,7 +222,7 @@ def test_a_bind_without_binding_leaves_the_pod_assumed_until_it_is_deleted(world
     world.until(lambda: world.node_of("q") == "a")
 
 
-def test_preemption_from_end_to_end(world: World):
+def test_preemption_from_end_to_end(world: StandIns):
     for node in ("a", "b"):
         world.node(node, cpu="2")
         world.pod(f"low-{node}", cpu="2", node=node)
@@ -252,7 +252,7 @@ def test_preemption_from_end_to_end(world: World):
     world.until(lambda: world.events("low-b", "Preempted"))
 
 
-def test_a_null_in_an_answer_to_preempt_ends_the_scheduler(world: World):
+def test_a_null_in_an_answer_to_preempt_ends_the_scheduler(world: StandIns):
     world.node("a", cpu="2")
     world.pod("low", cpu="2", node="a")
     world.extender.on_preempt = lambda args: {"NodeNameToMetaVictims": {"a": None}}
@@ -263,7 +263,7 @@ def test_a_null_in_an_answer_to_preempt_ends_the_scheduler(world: World):
     assert not world.scheduler.wait_idle(0.1)
 
 
-def test_a_hot_loop_can_be_seen(world: World):
+def test_a_hot_loop_can_be_seen(world: StandIns):
     world.node("a")
     world.settle()
     tries = iter(range(15))

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
-from tests.support.api import Api
+from tests.support.apiserver.api import Api
 
 State = dict[str, dict[str, Any]]
 WRITES = 400

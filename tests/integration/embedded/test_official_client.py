@@ -11,8 +11,8 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
-from tests.support.api import eventually
-from tests.support.cluster_objects import binding, node, pod
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import binding, node, pod
 
 
 @pytest.fixture(scope="module")

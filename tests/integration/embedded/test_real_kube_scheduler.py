@@ -18,7 +18,7 @@ import pytest
 from extender.demo.cast import Cast
 from extender.demo.workloads import GPU, nodes
 from tests.e2e.build import find
-from tests.support.api import Api, eventually
+from tests.support.apiserver.api import Api, eventually
 
 _BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER") or find("kube-scheduler")
 pytestmark = [
@@ -29,7 +29,7 @@ pytestmark = [
 _USUAL = re.compile(r"manifest file is empty|FLAG|authentication.go|authorization.go")
 
 
-class World:
+class RealScheduler:
     def __init__(self, cast: Cast) -> None:
         self.cast, self.api = cast, Api(cast.cluster_url)
 
@@ -63,7 +63,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[World]:
+def running() -> Iterator[RealScheduler]:
     with closing(Cast(port=0, verbose=False, kube_scheduler=Path(str(_BINARY)))) as cast:
         cast.start_cluster(nodes(4))
         for name, value in (("low", 1), ("high", 1000)):
@@ -71,21 +71,21 @@ def running() -> Iterator[World]:
         cast.start_waggle()
         cast.start_scheduler()
         cast.wait_ready()
-        world = World(cast)
+        world = RealScheduler(cast)
         yield world
         world.api.close()
         cast.check()
 
 
 @pytest.fixture
-def world(running: World) -> Iterator[World]:
+def world(running: RealScheduler) -> Iterator[RealScheduler]:
     yield running
     complaints = running.complaints()
     running.clear()
     assert not complaints
 
 
-def test_pods_are_placed_by_waggle(world: World) -> None:
+def test_pods_are_placed_by_waggle(world: RealScheduler) -> None:
     for i in range(3):
         world.pod(f"single-{i}", 2)
     placed = eventually(lambda: world.node_of("single-0", "single-1", "single-2"))
@@ -94,7 +94,7 @@ def test_pods_are_placed_by_waggle(world: World) -> None:
     assert [known[f"single-{i}"] for i in range(3)] == placed
 
 
-def test_a_gang_starts_as_a_whole(world: World) -> None:
+def test_a_gang_starts_as_a_whole(world: RealScheduler) -> None:
     names = [f"gang-{i}" for i in range(4)]
     for name in names[:3]:
         world.pod(name, 8, gang="g:4")
@@ -104,7 +104,7 @@ def test_a_gang_starts_as_a_whole(world: World) -> None:
     assert len(set(placed)) == 4
 
 
-def test_a_pod_of_high_priority_takes_a_place_that_is_nominated_for_it(world: World) -> None:
+def test_a_pod_of_high_priority_takes_a_place_that_is_nominated_for_it(world: RealScheduler) -> None:
     names = [f"filler-{i}" for i in range(4)]
     for name in names:
         world.pod(name, 8, priority="low")
@@ -122,7 +122,7 @@ def test_a_pod_of_high_priority_takes_a_place_that_is_nominated_for_it(world: Wo
     eventually(lambda: world.node_of("urgent"))
 
 
-def test_a_stateful_set_is_scheduled_pod_by_pod_and_scaled(world: World) -> None:
+def test_a_stateful_set_is_scheduled_pod_by_pod_and_scaled(world: RealScheduler) -> None:
     container = {"name": "main", "image": "pause:3", "resources": {"limits": {GPU: "8"}}}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -135,7 +135,7 @@ def test_a_stateful_set_is_scheduled_pod_by_pod_and_scaled(world: World) -> None
     eventually(lambda: not world.api.names("pods"))
 
 
-def test_it_leads_by_a_lease_and_says_what_it_did_in_events(world: World) -> None:
+def test_it_leads_by_a_lease_and_says_what_it_did_in_events(world: RealScheduler) -> None:
     world.pod("said", 1)
     eventually(lambda: world.node_of("said"))
     lease = world.api.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler").json()

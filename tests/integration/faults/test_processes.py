@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.table import LATE, pairs
-from tests.support.processes import ELECTION, Balancer, Replica, replicas
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.cluster.processes import ELECTION, Balancer, Replica, replicas
 
 WAGGLE = "^waggle$"
 
@@ -23,7 +23,7 @@ WAGGLE = "^waggle$"
 class Chaos:
     """`chance` decides what comes next."""
 
-    def __init__(self, w: World, both: list[Replica], seed: int) -> None:
+    def __init__(self, w: LocalCluster, both: list[Replica], seed: int) -> None:
         self.w, self.both, self.chance = w, both, random.Random(seed)
         self.made = 0
         self.done: list[str] = []
@@ -80,7 +80,7 @@ class Chaos:
                 (replica.resume if replica.paused else replica.start)()
 
 
-def _served(w: World, both: list[Replica]) -> Replica:
+def _served(w: LocalCluster, both: list[Replica]) -> Replica:
     """The leader, when it is quiet: every pod placed or told why not, and nothing differs."""
 
     def leader() -> Replica | None:
@@ -124,13 +124,13 @@ def run(seed: int, seconds: float, folder: Path) -> None:
             raise AssertionError(f"seed {seed}: {error}\n" + "\n".join(chaos.done)) from error
 
 
-def _check(w: World, both: list[Replica]) -> None:
+def _check(w: LocalCluster, both: list[Replica]) -> None:
     leader = _served(w, both)
     for replica in (leader, *both):  # the one that waits knows as much, or learns it by being asked
         w.until(lambda replica=replica: _nothing_differs(replica) and _known(replica) == _true(w))
 
 
-def _check_bindings(w: World) -> None:
+def _check_bindings(w: LocalCluster) -> None:
     """When nobody binds any more. What was proposed is known from kube-scheduler: it chose what its filter passed."""
     scheduler = w.scheduler
     w.stop_scheduler()
@@ -156,7 +156,7 @@ def _known(replica: Replica) -> dict[str, str]:
         return {}
 
 
-def _true(w: World) -> dict[str, str]:
+def _true(w: LocalCluster) -> dict[str, str]:
     pods = w.cluster.objects("pods")
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
+def w() -> Iterator[LocalCluster]:
     with world(nodes=2) as made:
         yield made
 
 
-def test_what_was_never_proposed_is_refused(w: World):
+def test_what_was_never_proposed_is_refused(w: LocalCluster):
     w.pod("p")
     w.until(w.waggle.entries)
     revision = w.cluster.revision
@@ -24,7 +24,7 @@ def test_what_was_never_proposed_is_refused(w: World):
     assert w.cluster.revision == revision
 
 
-def test_another_node_than_the_proposed_one_is_refused(w: World):
+def test_another_node_than_the_proposed_one_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
     other = {"n0": "n1", "n1": "n0"}[node]
@@ -35,7 +35,7 @@ def test_another_node_than_the_proposed_one_is_refused(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_another_uid_is_refused(w: World):
+def test_another_uid_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
     revision = w.cluster.revision
@@ -45,7 +45,7 @@ def test_another_uid_is_refused(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_a_missing_uid_is_refused(w: World):
+def test_a_missing_uid_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
     revision = w.cluster.revision
@@ -57,7 +57,7 @@ def test_a_missing_uid_is_refused(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_another_name_under_the_right_uid_is_refused(w: World):
+def test_another_name_under_the_right_uid_is_refused(w: LocalCluster):
     w.pod("p")
     w.pod("q")
     node = w.propose("p")
@@ -68,14 +68,14 @@ def test_another_name_under_the_right_uid_is_refused(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_a_pod_that_does_not_exist_is_refused(w: World):
+def test_a_pod_that_does_not_exist_is_refused(w: LocalCluster):
     revision = w.cluster.revision
 
     assert "never proposed" in w.bind("nobody", "n0", PodUID="no-such-uid")
     assert w.cluster.revision == revision
 
 
-def test_a_node_that_does_not_exist_is_refused(w: World):
+def test_a_node_that_does_not_exist_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
 
@@ -83,7 +83,7 @@ def test_a_node_that_does_not_exist_is_refused(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_a_second_bind_to_the_same_node_is_fine_and_writes_nothing(w: World):
+def test_a_second_bind_to_the_same_node_is_fine_and_writes_nothing(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
     assert w.bind("p", node) == ""
@@ -94,7 +94,7 @@ def test_a_second_bind_to_the_same_node_is_fine_and_writes_nothing(w: World):
     w.until(lambda: w.waggle.counted("binds") == {"done": 1})
 
 
-def test_a_second_bind_to_another_node_is_refused(w: World):
+def test_a_second_bind_to_another_node_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.place("p")
     w.until(lambda: [e.state for e in w.waggle.entries()] == ["Bound"])
@@ -102,7 +102,7 @@ def test_a_second_bind_to_another_node_is_refused(w: World):
     assert f"already bound to {node}" in w.bind("p", {"n0": "n1", "n1": "n0"}[node])
 
 
-def test_a_pod_deleted_after_the_proposal_is_refused(w: World):
+def test_a_pod_deleted_after_the_proposal_is_refused(w: LocalCluster):
     w.pod("p")
     node, uid = w.propose("p"), w.uid("p")
     w.cluster.delete("pods", "p", grace_period_seconds=0)
@@ -111,7 +111,7 @@ def test_a_pod_deleted_after_the_proposal_is_refused(w: World):
     w.until(lambda: not w.waggle.entries())
 
 
-def test_a_namesake_of_a_proposed_pod_is_not_bound_in_its_place(w: World):
+def test_a_namesake_of_a_proposed_pod_is_not_bound_in_its_place(w: LocalCluster):
     w.pod("p")
     node, old = w.propose("p"), w.uid("p")
     w.cluster.delete("pods", "p", grace_period_seconds=0)

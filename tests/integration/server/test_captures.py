@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.face import CAPTURES, capture
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.http.fixed_runtime import CAPTURES, capture
 
 ALL = sorted(path.stem for path in CAPTURES.glob("*.raw"))
 FILTERS = [name for name in ALL if name.startswith("filter")]
@@ -21,7 +21,7 @@ def offered(sent: Any) -> list[str]:
     return names if names is not None else [item["metadata"]["name"] for item in sent["Nodes"]["items"]]
 
 
-def create(w: World, pod: Any) -> None:
+def create(w: LocalCluster, pod: Any) -> None:
     """Creates the captured pod in our cluster; it gets the UID and the version that it has there."""
     kept = ("name", "namespace", "labels", "annotations")
     metadata = {key: value for key, value in pod["metadata"].items() if key in kept}

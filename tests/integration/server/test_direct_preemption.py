@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 SLOW = {"stop_delay": 0.6}
 GPU = "example.com/gpu"
@@ -15,7 +15,7 @@ def gpus(count: int) -> list[dict[str, Any]]:
     return [{"name": "c", "image": "pause", "resources": {"requests": amounts, "limits": amounts}}]
 
 
-def fill(w: World) -> list[str]:
+def fill(w: LocalCluster) -> list[str]:
     names = [f"low{i}" for i in range(4)]
     for name in names:
         w.pod(name, cpu="2", terminationGracePeriodSeconds=30)
@@ -24,11 +24,11 @@ def fill(w: World) -> list[str]:
     return names
 
 
-def evicted(w: World) -> int:
-    return int(w.waggle.heart.counts["victims", "evicted"])
+def evicted(w: LocalCluster) -> int:
+    return int(w.waggle.machine.counts["victims", "evicted"])
 
 
-def protect(w: World, names: list[str]) -> None:
+def protect(w: LocalCluster, names: list[str]) -> None:
     """A disruption budget that needs all of them."""
     for name in names:
         pod = w.get(name)
@@ -74,7 +74,7 @@ def test_a_budget_protects_its_pods_nobody_goes_and_later_it_is_tried_again():
         low = fill(w)
         protect(w, low)
         gang = w.gang("high", 4, cpu="2", priority=1000)
-        w.until(lambda: w.waggle.heart.counts["eviction_checks", "rejected"])
+        w.until(lambda: w.waggle.machine.counts["eviction_checks", "rejected"])
         w.until(lambda: any(e["reason"] == "VictimProtected" for e in w.cluster.objects("events")))
         w.settle()
 

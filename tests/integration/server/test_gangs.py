@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.world import world
+from tests.support.cluster.local_cluster import world
 
 
 @pytest.mark.parametrize("names_only", [True, False], ids=["names", "nodes"])

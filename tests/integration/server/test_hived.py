@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
@@ -34,7 +34,7 @@ HIVED: dict[str, Any] = {
 }
 
 
-def gang(w: World, name: str, tenant: str, size: int, devices: int, priority: int) -> list[str]:
+def gang(w: LocalCluster, name: str, tenant: str, size: int, devices: int, priority: int) -> list[str]:
     wish = {
         "virtualCluster": tenant,
         "priority": priority,
@@ -48,13 +48,13 @@ def gang(w: World, name: str, tenant: str, size: int, devices: int, priority: in
     return names
 
 
-def devices_of(w: World, names: list[str]) -> list[tuple[str, str]]:
+def devices_of(w: LocalCluster, names: list[str]) -> list[tuple[str, str]]:
     """Machine and device of every device that these pods were given."""
     given = [(w.node_of(name), w.get(name)["metadata"]["annotations"][ISOLATION]) for name in names]
     return [(node, device) for node, devices in given for device in devices.split(",")]
 
 
-def explain(w: World, name: str) -> Any:
+def explain(w: LocalCluster, name: str) -> Any:
     assert w.waggle is not None
     return w.waggle.client.get(f"/v1/explain/default/{name}").json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.server.test_hived import HIVED, devices_of, gang
-from tests.support.world import world
+from tests.support.cluster.local_cluster import world
 
 COMBINING: dict[str, Any] = {
     "name": "hived",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.server.test_hived import HIVED, devices_of, explain, gang
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 DEVICES: dict[str, Any] = {**HIVED, "settings": {**HIVED["settings"], "badDevices": {}}}
 BAD = "waggle.dev/bad-devices"
 
 
-def mark(w: World, node: str, text: str | None) -> None:
+def mark(w: LocalCluster, node: str, text: str | None) -> None:
     w.cluster.patch("nodes", node, {"metadata": {"annotations": {BAD: text}}})
 
 
-def bad_devices(w: World) -> set[str]:
+def bad_devices(w: LocalCluster) -> set[str]:
     """The addresses of bad devices, as the original's page shows them."""
     assert w.waggle is not None
     tops = w.waggle.client.get("/v1/inspect/clusterstatus/physicalcluster").json
@@ -23,7 +23,7 @@ def bad_devices(w: World) -> set[str]:
     return {leaf["cellAddress"] for leaf in leafs if leaf["cellHealthiness"] == "Bad"}
 
 
-def summary(w: World) -> Any:
+def summary(w: LocalCluster) -> Any:
     assert w.waggle is not None
     return w.waggle.client.get("/v1/inspect/algorithm").json["state"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tests.integration.server.test_hived import HIVED, SPEC
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 PROMOTING: dict[str, Any] = {
     "name": "hived",
@@ -22,7 +22,7 @@ PROMOTING: dict[str, Any] = {
 }
 
 
-def single(w: World, name: str, tenant: str, priority: int) -> str:
+def single(w: LocalCluster, name: str, tenant: str, priority: int) -> str:
     """A pod that wants one device, and goes on without quota if need be."""
     wish = {"virtualCluster": tenant, "priority": priority, "leafCellNumber": 1, "lazyPreemptionEnable": True}
     wish["affinityGroup"] = {"name": name, "members": [{"podNumber": 1, "leafCellNumber": 1}]}
@@ -30,7 +30,7 @@ def single(w: World, name: str, tenant: str, priority: int) -> str:
     return name
 
 
-def group(w: World, name: str) -> Any:
+def group(w: LocalCluster, name: str) -> Any:
     assert w.waggle is not None
     return w.waggle.client.get(f"/v1/inspect/affinitygroups/{name}").json["status"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.hived_scenarios import EXTENDER, MARKER, NODES, SCENARIOS, WAGGLE, Object, Stage
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.hived.scenarios import EXTENDER, MARKER, NODES, SCENARIOS, WAGGLE, Object, Stage
 
 
 class StandIns(Stage):
-    def __init__(self, w: World) -> None:
+    def __init__(self, w: LocalCluster) -> None:
         self._world = w
 
     def create(self, name: str, *, annotations: dict[str, str], containers: list[Object]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
 ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
@@ -34,7 +34,15 @@ def hived(**settings: Any) -> dict[str, Any]:
 
 
 def gang(
-    w: World, name: str, tenant: str, *, size: int, devices: int, priority: int = 0, prefix: str = "", **more: Any
+    w: LocalCluster,
+    name: str,
+    tenant: str,
+    *,
+    size: int,
+    devices: int,
+    priority: int = 0,
+    prefix: str = "",
+    **more: Any,
 ) -> list[str]:
     """The names of the pods of a gang, which begin with `prefix` if there is another gang of that name."""
     members = [{"podNumber": size, "leafCellNumber": devices}]
@@ -46,25 +54,25 @@ def gang(
     return names
 
 
-def devices_of(w: World, *names: str) -> list[tuple[str, str]]:
+def devices_of(w: LocalCluster, *names: str) -> list[tuple[str, str]]:
     given = [(w.node_of(name), w.get(name)["metadata"]["annotations"][ISOLATION]) for name in names]
     return [(node, device) for node, devices in given for device in devices.split(",")]
 
 
-def page(w: World, path: str) -> Any:
+def page(w: LocalCluster, path: str) -> Any:
     assert w.waggle is not None
     answer = w.waggle.client.get(f"/v1/{path}")
     assert answer.status == 200, answer.text
     return answer.json
 
 
-def why(w: World, name: str) -> Any:
+def why(w: LocalCluster, name: str) -> Any:
     """Once the pod was asked about."""
     w.until(lambda: page(w, f"explain/default/{name}")["pod"]["attempts"])
     return page(w, f"explain/default/{name}")
 
 
-def gauges(w: World) -> dict[tuple[str, str], float]:
+def gauges(w: LocalCluster) -> dict[tuple[str, str], float]:
     """HiveD's numbers at /metrics, by name and virtual cluster."""
     assert w.waggle is not None
     text = w.waggle.client.get("/metrics").text
@@ -72,7 +80,7 @@ def gauges(w: World) -> dict[tuple[str, str], float]:
     return {(name, tenant): float(value) for name, tenant, value in rows}
 
 
-def restart(w: World) -> None:
+def restart(w: LocalCluster) -> None:
     w.stop_waggle()
     w.start_waggle()
 

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.api import Api
-from tests.support.world import World, world
+from tests.support.apiserver.api import Api
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 BRIEF = {"holds": {"lease_seconds": 0.4, "verify_seconds": 0.2}}
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
+def w() -> Iterator[LocalCluster]:
     with world(nodes=1, **BRIEF) as made:
         yield made
 
 
-def states(w: World) -> dict[str, str]:
+def states(w: LocalCluster) -> dict[str, str]:
     return {e.key.name: str(e.state) for e in w.waggle.entries()}
 
 
-def test_a_proposal_without_a_bind_vanishes_once_it_is_verified(w: World):
+def test_a_proposal_without_a_bind_vanishes_once_it_is_verified(w: LocalCluster):
     w.pod("p")
     w.propose("p")
     assert w.waggle.holds() == {"default/p": "held"}
@@ -45,7 +45,7 @@ def test_who_waits_for_the_room_is_nudged_and_placed_by_kube_scheduler():
         assert "waits" in w.books.nudged
 
 
-def test_the_first_in_line_is_who_has_the_highest_priority(w: World):
+def test_the_first_in_line_is_who_has_the_highest_priority(w: LocalCluster):
     w.pod("trial", cpu="4")
     w.propose("trial")
     w.pod("low", cpu="4")
@@ -58,7 +58,7 @@ def test_the_first_in_line_is_who_has_the_highest_priority(w: World):
     w.place("high")
 
 
-def test_a_repeated_filter_renews_the_hold(w: World):
+def test_a_repeated_filter_renews_the_hold(w: LocalCluster):
     w.pod("p")
     for _ in range(8):
         w.propose("p")
@@ -67,7 +67,7 @@ def test_a_repeated_filter_renews_the_hold(w: World):
     assert w.bind("p", "n0") == ""
 
 
-def test_a_bind_after_the_hold_expired_is_refused(w: World):
+def test_a_bind_after_the_hold_expired_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.propose("p")
     w.until(lambda: states(w) == {"p": "Waiting"})
@@ -76,7 +76,7 @@ def test_a_bind_after_the_hold_expired_is_refused(w: World):
     assert w.place("p") == node
 
 
-def test_a_pod_that_nobody_has_but_the_caller_vanishes(w: World):
+def test_a_pod_that_nobody_has_but_the_caller_vanishes(w: LocalCluster):
     body = {
         "metadata": {"name": "ghost", "namespace": "default", "uid": "no-such-uid"},
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]},
@@ -90,7 +90,7 @@ def test_a_pod_that_nobody_has_but_the_caller_vanishes(w: World):
     w.place("real")
 
 
-def test_a_refused_pod_that_nobody_has_but_the_caller_vanishes(w: World):
+def test_a_refused_pod_that_nobody_has_but_the_caller_vanishes(w: LocalCluster):
     body = {
         "metadata": {"name": "ghost", "namespace": "default", "uid": "no-such-uid"},
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "400"}}}]},
@@ -101,7 +101,7 @@ def test_a_refused_pod_that_nobody_has_but_the_caller_vanishes(w: World):
     w.until(lambda: states(w) == {})
 
 
-def test_nothing_is_given_back_while_the_api_server_cannot_be_read(w: World):
+def test_nothing_is_given_back_while_the_api_server_cannot_be_read(w: LocalCluster):
     w.pod("p", cpu="4")
     w.pod("q", cpu="4")
     broken = w.faults.inject("status", method="GET", path="/pods/p$", status=500, times=None)
@@ -116,7 +116,7 @@ def test_nothing_is_given_back_while_the_api_server_cannot_be_read(w: World):
     w.place("q")
 
 
-def test_what_was_bound_by_somebody_else_unseen_is_not_given_away(w: World):
+def test_what_was_bound_by_somebody_else_unseen_is_not_given_away(w: LocalCluster):
     w.pod("p", cpu="4")
     w.pod("q", cpu="4")
     w.until(lambda: len(w.waggle.entries()) == 2)
@@ -146,7 +146,7 @@ def test_a_gang_proposed_and_never_bound_gives_all_its_seats_back():
         w.place("waits")
 
 
-def test_a_pod_deleted_while_it_is_held_frees_its_place_and_nudges(w: World):
+def test_a_pod_deleted_while_it_is_held_frees_its_place_and_nudges(w: LocalCluster):
     w.pod("p", cpu="4")
     w.pod("q", cpu="4")
     w.propose("p")

@@ -19,11 +19,11 @@ from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread as serve_http
-from tests.support.api import eventually
-from tests.support.cluster_objects import node, pod
-from tests.support.face import Client
-from tests.support.proxy import Proxy
-from tests.support.witness import Books
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import node, pod
+from tests.support.apiserver.proxy import Proxy
+from tests.support.cluster.witness import Books
+from tests.support.http.fixed_runtime import Client
 
 SHORT = LeaderElectionSettings(enabled=True, lease_seconds=2, renew_deadline_seconds=1.5, retry_seconds=0.3)
 RELEASED = {

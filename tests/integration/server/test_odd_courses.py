@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 BINDING = {"method": "POST", "path": "/binding$"}
 FOREIGN = {"pods": {"scheduler_names": ["default-scheduler"]}}
 
 
-def states(w: World) -> dict[str, str]:
+def states(w: LocalCluster) -> dict[str, str]:
     return {e.key.name: str(e.state) for e in w.waggle.entries()}
 
 
@@ -73,7 +73,7 @@ def test_a_cordoned_node_takes_nobody_until_it_is_opened():
         w.until(lambda: w.node_of("p"))
 
 
-def many_nodes(w: World) -> None:
+def many_nodes(w: LocalCluster) -> None:
     for number in range(130):
         w.node(f"n{number:03}")
 

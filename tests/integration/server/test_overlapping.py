@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import threading
 
-from tests.support.api import eventually
-from tests.support.world import World, world
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 
 def in_threads(*work) -> None:
@@ -28,7 +28,7 @@ def in_threads(*work) -> None:
         raise failures[0]
 
 
-def client(w: World, names: list[str], seed: int):
+def client(w: LocalCluster, names: list[str], seed: int):
     """Filters and binds each pod once, in an order of its own."""
     bodies = {name: w.get(name) for name in names}
     nodes = [node["metadata"]["name"] for node in w.cluster.objects("nodes")]

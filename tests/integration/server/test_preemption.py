@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 SLOW = {"stop_delay": 0.6}
 GPU = "example.com/gpu"
 BY_KUBE_SCHEDULER = {"mode": "kube-scheduler"}
 
 
-def fill(w: World, count: int, cpu: str = "2", **more: object) -> list[str]:
+def fill(w: LocalCluster, count: int, cpu: str = "2", **more: object) -> list[str]:
     names = [f"low{i}" for i in range(count)]
     for name in names:
         w.pod(name, cpu=cpu, terminationGracePeriodSeconds=30, **more)
@@ -18,11 +18,11 @@ def fill(w: World, count: int, cpu: str = "2", **more: object) -> list[str]:
     return names
 
 
-def terminating(w: World) -> list[str]:
+def terminating(w: LocalCluster) -> list[str]:
     return [pod["metadata"]["name"] for pod in w.cluster.objects("pods") if pod["metadata"].get("deletionTimestamp")]
 
 
-def preempt(w: World, name: str, low: list[str]) -> None:
+def preempt(w: LocalCluster, name: str, low: list[str]) -> None:
     """As kube-scheduler: every node's dry run proposes the first pod there, and the victims named are deleted."""
     by_node = {node: [each for each in low if w.node_of(each) == node] for node in ("n0", "n1")}
     meta = {node: {"Pods": [{"UID": w.uid(pods[0])}], "NumPDBViolations": 0} for node, pods in by_node.items() if pods}

@@ -17,8 +17,8 @@ import pytest
 
 from tests.faults.arena import TIMING
 from tests.faults.table import LATE, pairs
-from tests.support.proxy import Proxy
-from tests.support.world import World, world
+from tests.support.apiserver.proxy import Proxy
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 NODES, CPUS = 5, 4
 WAGGLE = "^waggle$"
@@ -28,7 +28,7 @@ PAIRS = [pair for pair in pairs() if pair.operation.by in ("informer", "committe
 class Chaos:
     """Makes and deletes pods, breaks the API server, ends and starts Waggle; `chance` decides what comes next."""
 
-    def __init__(self, w: World, line: Proxy, seed: int) -> None:
+    def __init__(self, w: LocalCluster, line: Proxy, seed: int) -> None:
         self.w, self.chance, self.line = w, random.Random(seed), line
         self._made = 0
         self._acts: list[tuple[Callable[[], object], int]] = [
@@ -124,7 +124,7 @@ def run(seed: int, seconds: float) -> None:
     settings = {"cluster": {"request_timeout_seconds": 2, "compare_seconds": 0.5}, "holds": {"lease_seconds": 3}}
     with Proxy("http://127.0.0.1:1") as line:
 
-        def interpose(w: World) -> None:
+        def interpose(w: LocalCluster) -> None:
             line.redirect(w.cluster.url)
             w._sections["cluster"]["server"] = line.url
 
@@ -132,7 +132,7 @@ def run(seed: int, seconds: float) -> None:
         _run(line, seed, seconds, made)
 
 
-def _run(line: Proxy, seed: int, seconds: float, made: AbstractContextManager[World]) -> None:
+def _run(line: Proxy, seed: int, seconds: float, made: AbstractContextManager[LocalCluster]) -> None:
     with made as w:
         w.may_count.add("waggle_cache_healed_total")  # an event that was swallowed is found by comparing
         chaos, end = Chaos(w, line, seed), time.monotonic() + seconds
@@ -145,7 +145,7 @@ def _run(line: Proxy, seed: int, seconds: float, made: AbstractContextManager[Wo
         _check_gangs(w)
 
 
-def _all_settled(w: World) -> bool:
+def _all_settled(w: LocalCluster) -> bool:
     """Every pod runs, or has been told by kube-scheduler why not."""
     w.settle()
     conditions = {
@@ -158,7 +158,7 @@ def _all_settled(w: World) -> bool:
     )
 
 
-def _check_gangs(w: World) -> None:
+def _check_gangs(w: LocalCluster) -> None:
     """Of a gang that is whole all members run, or none."""
     gangs: dict[str, list[Any]] = {}
     for pod in w.cluster.objects("pods"):

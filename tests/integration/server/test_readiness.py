@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.face import capture
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.http.fixed_runtime import capture
 
 
-def start_with(w: World, **fault: object) -> None:
+def start_with(w: LocalCluster, **fault: object) -> None:
     w.faults.inject(**fault)
     w.start_waggle(wait=False)
 

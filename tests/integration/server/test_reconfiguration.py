@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.integration.server.test_hived import HIVED, devices_of, explain, gang
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 
-def rewrite(w: World, change: Any) -> None:
+def rewrite(w: LocalCluster, change: Any) -> None:
     """Somebody edits the algorithm's settings and sends SIGHUP."""
     whole = json.loads(w.config.read_text())
     change(whole["algorithm"]["settings"])
@@ -19,7 +19,7 @@ def rewrite(w: World, change: Any) -> None:
     w.waggle.service.reconfiguration.request()
 
 
-def reloads(w: World, result: str) -> float:
+def reloads(w: LocalCluster, result: str) -> float:
     [metric] = [each for each in w.waggle.runtime.model.stats() if each.name == "waggle_configuration_reloads_total"]
     return {labels["result"]: value for labels, value in metric.samples}[result]
 
@@ -34,7 +34,7 @@ def was_just_now(time: str) -> bool:
     return abs(datetime.now(UTC) - datetime.fromisoformat(time)) < timedelta(minutes=5)
 
 
-def groups(w: World) -> dict[str, Any]:
+def groups(w: LocalCluster) -> dict[str, Any]:
     items = w.waggle.client.get("/v1/inspect/affinitygroups/").json["items"]
     return {item["metadata"]["name"]: item["status"] for item in items}
 
@@ -99,7 +99,7 @@ def test_amid_bindings_in_flight_and_twice_quickly() -> None:
         w.faults.clear()
         w.until(lambda: w.all_bound(names))
         assert len(set(devices_of(w, names))) == 8
-        w.until(lambda: w.waggle.heart.driver.algorithm.hive.layout.tenants["red"].quota == {"rack": {2: 3}})
+        w.until(lambda: w.waggle.machine.driver.algorithm.hive.layout.tenants["red"].quota == {"rack": {2: 3}})
 
 
 def test_amid_a_preemption() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import yaml
 
 from extender.demo.cast import Process
-from tests.support.face import Client
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.http.fixed_runtime import Client
 
 
-def bound_view(w: World) -> dict[str, str]:
+def bound_view(w: LocalCluster) -> dict[str, str]:
     return {e.key.name: e.node for e in w.waggle.entries() if e.node}
 
 
@@ -108,7 +108,7 @@ def test_what_happened_while_nobody_served_is_known():
 class Served:
     """`waggle serve` as a process."""
 
-    def __init__(self, w: World, folder: Path) -> None:
+    def __init__(self, w: LocalCluster, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.client = Client(f"http://127.0.0.1:{self.port}")

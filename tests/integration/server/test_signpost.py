@@ -11,8 +11,8 @@ from extender.kube.client.kubeconfig import connect
 from extender.server.leader_label import LABEL, LeaderLabeler
 from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings, SettingsError
-from tests.support.api import eventually
-from tests.support.cluster_objects import pod
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import pod
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 GPU = "example.com/gpu"
 #: kube-scheduler leaves GPUs to Waggle, so that refusals are ours and not in-tree.
@@ -193,7 +193,7 @@ def test_a_pod_that_the_informer_has_not_shown_yet_is_placed():
         w.until(lambda: all(e.informed for e in w.waggle.entries()))
 
 
-def _without_pod_events(w: World):
+def _without_pod_events(w: LocalCluster):
     """The pod informer's connection breaks and is refused; the function returned ends that."""
     w.faults.inject("status", method="WATCH", path="/api/v1/pods", status=503, times=None)
     w.faults.inject("status", method="LIST", path="/api/v1/pods", status=503, times=None)

@@ -7,30 +7,30 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.world import QUICK, World, world
+from tests.support.cluster.local_cluster import QUICK, LocalCluster, world
 
 POD_WATCH = {"method": "WATCH", "path": "/api/v1/pods"}
 NODE_WATCH = {"method": "WATCH", "path": "/api/v1/nodes"}
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
+def w() -> Iterator[LocalCluster]:
     with world(nodes=2) as made:
         yield made
 
 
-def reopen(w: World) -> None:
+def reopen(w: LocalCluster) -> None:
     """The pod informer opens a new watch: faults hold for watches opened after them."""
     before = w.waggle.service._pods.stats.watches
     w.waggle.service._pods._exchange.interrupt()
     w.until(lambda: w.waggle.service._pods.stats.watches > before)
 
 
-def known(w: World) -> dict[str, str]:
+def known(w: LocalCluster) -> dict[str, str]:
     return {e.key.name: str(e.state) for e in w.waggle.entries()}
 
 
-def test_a_dropped_watch_goes_on_where_it_was(w: World):
+def test_a_dropped_watch_goes_on_where_it_was(w: LocalCluster):
     drop = w.faults.inject("watch-drop", after=1, **POD_WATCH)
     reopen(w)
     for name in ("a", "b", "c"):
@@ -52,7 +52,7 @@ def test_a_half_open_watch_is_noticed_by_its_silence():
         assert w.waggle.service._pods.stats.silences >= 1
 
 
-def test_a_watch_that_expires_as_an_event_is_followed_by_a_list(w: World):
+def test_a_watch_that_expires_as_an_event_is_followed_by_a_list(w: LocalCluster):
     w.faults.inject("watch-expire", after=1, **POD_WATCH)
     reopen(w)
     for name in ("a", "b", "c"):
@@ -62,7 +62,7 @@ def test_a_watch_that_expires_as_an_event_is_followed_by_a_list(w: World):
     assert w.waggle.service._pods.stats.expired >= 1
 
 
-def test_a_watch_that_expires_as_a_status_is_followed_by_a_list(w: World):
+def test_a_watch_that_expires_as_a_status_is_followed_by_a_list(w: LocalCluster):
     w.pod("gone")
     w.until(lambda: known(w) == {"gone": "Waiting"})
     w.faults.inject("status", status=503, times=3, **POD_WATCH)
@@ -75,7 +75,7 @@ def test_a_watch_that_expires_as_a_status_is_followed_by_a_list(w: World):
     w.until(lambda: w.waggle.service._pods.stats.expired == 1)
 
 
-def test_what_was_deleted_during_a_compaction_is_gone(w: World):
+def test_what_was_deleted_during_a_compaction_is_gone(w: LocalCluster):
     w.pod("gone")
     w.until(lambda: known(w) == {"gone": "Waiting"})
     w.place("gone")
@@ -87,7 +87,7 @@ def test_what_was_deleted_during_a_compaction_is_gone(w: World):
     w.until(lambda: known(w) == {})
 
 
-def test_duplicated_events_count_once(w: World):
+def test_duplicated_events_count_once(w: LocalCluster):
     for after in range(1, 8):
         w.faults.inject("watch-duplicate", after=after, **POD_WATCH)
     reopen(w)
@@ -111,7 +111,7 @@ def test_a_swallowed_confirmation_is_found_by_reading():
         assert w.waggle.counted("holds") == {}
 
 
-def test_a_swallowed_pod_is_placed_all_the_same(w: World):
+def test_a_swallowed_pod_is_placed_all_the_same(w: LocalCluster):
     for after in range(1, 9):
         w.faults.inject("watch-swallow", after=after, **POD_WATCH)
     reopen(w)
@@ -125,7 +125,7 @@ def test_a_swallowed_pod_is_placed_all_the_same(w: World):
     w.until(lambda: known(w) == {"p": "Bound"})
 
 
-def test_a_swallowed_deletion_is_found_by_the_comparer(w: World):
+def test_a_swallowed_deletion_is_found_by_the_comparer(w: LocalCluster):
     w.may_count.add("waggle_cache_healed_total")
     w.pod("p")
     w.place("p")
@@ -147,7 +147,7 @@ def test_a_swallowed_deletion_is_found_by_the_comparer(w: World):
     assert known(w) == {"later": "Waiting"}
 
 
-def test_a_swallowed_node_is_found_by_the_next_list(w: World):
+def test_a_swallowed_node_is_found_by_the_next_list(w: LocalCluster):
     w.faults.inject("watch-swallow", after=1, **NODE_WATCH)
     w.waggle.service._nodes._exchange.interrupt()
     before = w.waggle.service._nodes.stats.watches
@@ -163,7 +163,7 @@ def test_a_swallowed_node_is_found_by_the_next_list(w: World):
     w.until(lambda: "n2" in w.waggle.runtime.model.cache_snapshot().nodes)
 
 
-def test_lists_that_fail_for_a_while_only_delay(w: World):
+def test_lists_that_fail_for_a_while_only_delay(w: LocalCluster):
     w.faults.inject("status", status=410, times=1, **POD_WATCH)
     w.faults.inject("status", status=500, times=4, method="LIST", path="/api/v1/pods")
     w.waggle.service._pods._exchange.interrupt()
@@ -173,7 +173,7 @@ def test_lists_that_fail_for_a_while_only_delay(w: World):
     w.place("p")
 
 
-def test_a_stale_list_is_caught_up_with(w: World):
+def test_a_stale_list_is_caught_up_with(w: LocalCluster):
     w.pod("a")
     w.place("a")
     w.until(lambda: known(w) == {"a": "Bound"})

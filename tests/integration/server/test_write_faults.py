@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.world import World, world
+from tests.support.cluster.local_cluster import LocalCluster, world
 
 BINDING = {"method": "POST", "path": "/binding$"}
 
 
 @pytest.fixture
-def w() -> Iterator[World]:
+def w() -> Iterator[LocalCluster]:
     with world(nodes=2, cluster={"request_timeout_seconds": 5}) as made:
         made.pod("p")
         yield made
 
 
-def test_a_binding_whose_answer_is_lost_is_found_and_confirmed(w: World):
+def test_a_binding_whose_answer_is_lost_is_found_and_confirmed(w: LocalCluster):
     w.faults.inject("drop-after", **BINDING)
     node = w.propose("p")
 
@@ -29,7 +29,7 @@ def test_a_binding_whose_answer_is_lost_is_found_and_confirmed(w: World):
     assert w.node_of("p") == node
 
 
-def test_a_binding_that_never_arrived_is_written_by_the_next_try(w: World):
+def test_a_binding_that_never_arrived_is_written_by_the_next_try(w: LocalCluster):
     w.faults.inject("drop-before", **BINDING)
     node = w.propose("p")
 
@@ -38,7 +38,7 @@ def test_a_binding_that_never_arrived_is_written_by_the_next_try(w: World):
     assert w.bind("p", node) == ""
 
 
-def test_a_bind_while_the_outcome_of_the_first_is_unknown_gets_that_outcome(w: World):
+def test_a_bind_while_the_outcome_of_the_first_is_unknown_gets_that_outcome(w: LocalCluster):
     stop_hearing_of_pods(w)
     w.faults.inject("drop-after", **BINDING)
     w.faults.inject("status", method="GET", path="/pods/p$", status=500)
@@ -61,7 +61,7 @@ def test_a_binding_that_a_lagging_replica_does_not_show_is_not_written_off():
         assert w.bind("p", node) == ""
 
 
-def test_a_conflict_with_a_binding_to_the_same_node_is_success(w: World):
+def test_a_conflict_with_a_binding_to_the_same_node_is_success(w: LocalCluster):
     """As after a restart: our own earlier write arrived, and nobody has told us yet."""
     stop_hearing_of_pods(w)
     node = w.propose("p")
@@ -71,7 +71,7 @@ def test_a_conflict_with_a_binding_to_the_same_node_is_success(w: World):
     assert w.waggle.counted("binds") == {"lost": 1}
 
 
-def test_a_conflict_with_somebody_else_is_told_to_kube_scheduler(w: World):
+def test_a_conflict_with_somebody_else_is_told_to_kube_scheduler(w: LocalCluster):
     node = w.propose("p")
     other = {"n0": "n1", "n1": "n0"}[node]
     w.bound_by_others.add("p")
@@ -82,14 +82,14 @@ def test_a_conflict_with_somebody_else_is_told_to_kube_scheduler(w: World):
     w.until(lambda: [(e.state, e.node) for e in w.waggle.entries()] == [("Bound", other)])
 
 
-def test_429_is_waited_for_as_long_as_the_api_server_says(w: World):
+def test_429_is_waited_for_as_long_as_the_api_server_says(w: LocalCluster):
     w.faults.inject("status", status=429, headers={"Retry-After": "1"}, **BINDING)
     node = w.propose("p")
 
     assert w.bind("p", node) == ""
 
 
-def test_429_without_end_is_told_and_the_place_is_kept(w: World):
+def test_429_without_end_is_told_and_the_place_is_kept(w: LocalCluster):
     w.faults.inject("status", status=429, headers={"Retry-After": "3"}, times=None, **BINDING)
     node = w.propose("p")
 
@@ -99,7 +99,7 @@ def test_429_without_end_is_told_and_the_place_is_kept(w: World):
     w.until(lambda: w.bind("p", node) == "")
 
 
-def test_while_the_api_server_wants_patience_no_binding_is_sent(w: World):
+def test_while_the_api_server_wants_patience_no_binding_is_sent(w: LocalCluster):
     w.pod("q")
     refuses = w.faults.inject("status", status=429, headers={"Retry-After": "3"}, times=None, **BINDING)
     nodes = {name: w.propose(name) for name in "pq"}
@@ -112,7 +112,7 @@ def test_while_the_api_server_wants_patience_no_binding_is_sent(w: World):
         w.until(lambda name=name, node=node: w.bind(name, node) == "")
 
 
-def test_500_before_the_write_is_read_back_and_tried_again(w: World):
+def test_500_before_the_write_is_read_back_and_tried_again(w: LocalCluster):
     w.faults.inject("status", status=500, **BINDING)
     node = w.propose("p")
 
@@ -120,7 +120,7 @@ def test_500_before_the_write_is_read_back_and_tried_again(w: World):
     assert w.place("p") == node
 
 
-def test_403_frees_the_place_and_says_why(w: World):
+def test_403_frees_the_place_and_says_why(w: LocalCluster):
     w.faults.inject("status", status=403, message="no binding for you", **BINDING)
     node = w.propose("p")
 
@@ -209,7 +209,7 @@ def test_a_gang_through_a_storm_of_faults():
         w.until(lambda: w.all_bound(names))
 
 
-def test_an_api_server_that_is_down_is_waited_for(w: World):
+def test_an_api_server_that_is_down_is_waited_for(w: LocalCluster):
     w.faults.inject("drop-before", times=None)
     body = {"Pod": w.get("p"), "NodeNames": ["n0", "n1"]}
     [node] = w.post("filter", body)["NodeNames"]
@@ -219,7 +219,7 @@ def test_an_api_server_that_is_down_is_waited_for(w: World):
     assert w.place("p") == node
 
 
-def stop_hearing_of_pods(w: World) -> None:
+def stop_hearing_of_pods(w: LocalCluster) -> None:
     """The pod informer is cut off until the faults are cleared."""
     w.until(w.waggle.entries)
     w.faults.inject("status", status=503, times=None, method="WATCH", path="/api/v1/pods")
@@ -227,8 +227,8 @@ def stop_hearing_of_pods(w: World) -> None:
     w.until(lambda: w.waggle.service._pods.last_error.endswith("503 injected fault"))
 
 
-def _bind_directly(w: World, name: str, node: str) -> None:
-    from tests.support.api import Api
+def _bind_directly(w: LocalCluster, name: str, node: str) -> None:
+    from tests.support.apiserver.api import Api
 
     api = Api(w.cluster.url)
     try:

@@ -16,7 +16,7 @@ from extender.server.runtime import Runtime
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.face import Client
+from tests.support.http.fixed_runtime import Client
 
 CONFIGURATION = """
 physicalCluster:
@@ -33,15 +33,15 @@ virtualClusters:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    heart = SchedulerStateMachine(HivedAlgorithm(HivedSettings.model_validate(yaml.safe_load(CONFIGURATION))))
-    runtime = Runtime(heart, lambda command: None)
+    engine = SchedulerStateMachine(HivedAlgorithm(HivedSettings.model_validate(yaml.safe_load(CONFIGURATION))))
+    runtime = Runtime(engine, lambda command: None)
     runtime.start()
     runtime.handle(*[NodeSeen(Node(name=name, uid=name)) for name in ("a", "b")], Synced())
     wanted = Settings(server=ServerSettings(port=0))
     with serve_in_thread(create_app(runtime, wanted), wanted) as server:
         yield Client(server.url)
     runtime.stop()
-    heart.validate()
+    engine.validate()
 
 
 def pod(name: str, **wish: Any) -> dict[str, Any]:

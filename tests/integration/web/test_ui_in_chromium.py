@@ -19,8 +19,8 @@ from extender.server.runtime import Runtime
 from extender.settings import AlgorithmSettings, ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.browser import ABSENT, CHROMIUM, Browser
-from tests.support.hived_scene import Scene, racks, served, small
+from tests.support.hived.scene import Scene, racks, served, small
+from tests.support.http.browser import ABSENT, CHROMIUM, Browser
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
 

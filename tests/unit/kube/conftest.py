@@ -7,7 +7,7 @@ import pytest
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
-from tests.support.scripted_server import ScriptedServer
+from tests.support.apiserver.scripted_server import ScriptedServer
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from prometheus_client import Metric
 from extender.server.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.pages.metrics import Metrics
+from tests.support.http.web_metrics import SOURCES
 from tests.support.manifests import MANIFESTS, ROOT, documents
-from tests.support.web_metrics import SOURCES
 
 HERE = MANIFESTS / "components" / "prometheus"
 (RULES,) = documents(HERE / "alerts.yaml")

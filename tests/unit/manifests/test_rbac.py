@@ -26,11 +26,11 @@ from extender.scheduling.policy import Policy
 from extender.server.cache_comparer import CacheComparer
 from extender.server.service import Service
 from extender.settings import ClusterSettings, LeaderElectionSettings, Settings
-from tests.support.api import eventually
-from tests.support.cluster_objects import node, pod
-from tests.support.commands import commands
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.cluster_objects import node, pod
+from tests.support.apiserver.rbac import Access, access, grants, rules_for
+from tests.support.engine.commands import commands
 from tests.support.manifests import MANIFESTS, documents
-from tests.support.rbac import Access, access, grants, rules_for
 
 RBAC = {(item["kind"], item["metadata"]["name"]): item for item in documents(MANIFESTS / "base" / "rbac.yaml")}
 EVERYWHERE = RBAC["ClusterRole", "waggle"]["rules"]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from algorithm.model import Pod
 from extender.cli import app
-from tests.support.hived_world import RACKS, World, gang, one, racks
+from tests.support.hived.harness import RACKS, HivedHarness, gang, one, racks
 
 SMALLER = racks(a="rack.host 1", b="rack.host 1, rack.host.socket 1")
 
@@ -52,7 +52,7 @@ def recorded(folder: Path, *pods: Pod) -> str:
 
 
 def running(*groups: list[Pod]) -> list[Pod]:
-    world = World()
+    world = HivedHarness()
     for group in groups:
         world.bind(*group)
     return list(world.allocated.values())

@@ -20,7 +20,7 @@ from extender.operate.lint import UNSEEN, Finding, as_json, as_markdown, as_text
 from extender.operate.rules import REGISTRY, Severity
 from extender.operate.scheduler_config import SchedulerOptions, kube_scheduler_config
 from extender.operate.topology import Topology
-from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
+from tests.support.kubescheduler.binary import needs_kube_scheduler, refusal
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "lint"

@@ -13,7 +13,7 @@ from extender.cli import app
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
 from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
 from extender.operate.topology import Topology
-from tests.support.kube_scheduler_binary import needs_kube_scheduler, refusal
+from tests.support.kubescheduler.binary import needs_kube_scheduler, refusal
 
 GPU = "example.com/gpu"
 STATIC = {"topology": Topology.STATIC_POD, "url": "https://10.96.0.7:9096", "managed_resources": (GPU,)}

@@ -7,7 +7,7 @@ from typing import get_args
 
 from extender.scheduling.commands import Command, Report, Write
 from extender.scheduling.events import Answer, BindAnswer, Event, Instruction
-from tests.support.commands import commands
+from tests.support.engine.commands import commands
 
 
 def test_every_instruction_is_an_answer_or_a_command_with_a_kind() -> None:

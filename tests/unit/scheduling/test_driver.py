@@ -1,4 +1,4 @@
-"""An algorithm that raises, or answers nonsense: nothing is lost, nothing told twice, the heart goes on."""
+"""An algorithm that raises, or answers nonsense: nothing is lost, nothing told twice, the engine goes on."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from extender.scheduling.commands import RecordEvent
 from extender.scheduling.events import Candidate, NodeGone, NodeSeen, PodGone, PreemptRequested
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Limits
-from tests.support.heart import Heart
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.harness import EngineHarness
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 LIMITS = Limits()
 
 
 @pytest.fixture
-def heart() -> Heart:
-    heart = Heart()
-    heart.see(node("a"), node("b"))
-    return heart
+def engine() -> EngineHarness:
+    engine = EngineHarness()
+    engine.see(node("a"), node("b"))
+    return engine
 
 
-def test_schedule_never_comes_for_a_pod_that_could_not_be_added(heart: Heart) -> None:
-    heart.algorithm.add_unallocated_pod = fails
-    answer = heart.filter(pod("p"), "a")
+def test_schedule_never_comes_for_a_pod_that_could_not_be_added(engine: EngineHarness) -> None:
+    engine.algorithm.add_unallocated_pod = fails
+    answer = engine.filter(pod("p"), "a")
     assert answer.error
     assert answer.reason is not None
     assert answer.reason.code is Code.ALGORITHM_FAILED
@@ -38,77 +38,79 @@ def fails(*_args: object) -> None:
     raise RuntimeError("always")
 
 
-def test_a_pod_that_could_not_be_added_once_is_added_with_its_next_filter(heart: Heart) -> None:
+def test_a_pod_that_could_not_be_added_once_is_added_with_its_next_filter(engine: EngineHarness) -> None:
     p = pod("p")
-    heart.algorithm.fail.add("add_unallocated_pod")
-    heart.see(p)
-    assert heart.filter(p, "a").node == "a"
+    engine.algorithm.fail.add("add_unallocated_pod")
+    engine.see(p)
+    assert engine.filter(p, "a").node == "a"
 
 
-def test_room_that_the_algorithm_failed_to_hear_of_is_told_before_the_next_decision(heart: Heart) -> None:
-    heart.algorithm.fail.add("add_allocated_pod")
-    heart.see(pod("old", cpu=4000, on="a"))
-    assert heart.filter(pod("p", cpu=4000), "a", "b").node == "b"
+def test_room_that_the_algorithm_failed_to_hear_of_is_told_before_the_next_decision(engine: EngineHarness) -> None:
+    engine.algorithm.fail.add("add_allocated_pod")
+    engine.see(pod("old", cpu=4000, on="a"))
+    assert engine.filter(pod("p", cpu=4000), "a", "b").node == "b"
 
 
-def test_room_whose_end_the_algorithm_failed_to_hear_of_is_freed_before_the_next_decision(heart: Heart) -> None:
-    heart.see(pod("old", cpu=4000, on="a"))
-    heart.algorithm.fail.add("delete_allocated_pod")
-    heart.handle(PodGone("default", "old", "uid-old"))
-    assert heart.filter(pod("p", cpu=4000), "a").node == "a"
+def test_room_whose_end_the_algorithm_failed_to_hear_of_is_freed_before_the_next_decision(
+    engine: EngineHarness,
+) -> None:
+    engine.see(pod("old", cpu=4000, on="a"))
+    engine.algorithm.fail.add("delete_allocated_pod")
+    engine.handle(PodGone("default", "old", "uid-old"))
+    assert engine.filter(pod("p", cpu=4000), "a").node == "a"
 
 
 @pytest.mark.parametrize("call", ["delete_node", "update_node"])
-def test_a_node_event_that_failed_is_told_before_the_next_decision(heart: Heart, call: str) -> None:
-    heart.algorithm.fail.add(call)
+def test_a_node_event_that_failed_is_told_before_the_next_decision(engine: EngineHarness, call: str) -> None:
+    engine.algorithm.fail.add(call)
     if call == "delete_node":
-        heart.handle(NodeGone("a"))
-    heart.see(node("a", cpu=9000))
-    assert heart.filter(pod("p", cpu=9000), "a").node == "a"
+        engine.handle(NodeGone("a"))
+    engine.see(node("a", cpu=9000))
+    assert engine.filter(pod("p", cpu=9000), "a").node == "a"
 
 
-def test_a_preemption_that_the_algorithm_failed_to_end_is_ended_later(heart: Heart) -> None:
-    heart.see(pod("low", cpu=4000, on="a"))
+def test_a_preemption_that_the_algorithm_failed_to_end_is_ended_later(engine: EngineHarness) -> None:
+    engine.see(pod("low", cpu=4000, on="a"))
     p = pod("p", cpu=4000, priority=5)
-    heart.see(p)
-    heart.preempt(p, "a")
-    heart.algorithm.fail.add("delete_preempting_pod")
-    heart.now += LIMITS.eviction_wait
-    heart.preempt(p, "unknown")
-    assert heart.state(p) == "Waiting"
-    heart.filter(p, "b")
-    assert not heart.algorithm.preempting
+    engine.see(p)
+    engine.preempt(p, "a")
+    engine.algorithm.fail.add("delete_preempting_pod")
+    engine.now += LIMITS.eviction_wait
+    engine.preempt(p, "unknown")
+    assert engine.state(p) == "Waiting"
+    engine.filter(p, "b")
+    assert not engine.algorithm.preempting
 
 
-def test_a_preemption_that_the_algorithm_fails_to_hear_of_is_none(heart: Heart) -> None:
-    heart.see(pod("low", cpu=4000, on="a"))
+def test_a_preemption_that_the_algorithm_fails_to_hear_of_is_none(engine: EngineHarness) -> None:
+    engine.see(pod("low", cpu=4000, on="a"))
     p = pod("p", cpu=4000, priority=5)
-    heart.algorithm.fail.add("add_preempting_pod")
-    answer = heart.preempt(p, "a")
+    engine.algorithm.fail.add("add_preempting_pod")
+    answer = engine.preempt(p, "a")
     assert answer.error
-    assert heart.state(p) == "Waiting"
+    assert engine.state(p) == "Waiting"
 
 
-def test_a_failure_of_preempt_is_shown_as_an_event_once_since_its_answer_cannot_say_it(heart: Heart) -> None:
-    heart.algorithm.schedule = fails
+def test_a_failure_of_preempt_is_shown_as_an_event_once_since_its_answer_cannot_say_it(engine: EngineHarness) -> None:
+    engine.algorithm.schedule = fails
     p, shown = pod("p"), []
     for _ in range(3):
-        out = heart.handle(PreemptRequested(p, (Candidate("a"),)))
+        out = engine.handle(PreemptRequested(p, (Candidate("a"),)))
         shown += [(item.reason.code, item.warning) for item in out if isinstance(item, RecordEvent)]
     assert shown == [(Code.ALGORITHM_FAILED, True)]
 
 
-def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(heart: Heart) -> None:
-    heart.algorithm.add_allocated_pod = fails
-    heart.see(*(pod(f"old{i}", on="a") for i in range(3 * LIMITS.catch_up)))
-    before = heart.lifecycle.driver.faults
-    heart.filter(pod("p", cpu=99_000), "a")
-    assert heart.lifecycle.driver.faults - before == LIMITS.catch_up
+def test_an_algorithm_that_fails_for_good_costs_a_bounded_number_of_calls(engine: EngineHarness) -> None:
+    engine.algorithm.add_allocated_pod = fails
+    engine.see(*(pod(f"old{i}", on="a") for i in range(3 * LIMITS.catch_up)))
+    before = engine.machine.driver.faults
+    engine.filter(pod("p", cpu=99_000), "a")
+    assert engine.machine.driver.faults - before == LIMITS.catch_up
 
 
-def test_an_algorithm_hears_that_a_pod_is_being_deleted(heart: Heart) -> None:
-    heart.see(pod("p", on="a"), pod("p", on="a", terminating=True))
-    assert heart.algorithm.allocated["uid-p"].terminating
+def test_an_algorithm_hears_that_a_pod_is_being_deleted(engine: EngineHarness) -> None:
+    engine.see(pod("p", on="a"), pod("p", on="a", terminating=True))
+    assert engine.algorithm.allocated["uid-p"].terminating
 
 
 NONSENSE = {
@@ -129,72 +131,72 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_nonsense_is_an_error_of_this_pod_and_no_more(heart: Heart, what: str) -> None:
-    heart.algorithm.schedule = lambda *_: NONSENSE[what]
+def test_nonsense_is_an_error_of_this_pod_and_no_more(engine: EngineHarness, what: str) -> None:
+    engine.algorithm.schedule = lambda *_: NONSENSE[what]
     p = pod("p")
     if what.startswith("a victim"):
-        assert heart.preempt(p, "a").candidates == ()
+        assert engine.preempt(p, "a").candidates == ()
         return
-    answer = heart.filter(p, "a")
+    answer = engine.filter(p, "a")
     assert answer.error
     assert answer.reason is not None
     assert answer.reason.code is Code.ALGORITHM_FAILED
-    assert heart.lifecycle.driver.faults == 1
-    assert heart.state(p) == "Waiting"
+    assert engine.machine.driver.faults == 1
+    assert engine.state(p) == "Waiting"
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_node_that_does_not_exist_is_never_bound_to(force: bool) -> None:
-    heart = Heart(force_bind_unoffered=force)
-    heart.see(node("a"))
-    heart.algorithm.schedule = lambda *_: Bind("zzz")
-    assert heart.filter(pod("p"), "a").error
+    engine = EngineHarness(force_bind_unoffered=force)
+    engine.see(node("a"))
+    engine.algorithm.schedule = lambda *_: Bind("zzz")
+    assert engine.filter(pod("p"), "a").error
 
 
 @pytest.mark.parametrize("scores", [None, {"a": "x"}, {"a": float("nan")}, 7])
-def test_nonsensical_scores_are_no_scores(heart: Heart, scores: object) -> None:
-    heart.algorithm.prioritize = lambda *_: scores
-    assert heart.prioritize(pod("p"), SuggestedNodes(["a"])) == {}
+def test_nonsensical_scores_are_no_scores(engine: EngineHarness, scores: object) -> None:
+    engine.algorithm.prioritize = lambda *_: scores
+    assert engine.prioritize(pod("p"), SuggestedNodes(["a"])) == {}
 
 
-def test_scores_are_whole_numbers_from_0_to_10(heart: Heart) -> None:
-    heart.algorithm.prioritize = lambda *_: {"a": 99, "b": -3, "c": 4.9}
-    assert heart.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
+def test_scores_are_whole_numbers_from_0_to_10(engine: EngineHarness) -> None:
+    engine.algorithm.prioritize = lambda *_: {"a": 99, "b": -3, "c": 4.9}
+    assert engine.prioritize(pod("p"), SuggestedNodes(["a"])) == {"a": 10, "b": 0, "c": 4}
 
 
 @pytest.mark.parametrize("gang", [lambda _pod: "default/g", lambda _pod: True, fails])
-def test_a_gang_that_is_no_gang_info_is_no_gang_and_is_counted(heart: Heart, gang: object) -> None:
-    heart.algorithm.gang = gang
-    assert heart.filter(pod("p"), "a").node == "a"
-    assert heart.lifecycle.driver.faults == 1
+def test_a_gang_that_is_no_gang_info_is_no_gang_and_is_counted(engine: EngineHarness, gang: object) -> None:
+    engine.algorithm.gang = gang
+    assert engine.filter(pod("p"), "a").node == "a"
+    assert engine.machine.driver.faults == 1
 
 
-def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(heart: Heart) -> None:
-    heart.algorithm.schedule = fails
-    answer = heart.filter(pod("p"))
+def test_an_offer_of_nothing_is_never_shown_to_the_algorithm(engine: EngineHarness) -> None:
+    engine.algorithm.schedule = fails
+    answer = engine.filter(pod("p"))
     assert (answer.error, answer.reason and answer.reason.code) == (False, Code.NOTHING_OFFERED)
 
 
 GAUGE = Gauge("slots", "Slots in use.", (Sample(1),))
 
 
-def test_an_algorithm_without_gauges_shows_none(heart: Heart) -> None:
-    assert heart.lifecycle.driver.metrics() == []
-    assert heart.lifecycle.driver.faults == 0
+def test_an_algorithm_without_gauges_shows_none(engine: EngineHarness) -> None:
+    assert engine.machine.driver.metrics() == []
+    assert engine.machine.driver.faults == 0
 
 
-def test_a_gauge_that_is_not_sound_is_left_out_and_counted(heart: Heart) -> None:
-    heart.algorithm.metrics = lambda: (GAUGE, Gauge("Slots!", "Slots."))
-    assert heart.lifecycle.driver.metrics() == [GAUGE]
-    assert heart.lifecycle.driver.faults == 1
-    assert "Slots!" in heart.lifecycle.driver.last_fault
+def test_a_gauge_that_is_not_sound_is_left_out_and_counted(engine: EngineHarness) -> None:
+    engine.algorithm.metrics = lambda: (GAUGE, Gauge("Slots!", "Slots."))
+    assert engine.machine.driver.metrics() == [GAUGE]
+    assert engine.machine.driver.faults == 1
+    assert "Slots!" in engine.machine.driver.last_fault
 
 
 @pytest.mark.parametrize("metrics", [fails, lambda: None, lambda: 7])
-def test_an_algorithm_that_fails_to_count_is_no_reason_to_fail(heart: Heart, metrics: object) -> None:
-    heart.algorithm.metrics = metrics
-    assert heart.lifecycle.driver.metrics() == []
-    assert heart.lifecycle.driver.faults == 1
+def test_an_algorithm_that_fails_to_count_is_no_reason_to_fail(engine: EngineHarness, metrics: object) -> None:
+    engine.algorithm.metrics = metrics
+    assert engine.machine.driver.metrics() == []
+    assert engine.machine.driver.faults == 1
 
 
 # -- the time ---------------------------------------------------------------------------------------------------------
@@ -218,9 +220,9 @@ class Clocked(PlainAlgorithm):
 
 def test_the_time_is_said_before_each_change() -> None:
     algorithm = Clocked()
-    lifecycle = SchedulerStateMachine(algorithm, epoch=1_000.0)
+    machine = SchedulerStateMachine(algorithm, epoch=1_000.0)
     for now, name in ((5.0, "a"), (7.5, "b")):
-        lifecycle.handle(NodeSeen(node(name)), now)
+        machine.handle(NodeSeen(node(name)), now)
     assert algorithm.came == {"a": 1_005.0, "b": 1_007.5}
 
 
@@ -232,8 +234,8 @@ def test_a_time_that_is_not_known_is_not_said() -> None:
 
 def test_an_algorithm_that_fails_at_the_time_has_not_been_told() -> None:
     algorithm = Clocked()
-    lifecycle = SchedulerStateMachine(algorithm, epoch=1_000.0)
+    machine = SchedulerStateMachine(algorithm, epoch=1_000.0)
     algorithm.set_time = fails  # type: ignore[method-assign]
-    lifecycle.handle(NodeSeen(node("a")), 5.0)
-    assert lifecycle.driver.pending_count == 1
+    machine.handle(NodeSeen(node("a")), 5.0)
+    assert machine.driver.pending_count == 1
     assert algorithm.came == {}

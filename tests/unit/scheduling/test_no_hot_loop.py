@@ -28,8 +28,8 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 NODES = [f"n{number:02}" for number in range(8)]
 ALGORITHMS: dict[str, Callable[[], SchedulerAlgorithm]] = {
@@ -39,13 +39,13 @@ ALGORITHMS: dict[str, Callable[[], SchedulerAlgorithm]] = {
 
 
 def a_full_cluster(make: Callable[[], SchedulerAlgorithm], rng: random.Random) -> SchedulerStateMachine:
-    heart = SchedulerStateMachine(make(), Policy())
+    engine = SchedulerStateMachine(make(), Policy())
     for name in NODES:
-        heart.handle(NodeSeen(node(name, cpu=rng.choice((2000, 4000)), memory=8 << 30, pods=20)), 0.0)
+        engine.handle(NodeSeen(node(name, cpu=rng.choice((2000, 4000)), memory=8 << 30, pods=20)), 0.0)
         for number in range(rng.randint(0, 3)):
-            heart.handle(PodSeen(pod(f"{name}-{number}", cpu=1000, on=name, priority=rng.choice((0, 5)))), 0.0)
-    heart.handle(Synced(), 0.0)
-    return heart
+            engine.handle(PodSeen(pod(f"{name}-{number}", cpu=1000, on=name, priority=rng.choice((0, 5)))), 0.0)
+    engine.handle(Synced(), 0.0)
+    return engine
 
 
 def some_pods(rng: random.Random) -> list[Pod]:
@@ -62,36 +62,36 @@ def some_pods(rng: random.Random) -> list[Pod]:
 @pytest.mark.parametrize("seed", range(12))
 def test_while_nothing_changes_every_attempt_gives_the_same_texts(name: str, seed: int) -> None:
     rng = random.Random(seed)
-    heart = a_full_cluster(ALGORITHMS[name], rng)
+    engine = a_full_cluster(ALGORITHMS[name], rng)
     pods = some_pods(rng)
     for p in pods:
-        heart.handle(PodSeen(p), 1.0)
-    attempts(heart, pods, rng, 2.0)
-    settled = attempts(heart, pods, rng, 3.0)
+        engine.handle(PodSeen(p), 1.0)
+    attempts(engine, pods, rng, 2.0)
+    settled = attempts(engine, pods, rng, 3.0)
     for number in range(4):
-        again = attempts(heart, pods, rng, 4.0 + number)
+        again = attempts(engine, pods, rng, 4.0 + number)
         assert again == settled
     assert any(texts for texts in settled.values()), "somebody has to wait, or this test says nothing"
 
 
 def attempts(
-    heart: SchedulerStateMachine, pods: list[Pod], rng: random.Random, now: float
+    engine: SchedulerStateMachine, pods: list[Pod], rng: random.Random, now: float
 ) -> dict[str, dict[str, str]]:
     """By pod: what each node is refused with. One attempt each, then a preempt, offers in an order that moves."""
     texts = {}
     for p in pods:
         offer = rng.sample(NODES, len(NODES))
         answer = next(
-            x for x in heart.handle(FilterRequested(p, SuggestedNodes(offer)), now) if isinstance(x, FilterAnswer)
+            x for x in engine.handle(FilterRequested(p, SuggestedNodes(offer)), now) if isinstance(x, FilterAnswer)
         )
         texts[p.name] = refused(answer)
         if answer.node is None:
             candidates = tuple(Candidate(name) for name in rng.sample(NODES, len(NODES)))
-            out = heart.handle(PreemptRequested(p, candidates), now)
+            out = engine.handle(PreemptRequested(p, candidates), now)
             reply = next(x for x in out if isinstance(x, PreemptAnswer))
             texts[p.name]["preempt"] = f"{reply.reason and reply.reason.text} {reply.candidates}"
-        heart.handle(Ticked(), now)
-    heart.validate()
+        engine.handle(Ticked(), now)
+    engine.validate()
     return texts
 
 

@@ -1,6 +1,6 @@
-"""Another algorithm takes over again and again, in the middle of everything that can happen to a heart.
+"""Another algorithm takes over again and again, in the middle of everything that can happen to a engine.
 
-The naive world (`tests.support.heart_world`) holds what it always holds: no node over-committed, no bind lost or
+The naive world (`tests.support.engine.simulation`) holds what it always holds: no node over-committed, no bind lost or
 answered twice, every promise to both algorithms kept, and at rest all of one mind; and the log replays.
 """
 
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
 
-from tests.support.heart_driver import happen
-from tests.support.heart_world import POLICIES, HeartWorld
+from tests.support.engine.random_walk import happen
+from tests.support.engine.simulation import POLICIES, EngineSimulation
 from tests.unit.scheduling.preemption.test_direct_preemption_machine import DirectPreemption
-from tests.unit.scheduling.test_scheduler_machine import HeartMachine
+from tests.unit.scheduling.test_scheduler_machine import SchedulerMachine
 
 SOME = settings(max_examples=30, stateful_step_count=50, deadline=None, derandomize=True)
 
@@ -23,7 +23,7 @@ SOME = settings(max_examples=30, stateful_step_count=50, deadline=None, derandom
 class _Operator:
     """Changes the configuration whenever Hypothesis likes."""
 
-    world: HeartWorld
+    world: EngineSimulation
 
     @rule()
     def reconfiguration_goes_on(self) -> None:
@@ -34,7 +34,7 @@ class _Operator:
         self.world.reconfiguration_ends()
 
 
-class ReconfiguredHeart(_Operator, HeartMachine):
+class ReconfiguredHeart(_Operator, SchedulerMachine):
     pass
 
 
@@ -50,7 +50,7 @@ TestReconfiguredPreemption = ReconfiguredPreemption.TestCase
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("how", ["plain", "faults"])
 def test_long_random_runs(policy: str, how: str) -> None:
-    world, rng, taken = HeartWorld(POLICIES[policy]), random.Random(f"{policy} {how}"), 0
+    world, rng, taken = EngineSimulation(POLICIES[policy]), random.Random(f"{policy} {how}"), 0
     for number in range(1, 1500):
         if number % 700 == 0:
             world.crash()

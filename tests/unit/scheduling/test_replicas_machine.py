@@ -1,6 +1,6 @@
-"""Two hearts and one cluster: whoever has the term decides, and what the other one decided before is never overlooked.
+"""Two engines and one cluster: whoever has the term decides, and what the other one decided before is never overlooked.
 
-The oracle is the cluster of the heart's own machine. Each replica has its informer, which may lag but has caught up
+The oracle is the cluster of the engine's own machine. Each replica has its informer, which may lag but has caught up
 when a term begins, and its committer, which sends nothing of a term that is over. Terms go from one to the other and
 back at any moment, also in the midst of writes whose answers are lost.
 """
@@ -33,9 +33,9 @@ from extender.scheduling.events import (
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import State
-from tests.support.heart_world import CAPACITY, NAMES, NODES, Cluster
-from tests.support.objects import node
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.objects import node
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.engine.simulation import CAPACITY, NAMES, NODES, Cluster
 
 POLICY = Policy(lease=10, verify=2, write_timeout=8, arrival=6, elected=True)
 
@@ -44,7 +44,7 @@ class Replica:
     def __init__(self, world: ReplicasMachine) -> None:
         self.world = world
         self.algorithm = PlainAlgorithm()
-        self.heart = SchedulerStateMachine(self.algorithm, POLICY)
+        self.machine = SchedulerStateMachine(self.algorithm, POLICY)
         self.position = 0
         self.work: list[WriteBinding | ReadPod] = []
         self.open_binds: set[int] = set()
@@ -53,8 +53,8 @@ class Replica:
         self.handle(Synced())
 
     def handle(self, event: Event) -> list[Instruction]:
-        out = self.heart.handle(event, self.world.now)
-        self.heart.validate()
+        out = self.machine.handle(event, self.world.now)
+        self.machine.validate()
         assert not self.algorithm.broken, self.algorithm.broken
         for item in out:
             if isinstance(item, WriteBinding | RequeuePod | RecordEvent):
@@ -202,11 +202,11 @@ class ReplicasMachine(RuleBasedStateMachine):
         for replica in self.replicas:
             replica.hear(len(self.cluster.queue))
             assert not replica.open_binds
-            known = {(entry.uid, entry.state, entry.node) for entry in replica.heart.entries()}
+            known = {(entry.uid, entry.state, entry.node) for entry in replica.machine.entries()}
             assert known == {
                 (p.uid, State.BOUND if p.node_name else State.WAITING, p.node_name) for p in self.cluster.pods.values()
             }
-            assert not replica.heart.state.ledger.active(), "a hold leaked"
+            assert not replica.machine.state.ledger.active(), "a hold leaked"
             taken = {uid: dict(pod.requests)[CPU] for uid, pod in replica.algorithm.allocated.items()}
             assert taken.keys() == {p.uid for p in self.cluster.pods.values() if p.node_name}
 

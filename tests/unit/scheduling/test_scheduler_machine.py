@@ -1,4 +1,4 @@
-"""The whole heart in a naive world (`tests.support.heart_world`): random requests, faults, late and missed events."""
+"""The whole engine in a simulation (`tests/support/engine`): random requests, faults, late and missed events."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import create
 from extender.scheduling.commands import RequeuePod
 from extender.server import recording
-from tests.support.heart_driver import CHANGES, NETWORK, drive
-from tests.support.heart_world import CALLS, GHOSTS, NAMES, NODES, POLICIES, HeartWorld
+from tests.support.engine.random_walk import CHANGES, NETWORK, drive
+from tests.support.engine.simulation import CALLS, GHOSTS, NAMES, NODES, POLICIES, EngineSimulation
 
 names, nodes = st.sampled_from(NAMES), st.sampled_from(NODES)
 offers = st.lists(nodes, unique=True)
 KINDS = ("ours", "theirs", "gated", "polite")
 
 
-class HeartMachine(RuleBasedStateMachine):
+class SchedulerMachine(RuleBasedStateMachine):
     """Hypothesis chooses what happens, so that a failure comes as the shortest story of it."""
 
     @initialize(policy=st.sampled_from(list(POLICIES)))
     def begin(self, policy: str) -> None:
-        self.world = HeartWorld(POLICIES[policy])
+        self.world = EngineSimulation(POLICIES[policy])
 
     @rule(name=names, cpu=st.sampled_from([1000, 3000]), priority=st.sampled_from([0, 10]), kind=st.sampled_from(KINDS))
     def pod_created(self, name: str, cpu: int, priority: int, kind: str) -> None:
@@ -111,15 +111,15 @@ class HeartMachine(RuleBasedStateMachine):
             self.world.settle()
 
 
-HeartMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None, derandomize=True)
-TestHeart = HeartMachine.TestCase
+SchedulerMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None, derandomize=True)
+TestHeart = SchedulerMachine.TestCase
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("how", ["plain", "faults", "resizing"])
 def test_long_random_runs(policy: str, how: str) -> None:
     for seed in range(3):
-        world = HeartWorld(POLICIES[policy])
+        world = EngineSimulation(POLICIES[policy])
         rng = random.Random(f"{policy} {how} {seed}")
         drive(world, rng, 1500, faults=how == "faults", resizing=how == "resizing")
 
@@ -131,15 +131,15 @@ def packing() -> SchedulerAlgorithm:
 @pytest.mark.parametrize("policy", ["tired", "evicting", "others"])
 def test_the_same_world_with_packing(policy: str) -> None:
     for seed in range(3):
-        world = HeartWorld(POLICIES[policy], make=packing)
+        world = EngineSimulation(POLICIES[policy], make=packing)
         drive(world, random.Random(f"packing {policy} {seed}"), 1000)
-        assert world.heart.driver.faults == 0, world.heart.driver.last_fault
+        assert world.machine.driver.faults == 0, world.machine.driver.last_fault
 
 
 @pytest.mark.parametrize("policy", ["tired", "evicting"])
 def test_a_log_of_a_random_run_with_packing_replays_byte_for_byte(policy: str) -> None:
     """Straight, and by way of the JSON log: what comes out is what the server had said."""
-    world = HeartWorld(POLICIES[policy], make=packing)
+    world = EngineSimulation(POLICIES[policy], make=packing)
     drive(world, random.Random(f"replay {policy}"), 690)
     said = [recording.encode_instructions(out) for _, _, out, _ in world.log]
     log = io.BytesIO(_recorded(world))
@@ -150,14 +150,14 @@ def test_a_log_of_a_random_run_with_packing_replays_byte_for_byte(policy: str) -
     assert kinds >= {"FilterAnswer", "BindAnswer", "WriteBinding", "ReadPod"}
 
 
-def _recorded(world: HeartWorld) -> bytes:
+def _recorded(world: EngineSimulation) -> bytes:
     header = recording.encode_header("packing", {}, world.policy)
     return header + b"".join(recording.encode_step(recording.Step(at, event)) + b"\n" for event, at, _, _ in world.log)
 
 
 def test_a_nudge_is_for_a_pod_that_waits() -> None:
     """Nudges in the random runs above are only sent to waiting pods; here one is seen."""
-    world = HeartWorld()
+    world = EngineSimulation()
     for name in ("a", "b", "c", "d"):
         world.pod_created(name, 3000, 0, "ours")
     world.deliver_all()

@@ -37,11 +37,11 @@ NODES = ("n0", "n1", "n2", "n3")
 
 
 class Server:
-    """packing behind the heart, with four nodes of 8 GPUs."""
+    """packing behind the engine, with four nodes of 8 GPUs."""
 
     def __init__(self, *bound: Pod, elected: bool = False, synced: bool = True) -> None:
         self.algorithm = PackingAlgorithm()
-        self.heart = SchedulerStateMachine(
+        self.machine = SchedulerStateMachine(
             self.algorithm, Policy(claims=frozenset({PLAN}), reservation_timeout=300.0, elected=elected)
         )
         self.now = 1000.0
@@ -54,8 +54,8 @@ class Server:
             self.handle(Synced())
 
     def handle(self, event: Any) -> list[Instruction]:
-        out = self.heart.handle(event, self.now)
-        self.heart.validate()
+        out = self.machine.handle(event, self.now)
+        self.machine.validate()
         self.algorithm.validate()
         return out
 
@@ -82,7 +82,7 @@ class Server:
     def wait(self, seconds: float) -> None:
         """Time passes; the timer runs when it is due."""
         end = self.now + seconds
-        while (due := self.heart.next_due()) is not None and due <= end:
+        while (due := self.machine.next_due()) is not None and due <= end:
             self.now = max(self.now + 0.05, due)
             self.handle(Ticked())
         self.now = end
@@ -189,8 +189,8 @@ def test_seats_that_nobody_comes_for_are_given_back() -> None:
     assert len(server.seats()) == 3
     assert held_after(server, 299) == 3
     assert held_after(server, 2) == 0
-    assert server.heart.counts["holds", "seat_lapsed"] == 3
-    assert "given back" in server.heart.history("u-w0")[-1]
+    assert server.machine.counts["holds", "seat_lapsed"] == 3
+    assert "given back" in server.machine.history("u-w0")[-1]
 
 
 def test_others_may_have_that_room_then() -> None:
@@ -260,7 +260,7 @@ def test_seats_on_nodes_that_could_never_take_the_pods_are_not_held() -> None:
 def _declare(server: Server, minimum: int) -> None:
     """The author changes the minimum on each of the gang's pods."""
     for name in ("w0", "w1", "w2"):
-        entry = server.heart.find("ns", name)
+        entry = server.machine.find("ns", name)
         assert entry is not None
         annotations = pairs({**dict(entry.pod.annotations), "waggle.dev/gang-min": str(minimum)})
         server.see(msgspec.structs.replace(entry.pod, node_name=entry.node, annotations=annotations))
@@ -298,8 +298,8 @@ def test_an_algorithm_that_takes_over_is_told_whose_seats_have_lapsed() -> None:
     (prepare,) = server.handle(ReconfigureRequested(1, "packing", {}))
     assert isinstance(prepare, PrepareAlgorithm)
     server.algorithm = new = PackingAlgorithm()  # type: ignore[assignment]
-    server.heart.preparations.carry_out(prepare, lambda name, settings: new)
-    server.heart.handle(AlgorithmPrepared(1), server.now)
+    server.machine.preparations.carry_out(prepare, lambda name, settings: new)
+    server.machine.handle(AlgorithmPrepared(1), server.now)
     server.wait(1)
     assert server.seats() == {}
 
@@ -312,8 +312,8 @@ def test_events_cost_no_more_while_many_seats_are_kept() -> None:
         server = Server(msgspec.structs.replace(forged("n0"), annotations=member("a", **_plan_for(pods)).annotations))
         server.see(*pods)
         assert len(server.seats()) == members
-        server.heart.handle(seen, server.now)
-        return effort(lambda: server.heart.handle(seen, server.now))
+        server.machine.handle(seen, server.now)
+        return effort(lambda: server.machine.handle(seen, server.now))
 
     assert cost(100) == cost(50)
 

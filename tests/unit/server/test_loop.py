@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.server.loop import EngineLoop, Kinds
-from tests.support.api import eventually
+from tests.support.apiserver.api import eventually
 
 
 @dataclass(frozen=True)

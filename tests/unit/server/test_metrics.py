@@ -11,8 +11,8 @@ from extender.server.runtime import Runtime
 from extender.server.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.pages.metrics import Metrics
-from tests.support.plain_algorithm import PlainAlgorithm
-from tests.support.web_metrics import SOURCES
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.http.web_metrics import SOURCES
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)

@@ -19,36 +19,36 @@ from extender.scheduling.events import PodGone, Synced
 from extender.scheduling.policy import Limits, Policy
 from extender.scheduling.state.preemption_record import LONGEST_RECORD
 from extender.server import recording
-from tests.support.heart import Heart, only
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.harness import EngineHarness, only
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 
-class RecordedHeart(Heart):
+class RecordedHeart(EngineHarness):
     def __init__(self, record: recording.Recorder) -> None:
         self.record, self.outs = record, []
         super().__init__()
 
     def handle(self, event):
-        self.record(event, self.now, self.lifecycle.sequence + 1)
+        self.record(event, self.now, self.machine.sequence + 1)
         out = super().handle(event)
         self.outs.append(recording.encode_instructions(out))
         return out
 
 
-def a_busy_day(heart: Heart) -> None:
-    heart.see(node("a"), node("b"), pod("low", cpu=4000, on="b"))
+def a_busy_day(engine: EngineHarness) -> None:
+    engine.see(node("a"), node("b"), pod("low", cpu=4000, on="b"))
     p, q = pod("p", annotations=(("é", "ü"),)), pod("q", cpu=3000, priority=7)
-    heart.filter(p, "a", "b")
-    write = only(heart.bind(p, "a"), WriteBinding)
-    read = heart.finish(write.token, OutcomeKind.UNKNOWN)[0]
-    heart.read(read.token, pod("p", on="a"))
-    heart.filter(q, "b")
-    heart.preempt(q, "b")
-    heart.handle(PodGone("default", "low", "uid-low"))
-    heart.filter(q, "b")
-    heart.tick(61)
-    heart.handle(PodRead(99, heart_outcome(), None))
+    engine.filter(p, "a", "b")
+    write = only(engine.bind(p, "a"), WriteBinding)
+    read = engine.finish(write.token, OutcomeKind.UNKNOWN)[0]
+    engine.read(read.token, pod("p", on="a"))
+    engine.filter(q, "b")
+    engine.preempt(q, "b")
+    engine.handle(PodGone("default", "low", "uid-low"))
+    engine.filter(q, "b")
+    engine.tick(61)
+    engine.handle(PodRead(99, heart_outcome(), None))
 
 
 def heart_outcome():
@@ -60,14 +60,14 @@ def heart_outcome():
 def test_a_recorded_log_replays_to_byte_identical_instructions(tmp_path: Path) -> None:
     path = tmp_path / "events.log"
     recorder = recording.Recorder(path, "plain", {"x": 1}, Policy(scheduler_names=frozenset({"default-scheduler"})))
-    heart = RecordedHeart(recorder)
-    a_busy_day(heart)
+    engine = RecordedHeart(recorder)
+    a_busy_day(engine)
     recorder.close()
     with path.open("rb") as file:
         header, steps = recording.read(file)
         again = [recording.encode_instructions(out) for _, out in recording.replay(header, steps, PlainAlgorithm())]
     assert header.settings == {"x": 1}
-    assert again == heart.outs
+    assert again == engine.outs
     assert any(len(out) > 2 for out in again)
 
 

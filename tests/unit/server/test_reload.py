@@ -17,8 +17,8 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.reload import Reconfiguration
 from extender.server.runtime import Runtime
 from extender.settings import algorithm_settings, load
-from tests.support.api import eventually
-from tests.support.objects import node, pod
+from tests.support.apiserver.api import eventually
+from tests.support.engine.objects import node, pod
 
 CELLS = """
 physicalCluster:
@@ -37,9 +37,9 @@ class Server:
         self.write(algorithm={"name": "packing", **algorithm})
         settings = load(self.path)
         used = algorithm_settings(settings.algorithm)
-        self.heart = SchedulerStateMachine(create(settings.algorithm.name, used))
+        self.machine = SchedulerStateMachine(create(settings.algorithm.name, used))
         self.commands: list[Command] = []
-        self.runtime = Runtime(self.heart, self.commands.append)
+        self.runtime = Runtime(self.machine, self.commands.append)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, self.path)
         self.runtime.add_readiness_warning(self.reconfiguration.readiness_warning)
         self.runtime.handle(NodeSeen(node("a")), NodeSeen(node("b")), PodSeen(pod("runs", on="a")), Synced())
@@ -54,7 +54,7 @@ class Server:
 
     @property
     def algorithm(self) -> Any:
-        return self.heart.driver.algorithm
+        return self.machine.driver.algorithm
 
     @property
     def told(self) -> str:
@@ -71,7 +71,7 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     made = Server(tmp_path)
     yield made
-    made.heart.validate()
+    made.machine.validate()
 
 
 def test_a_changed_file_is_used_when_it_is_the_same_at_two_looks(server: Server) -> None:
@@ -81,7 +81,7 @@ def test_a_changed_file_is_used_when_it_is_the_same_at_two_looks(server: Server)
     assert server.algorithm is before
     server.look()
     assert server.algorithm.settings.strategy == "spread"
-    assert server.heart.driver.allocated.keys() == {"uid-runs"}
+    assert server.machine.driver.allocated.keys() == {"uid-runs"}
     assert server.metric("reloads_total") == {"done": 1, "failed": 0}
     server.look(3)
     assert server.metric("reloads_total") == {"done": 1, "failed": 0}
@@ -189,15 +189,15 @@ def test_a_settings_file_is_looked_at_too(tmp_path: Path) -> None:
 
 def test_nothing_is_looked_at_before_the_cluster_is_known(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    heart = SchedulerStateMachine(create("packing", {}))
-    young = Reconfiguration(Runtime(heart, lambda _: None), load(server.path), {}, server.path)
+    engine = SchedulerStateMachine(create("packing", {}))
+    young = Reconfiguration(Runtime(engine, lambda _: None), load(server.path), {}, server.path)
     server.write(algorithm={"settings": {"strategy": "spread"}})
     young.look(at_once=True)
     young.look()
-    assert heart.driver.algorithm.settings.strategy == "pack"
-    heart.handle(Synced(), 0.0)
+    assert engine.driver.algorithm.settings.strategy == "pack"
+    engine.handle(Synced(), 0.0)
     young.look()
-    assert heart.driver.algorithm.settings.strategy == "spread"
+    assert engine.driver.algorithm.settings.strategy == "spread"
 
 
 def test_an_algorithm_that_cannot_be_made_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

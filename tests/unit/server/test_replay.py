@@ -59,7 +59,7 @@ def lives(world_type: type[Recorded], seed: int) -> tuple[list[tuple[_Life, Repl
         def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
             super()._log(name, event, out)
             life = self.lives[name]
-            life.log += encode_step(Step(self.now, event, self.beings[name].heart.sequence)) + b"\n"
+            life.log += encode_step(Step(self.now, event, self.beings[name].machine.sequence)) + b"\n"
             life.said.append(encode_instructions(out))
             life.times.append(self.now)
             met[type(event)] += 1
@@ -92,7 +92,7 @@ def test_a_recorded_life_replays_byte_for_byte(world_type: type[Recorded], draw:
     for life, replica in found:
         engine, said = replayed(life)
         assert said == life.said
-        assert histories(engine) == histories(replica.heart)
+        assert histories(engine) == histories(replica.machine)
         for entry in engine.entries():
             assert all(life.times[line.event - 1] == line.at for line in entry.history), "a number of another event"
 

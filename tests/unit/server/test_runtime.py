@@ -1,4 +1,4 @@
-"""The owner of the heart: every caller is answered, whatever breaks; nothing it does needs the caller to stay."""
+"""The owner of the engine: every caller is answered, whatever breaks; nothing it does needs the caller to stay."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from extender.scheduling.events import Candidate, Event, NodeSeen, PodSeen, Sync
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
-from tests.support.api import eventually
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.apiserver.api import eventually
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 DONE = Outcome(OutcomeKind.DONE)
 
@@ -30,8 +30,8 @@ class Bench:
         self.commands: list[Command] = []
         self.recorded: list[tuple[Event, float]] = []
         self.now = 100.0
-        self.heart = SchedulerStateMachine(PlainAlgorithm(), Policy(**policy))
-        self.runtime = Runtime(self.heart, self.carry_out, clock=lambda: self.now, record=self.record)
+        self.machine = SchedulerStateMachine(PlainAlgorithm(), Policy(**policy))
+        self.runtime = Runtime(self.machine, self.carry_out, clock=lambda: self.now, record=self.record)
         self.fail = False
 
     def carry_out(self, command: Command) -> None:
@@ -56,8 +56,8 @@ class Bench:
     def write(self) -> WriteBinding:
         return next(each for each in self.commands if isinstance(each, WriteBinding))
 
-    def break_heart(self) -> None:
-        self.heart.handle = None
+    def break_engine(self) -> None:
+        self.machine.handle = None
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_a_caller_that_went_away_does_not_stop_the_write_nor_the_report(bench: B
     assert not bench.runtime._binds
 
 
-def test_a_bug_of_the_heart_is_said_by_every_verb_and_probe(bench: Bench) -> None:
-    bench.break_heart()
+def test_a_bug_of_the_engine_is_said_by_every_verb_and_probe(bench: Bench) -> None:
+    bench.break_engine()
     p = pod("p")
     answer = bench.runtime.filter(p, SuggestedNodes(["a"]))
     assert answer.error
@@ -102,16 +102,16 @@ def test_a_bug_of_the_heart_is_said_by_every_verb_and_probe(bench: Bench) -> Non
     assert not bench.runtime.readiness().ready
 
 
-def test_binds_that_wait_are_refused_when_the_heart_breaks(bench: Bench) -> None:
+def test_binds_that_wait_are_refused_when_the_engine_breaks(bench: Bench) -> None:
     bench.runtime.start()
     future = bench.bind(bench.propose())
-    bench.break_heart()
+    bench.break_engine()
     bench.runtime.handle(Ticked())
     assert code(future) is Code.NOT_READY
 
 
-def test_a_heart_that_cannot_say_when_it_is_due_is_broken_and_stops_nobody_else(bench: Bench) -> None:
-    bench.heart.next_due = None
+def test_a_engine_that_cannot_say_when_it_is_due_is_broken_and_stops_nobody_else(bench: Bench) -> None:
+    bench.machine.next_due = None
     assert bench.runtime.filter(pod("p"), SuggestedNodes(["a"])).error
     assert not bench.runtime.liveness().ready
 
@@ -171,7 +171,7 @@ def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Ben
 
 
 def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Bench) -> None:
-    """Under concurrency too: replaying the record gives the same heart."""
+    """Under concurrency too: replaying the record gives the same engine."""
     threads = [threading.Thread(target=_some_pods, args=(bench, name)) for name in "uvwx"]
     for thread in threads:
         thread.start()
@@ -181,9 +181,9 @@ def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Benc
     for event, at in bench.recorded:
         again.handle(event, at)
     assert [(e.key, e.state, e.node) for e in again.entries()] == [
-        (e.key, e.state, e.node) for e in bench.heart.entries()
+        (e.key, e.state, e.node) for e in bench.machine.entries()
     ]
-    bench.heart.validate()
+    bench.machine.validate()
 
 
 def _some_pods(bench: Bench, name: str) -> None:
@@ -225,7 +225,7 @@ def test_the_algorithms_gauges_are_shown_under_its_name() -> None:
 
 def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Bench) -> None:
     before = [metric.name for metric in bench.runtime.model.stats()]
-    bench.heart.driver.algorithm.metrics = lambda: 1 / 0
+    bench.machine.driver.algorithm.metrics = lambda: 1 / 0
     found = {metric.name: metric.samples for metric in bench.runtime.model.stats()}
     assert list(found) == before
     assert found["waggle_algorithm_faults_total"] == [({}, 1)]
@@ -237,10 +237,10 @@ def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Ben
     [plain] = bench.runtime.model.explain("default", "large").nearest
     assert plain.startswith("a: lacks ")
 
-    bench.heart.driver.algorithm.explain = lambda _: ("It can never run.",)
+    bench.machine.driver.algorithm.explain = lambda _: ("It can never run.",)
     told = bench.runtime.model.explain("default", "large")
     assert (told.nearest, told.advice) == ([], ["It can never run."])
 
-    bench.heart.driver.algorithm.explain = lambda _: 1 / 0
+    bench.machine.driver.algorithm.explain = lambda _: 1 / 0
     failed = bench.runtime.model.explain("default", "large")
     assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])

@@ -13,8 +13,8 @@ from extender.scheduling.events import NodeSeen, Synced, TermBegan
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 
 class House:

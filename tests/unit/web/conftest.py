@@ -9,7 +9,7 @@ import pytest
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.face import Client, FixedRuntime
+from tests.support.http.fixed_runtime import Client, FixedRuntime
 
 
 class _Current:

@@ -19,7 +19,7 @@ from extender.web.http import server as http_server
 from extender.web.http.server import serve_in_thread
 from extender.web.lazy import LazyApp
 from extender.web.parts import Parts
-from tests.support.face import FixedRuntime, capture
+from tests.support.http.fixed_runtime import FixedRuntime, capture
 
 SETTINGS = Settings(server=ServerSettings(port=0))
 PROBES = ("/livez", "/readyz", "/readyz/informed")

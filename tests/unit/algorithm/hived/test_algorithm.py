@@ -11,7 +11,7 @@ from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code
-from tests.support.hived_world import PREEMPTING, RACKS, World, gang, node, one, pod, snapshot
+from tests.support.hived.harness import PREEMPTING, RACKS, HivedHarness, gang, node, one, pod, snapshot
 
 PINNED = RACKS.replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: pin}").replace(
     "  a:\n    virtualCells:\n    - {cellType: rack.host, cellNumber: 2}",
@@ -21,7 +21,7 @@ PINNED = RACKS.replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: pin
 
 @pytest.fixture
 def world():
-    return World()
+    return HivedHarness()
 
 
 def refusal(world, each):
@@ -58,7 +58,7 @@ def test_a_node_that_is_not_configured_means_nothing(world):
 
 
 def test_a_machine_that_was_never_announced_is_bad():
-    world = World(nodes=False)
+    world = HivedHarness(nodes=False)
     world.turn("m4", healthy=True)
 
     assert world.bind(one("g", leafs=4)) == [("m4", "0,1,2,3")]
@@ -108,7 +108,7 @@ def test_a_place_that_kube_scheduler_does_not_offer_is_waited_for(world):
 
 
 def test_or_it_is_taken_all_the_same_as_the_original_does():
-    world = World(RACKS + "bindUnoffered: true\n")
+    world = HivedHarness(RACKS + "bindUnoffered: true\n")
 
     assert isinstance(world.ask(one("g", leafs=4), offered=[]), Bind)
     assert isinstance(world.ask(one("h", leafs=4, ignoreK8sSuggestedNodes=False), offered=[]), Wait)
@@ -139,7 +139,7 @@ def test_a_pod_that_would_need_what_is_not_offered_is_told_so(world):
 
 def test_the_same_calls_give_the_same_answers():
     def answers():
-        world = World()
+        world = HivedHarness()
         for number in range(8):
             each = one(f"g{number}", tenant="ab"[number % 2], leafs=1 + number % 4, priority=number % 3 - 1)
             answer = world.ask(each)
@@ -167,14 +167,14 @@ def test_a_wish_that_can_never_be_is_refused(world, wish, text):
 
 
 def test_a_tenant_without_that_type_is_refused_unless_opportunistic():
-    world = World(RACKS + "  c: {}\n")
+    world = HivedHarness(RACKS + "  c: {}\n")
 
     assert "which VC c does not have" in refusal(world, one("g", tenant="c", leafCellType="gpu"))
     assert world.bind(one("o", tenant="c", leafCellType="gpu", priority=-1))
 
 
 def test_opportunistic_pods_have_no_pinned_cells():
-    assert "opportunistic pod not supported" in refusal(World(PINNED), one("g", pinnedCellId="pin", priority=-1))
+    assert "opportunistic pod not supported" in refusal(HivedHarness(PINNED), one("g", pinnedCellId="pin", priority=-1))
 
 
 def test_more_pods_than_were_declared_are_refused(world):
@@ -193,20 +193,20 @@ def test_a_wish_that_cannot_be_read_is_refused(world, spec):
 
 
 def test_a_pod_that_names_a_pinned_cell_runs_in_it():
-    world = World(PINNED)
+    world = HivedHarness(PINNED)
 
     assert world.bind(one("g", pinnedCellId="pin", leafs=2)) == [("m1", "0,1")]
 
 
 def test_a_pod_that_names_none_never_does():
-    world = World(PINNED)
+    world = HivedHarness(PINNED)
 
     assert world.bind(one("g", leafs=4))[0][0] != "m1"
     assert isinstance(world.ask(one("h", leafs=4)), Wait)
 
 
 def test_opportunistic_pods_may_use_a_pinned_cell_while_it_is_idle():
-    world = World(PINNED)
+    world = HivedHarness(PINNED)
     opportunistic = [one(f"o{number}", tenant="b", leafs=4, priority=-1) for number in range(4)]
     world.bind(*opportunistic)
 
@@ -250,7 +250,7 @@ def test_a_proposal_that_comes_to_nothing_gives_all_back(world):
 
 
 def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
-    world = World()
+    world = HivedHarness()
     lazy = gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True)
     world.bind(*lazy)
     high = one("high", leafs=4, priority=5)
@@ -267,7 +267,7 @@ def test_lazy_preemptions_are_remembered_on_the_pod_that_took_the_quota():
 
 def test_who_came_after_a_lazy_preemption_keeps_what_it_was_given_whoever_is_found_first():
     """The preemptor is gone, and less important pods have the quota by now."""
-    world = World()
+    world = HivedHarness()
     lazy = gang("lazy", pods=2, leafs=4, priority=3, lazyPreemptionEnable=True)
     world.bind(*lazy)
     high = one("high", leafs=4, priority=5)
@@ -284,7 +284,7 @@ def test_who_came_after_a_lazy_preemption_keeps_what_it_was_given_whoever_is_fou
 
 
 def test_a_group_whose_quota_nobody_needs_any_more_may_have_it_back_after_a_restart():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True))
     high = one("high", leafs=4, priority=5)
     world.bind(high)
@@ -296,7 +296,7 @@ def test_a_group_whose_quota_nobody_needs_any_more_may_have_it_back_after_a_rest
 
 
 def test_a_later_group_of_the_same_name_has_its_own_quota():
-    world = World()
+    world = HivedHarness()
     lazy = gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True)
     world.bind(*lazy)
     world.bind(one("high", leafs=4, priority=5))
@@ -310,7 +310,7 @@ def test_a_later_group_of_the_same_name_has_its_own_quota():
 
 def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
     """Anybody may write that annotation on a pod that is bound already."""
-    world = World()
+    world = HivedHarness()
     world.bind(one("proud", leafs=4))
     liar = one("liar", leafs=4)
     answer = world.ask(liar)
@@ -323,7 +323,7 @@ def test_only_who_agreed_can_be_preempted_lazily_whatever_stands_on_a_pod():
 
 @pytest.mark.parametrize("text", ["lazy", "[[[[[[[[", '[{"group": 1}]', "{}", "[" * 100_000])
 def test_what_cannot_be_read_takes_no_quota(text):
-    world = World()
+    world = HivedHarness()
     world.bind(one("lazy", leafs=4, lazyPreemptionEnable=True))
     answer = world.ask(other := one("other", leafs=4))
     world.take(other, msgspec.structs.replace(answer, annotations=(*answer.annotations, (LAZILY_PREEMPTED, text))))

@@ -15,7 +15,7 @@ from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.hived.state.promotion import ORDER
 from algorithm.model import Pod
-from tests.support.hived_world import RACKS, World, gang, one, pod, racks
+from tests.support.hived.harness import RACKS, HivedHarness, gang, one, pod, racks
 
 PROMOTING = "promoteLazilyPreempted: true\n"
 
@@ -30,7 +30,7 @@ def forger(tenant: str, *, priority: int = 0) -> Pod:
 @pytest.mark.parametrize("priority", [0, -1])
 @pytest.mark.parametrize("switches", ["", PROMOTING])
 def test_nobody_loses_quota_because_another_tenants_pod_says_so(switches, priority):
-    world = World(RACKS + switches)
+    world = HivedHarness(RACKS + switches)
     world.bind(*gang("gang", tenant="a", pods=2, leafs=4, lazyPreemptionEnable=True))
     world.bind(forger("b", priority=priority))
     assert world.group("gang").virtual is not None
@@ -46,7 +46,7 @@ def test_hundreds_of_pods_are_believed_if_their_names_are_as_long_as_uids(length
 
 
 def test_nobody_makes_the_numbers_of_later_pods_unreadable():
-    world = World(racks(a="rack.host.socket.gpu 4", b="rack.host.socket.gpu 8") + PROMOTING)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 4", b="rack.host.socket.gpu 8") + PROMOTING)
     world.bind(one("lender", lazyPreemptionEnable=True), *gang("other", pods=3, priority=5))
     world.bind(*[one(f"b{number}", tenant="b") for number in range(7)], forger("b"))
     world.delete(*[world.allocated[f"u-b{number}-0"] for number in (0, 2, 4, 6)])
@@ -57,7 +57,7 @@ def test_nobody_makes_the_numbers_of_later_pods_unreadable():
 
 
 def test_a_pod_that_claims_nothing_has_nothing_emptied():
-    world = World()
+    world = HivedHarness()
     [each] = gang("plain", tenant="a")
     world.bind(each)
     assert world.allocated[each.uid].annotation(LAZILY_PREEMPTED) is None
@@ -79,7 +79,7 @@ def bound(name: str, node: str, indices: list[int], type_: str, *, wish: dict[st
 
 @pytest.mark.parametrize("switches", ["", PROMOTING])
 def test_who_says_the_same_twice_comes_and_goes(switches):
-    world = World(RACKS + switches)
+    world = HivedHarness(RACKS + switches)
     said = [{"group": "gang", "by": "x", "pods": ["u-gang-0", "u-gang-0"]}] * 2
     world.found(
         bound("twice", "m1", [0], "host", wish={"priority": 0}, **{LAZILY_PREEMPTED: json.dumps(said), ORDER: "1"})
@@ -90,7 +90,7 @@ def test_who_says_the_same_twice_comes_and_goes(switches):
 
 @pytest.mark.parametrize("type_", ["host", "rack"])
 def test_an_opportunistic_pod_has_no_quota_whatever_it_says(type_):
-    world = World(racks(a="rack.host 1, rack 1"))
+    world = HivedHarness(racks(a="rack.host 1, rack 1"))
     world.found(bound("low", "m1", [0, 2], type_, wish={"priority": -1}))
     assert world.group("ns/low").virtual is None
     world.bind(*gang("all", pods=2, leafs=4))
@@ -99,7 +99,7 @@ def test_an_opportunistic_pod_has_no_quota_whatever_it_says(type_):
 
 
 def test_a_place_in_another_tenants_gang_is_not_to_be_had():
-    world = World()
+    world = HivedHarness()
     first, second = gang("gang", tenant="a", pods=2, leafs=4)
     world.bind(first)
     other = world.ask(second)

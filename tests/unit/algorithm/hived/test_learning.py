@@ -15,8 +15,8 @@ from algorithm.hived.insight.outcomes import outcomes
 from algorithm.interface import Bind
 from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver
-from tests.support.hived_audit import audit
-from tests.support.hived_world import RACKS, World, allocations, gang, node, racks, settings_of
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import RACKS, HivedHarness, allocations, gang, node, racks, settings_of
 
 OTHERS = (
     racks(a="rack.host 1", b="rack.host 1"),
@@ -31,7 +31,7 @@ class Course:
     """Pods come and go by a random generator."""
 
     def __init__(self, seed: int) -> None:
-        self.rng, self.world, self.number = random.Random(seed), World(), 0
+        self.rng, self.world, self.number = random.Random(seed), HivedHarness(), 0
 
     def goes_on(self, steps: int) -> None:
         for _ in range(steps):

@@ -11,7 +11,7 @@ from algorithm.decisions import in_parts, shortened
 from algorithm.hived.formats.allocation import Place
 from algorithm.hived.formats.bindinfo import BIND_INFO, LONGEST, SHARED, own_place, read
 from algorithm.model import Pod
-from tests.support.hived_world import RACKS, World, allocations, gang, one, racks, state
+from tests.support.hived.harness import RACKS, HivedHarness, allocations, gang, one, racks, state
 from tests.unit.algorithm.hived.formats.test_bindinfo import ORIGINAL
 
 RELEASING = "obeyGangRelease: true\n"
@@ -30,9 +30,9 @@ def shared(pod: Pod) -> Pod:
     return with_parts(pod, in_parts(BIND_INFO, *SHARED.split(pod.annotation(BIND_INFO) or "")))
 
 
-def running(config: str = RACKS, *, waiting: int = 0) -> World:
+def running(config: str = RACKS, *, waiting: int = 0) -> HivedHarness:
     """A gang of three over two racks; `waiting` of its pods are not bound yet."""
-    world = World(config)
+    world = HivedHarness(config)
     world.bind(*gang("g", pods=3, leafs=2, lazyPreemptionEnable=True)[: 3 - waiting])
     return world
 
@@ -72,7 +72,7 @@ def test_they_keep_them_also_if_they_are_found_later(config: str) -> None:
 
 
 def test_nobody_else_gets_their_devices() -> None:
-    world = World(racks(a="rack 2"))
+    world = HivedHarness(racks(a="rack 2"))
     world.bind(*gang("g", pods=4, leafs=4))
     world.allocated = {uid: short(pod) for uid, pod in world.allocated.items()}
     world.restart()

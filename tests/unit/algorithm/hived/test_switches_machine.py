@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from tests.conformance.hived_machine import CONFIGS, HivedMachine, yaml_of
-from tests.support.hived_world import World, in_any_order, snapshot
+from tests.support.hived.harness import HivedHarness, in_any_order, snapshot
 
 SCOPES = [[], ["virtualCluster"], ["namespace"], ["virtualCluster", "namespace"]]
 
@@ -33,7 +33,7 @@ class SwitchesMachine(HivedMachine):
             "groupNamesPer": scope,
             "opportunisticLimits": {"cluster": limit},
         }
-        self.world = World(yaml.safe_dump(self.config))
+        self.world = HivedHarness(yaml.safe_dump(self.config))
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups, self.calm = 0, calm

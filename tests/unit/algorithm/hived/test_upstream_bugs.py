@@ -15,14 +15,14 @@ from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.state.groups import GroupState
 from algorithm.interface import PodRefused, Wait
 from algorithm.model import Pod, pairs
-from tests.support.hived_world import RACKS, World, allocations, gang, in_any_order, one, racks, snapshot
+from tests.support.hived.harness import RACKS, HivedHarness, allocations, gang, in_any_order, one, racks, snapshot
 
 #: b owns a rack, a two machines of the other one; nothing is left.
 TIGHT = racks(a="rack.host 2", b="rack 1")
 
 
 def test_bug_1_pods_that_are_recovered_before_their_machines_are_announced_keep_their_own_tenants_cells():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("a", pods=2, leafs=4), one("b", tenant="b", leafs=4), one("socket", tenant="b", leafs=2))
     before = allocations(world.hive)
     late, world.nodes = dict(world.nodes), {}
@@ -36,7 +36,7 @@ def test_bug_1_pods_that_are_recovered_before_their_machines_are_announced_keep_
 
 @pytest.mark.parametrize("tenants", ["virtualClusters: {}", "virtualClusters: {idle: {}}"])
 def test_bug_2_a_chain_in_which_no_tenant_has_quota_serves_opportunistic_pods(tenants):
-    world = World(RACKS[: RACKS.index("virtualClusters:")] + tenants)
+    world = HivedHarness(RACKS[: RACKS.index("virtualClusters:")] + tenants)
 
     if "idle" in tenants:
         assert world.bind(one("g", tenant="idle", leafs=4, priority=-1))
@@ -45,7 +45,7 @@ def test_bug_2_a_chain_in_which_no_tenant_has_quota_serves_opportunistic_pods(te
 
 def test_bug_3_a_configuration_that_promises_what_runs_elsewhere_takes_quota_and_no_device():
     """Two machines of a run in two racks, and now b is promised a whole one."""
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     world.turn("m2", healthy=False)
     world.bind(one("one", leafs=4), one("two", leafs=4))
     world.turn("m2", healthy=True)
@@ -75,7 +75,7 @@ def test_bug_3_a_configuration_that_promises_what_runs_elsewhere_takes_quota_and
 )
 def test_bug_4_a_bound_pod_without_a_bind_info_that_fits_is_passed_over_and_shown(bind_info):
     """Any user can create such a pod; the original's process ended, again and again."""
-    world = World()
+    world = HivedHarness()
     before = snapshot(world.hive)
     annotations = {
         SPEC: "virtualCluster: a\nleafCellNumber: 1",
@@ -94,7 +94,7 @@ def test_bug_4_a_bound_pod_without_a_bind_info_that_fits_is_passed_over_and_show
 
 def test_bug_4_a_bind_info_that_does_not_fit_the_wish_harms_nobody():
     """The wish says one pod of one device; the bind info speaks of two pods of four."""
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("g", pods=2, leafs=4))
     [mine, _] = world.allocated.values()
     text = mine.annotation(BIND_INFO)
@@ -114,7 +114,7 @@ def test_bug_4_a_bind_info_that_does_not_fit_the_wish_harms_nobody():
 
 
 def test_bug_5_a_late_pod_of_a_gang_that_is_being_preempted_waits():
-    world = World()
+    world = HivedHarness()
     first, late = gang("low", pods=2, leafs=4)
     world.bind(first)
     world.preempt(gang("high", pods=2, leafs=4, priority=5)[0])
@@ -127,7 +127,7 @@ def test_bug_5_a_late_pod_of_a_gang_that_is_being_preempted_waits():
 
 
 def test_bug_6_a_preemption_that_ignores_offers_is_not_cancelled_for_them():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("low", pods=2, leafs=4))
     high = gang("high", pods=2, leafs=4, priority=5)[0]
     world.preempt(high)
@@ -140,14 +140,14 @@ def test_bug_6_a_preemption_that_ignores_offers_is_not_cancelled_for_them():
 
 def test_bug_7_a_gang_over_several_cells_beside_a_bad_machine_is_placed():
     """The whole story is in test_mapping.py; here, one machine of each rack is bad and a wants the other two."""
-    world = World()
+    world = HivedHarness()
     world.turn("m1", "m3", healthy=False)
 
     assert {place[0] for place in world.bind(*gang("a", pods=2, leafs=4))} == {"m2", "m4"}
 
 
 def test_bug_8_a_victim_whose_preemptor_gives_up_is_allocated_again():
-    world = World()
+    world = HivedHarness()
     first, late = gang("low", pods=2, leafs=4)
     world.bind(first)
     high = gang("high", pods=2, leafs=4, priority=5)[0]
@@ -160,7 +160,7 @@ def test_bug_8_a_victim_whose_preemptor_gives_up_is_allocated_again():
 
 
 def test_bug_9_a_more_important_pod_on_reserved_cells_ends_the_preemption_that_waited_for_them():
-    world = World()
+    world = HivedHarness()
     low = gang("low", pods=2, leafs=4)
     world.bind(*low)
     high = gang("high", pods=2, leafs=4, priority=5)[0]
@@ -175,7 +175,7 @@ def test_bug_9_a_more_important_pod_on_reserved_cells_ends_the_preemption_that_w
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_bug_10_a_recovered_pod_has_its_own_place_whoever_comes_first(order):
-    world = World()
+    world = HivedHarness()
     pods = gang("g", pods=2, leafs=4)
     world.bind(*pods)
     uids = [pods[index].uid for index in order]
@@ -190,7 +190,7 @@ def test_bug_10_a_recovered_pod_has_its_own_place_whoever_comes_first(order):
 
 def test_bug_11_a_doomed_cell_in_use_stays_with_its_user():
     """A machine of b's rack is bad, the other one is used; whatever turns healthy elsewhere, b keeps it."""
-    world = World(TIGHT)
+    world = HivedHarness(TIGHT)
     world.turn("m1", "m3", healthy=False)
     pod = one("b", tenant="b", leafs=4)
     world.bind(pod)
@@ -201,11 +201,11 @@ def test_bug_11_a_doomed_cell_in_use_stays_with_its_user():
         assert allocations(world.hive) == place
     world.delete(pod)
 
-    assert in_any_order(snapshot(world.hive)) == in_any_order(snapshot(World(TIGHT).hive))
+    assert in_any_order(snapshot(world.hive)) == in_any_order(snapshot(HivedHarness(TIGHT).hive))
 
 
 def test_bug_12_a_pod_that_names_a_preempting_group_but_has_another_size_is_refused():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("low", pods=2, leafs=4))
     world.preempt(gang("high", pods=2, leafs=4, priority=5)[0])
 
@@ -216,7 +216,7 @@ def test_bug_12_a_pod_that_names_a_preempting_group_but_has_another_size_is_refu
 
 
 def test_bug_13_a_group_with_holes_is_shown():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("g", pods=2, leafs=4))
     world.restart(config=TIGHT.replace("{cellAddress: m2}", "{cellAddress: m9}"))
 
@@ -235,7 +235,7 @@ def test_bug_13_a_group_with_holes_is_shown():
     ],
 )
 def test_bug_14_a_pod_that_differs_from_its_group_is_refused(wish, field):
-    world = World()
+    world = HivedHarness()
     world.bind(gang("g", pods=2, leafs=4)[0])
 
     with pytest.raises(PodRefused, match=field):
@@ -243,7 +243,7 @@ def test_bug_14_a_pod_that_differs_from_its_group_is_refused(wish, field):
 
 
 def test_bug_15_nobody_joins_another_tenants_group_by_its_name():
-    world = World()
+    world = HivedHarness()
     world.bind(gang("training", pods=2, leafs=4)[0])
 
     with pytest.raises(PodRefused, match="training exists with virtualCluster 'a'"):
@@ -251,7 +251,7 @@ def test_bug_15_nobody_joins_another_tenants_group_by_its_name():
 
 
 def test_bug_16_a_pod_with_an_invalid_wish_leaves_nothing_behind():
-    world = World()
+    world = HivedHarness()
     invalid = Pod(namespace="ns", name="i", uid="u-i", node_name="m1", annotations=pairs({SPEC: "priority: 5000"}))
     world.found(invalid)
     world.delete(invalid)
@@ -261,7 +261,7 @@ def test_bug_16_a_pod_with_an_invalid_wish_leaves_nothing_behind():
 
 def test_bug_21_a_restart_while_a_machine_of_each_rack_is_bad_keeps_all_allocations():
     """All machines are bad at first, so b's whole rack is doomed to where a's pod runs."""
-    world = World(TIGHT)
+    world = HivedHarness(TIGHT)
     world.bind(one("a", leafs=4))
     world.turn("m2", "m3", healthy=False)
     before = allocations(world.hive)
@@ -272,7 +272,7 @@ def test_bug_21_a_restart_while_a_machine_of_each_rack_is_bad_keeps_all_allocati
 
 
 def test_bug_21_a_restart_with_any_machines_bad_keeps_all_allocations_in_any_order():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("a", pods=2, leafs=4), one("b", tenant="b", leafs=4), one("o", tenant="a", leafs=3, priority=-1))
     before = allocations(world.hive)
     for number in range(16):
@@ -283,7 +283,7 @@ def test_bug_21_a_restart_with_any_machines_bad_keeps_all_allocations_in_any_ord
 
 
 def test_bug_22_a_pod_on_a_bad_machine_can_be_deleted():
-    world = World(TIGHT)
+    world = HivedHarness(TIGHT)
     pods = [*gang("a", pods=2, leafs=4), one("b", tenant="b", leafs=4)]
     world.bind(*pods)
     world.turn("m1", "m2", "m3", "m4", healthy=False)
@@ -294,7 +294,7 @@ def test_bug_22_a_pod_on_a_bad_machine_can_be_deleted():
 
 
 def test_bug_23_cells_are_free_again_in_every_page_when_their_pods_have_gone():
-    world = World()
+    world = HivedHarness()
     pods = [one("a", leafs=1), one("b", tenant="b", leafs=1), one("o", leafs=1, priority=-1)]
     world.bind(*pods)
     world.delete(*pods)
@@ -303,7 +303,7 @@ def test_bug_23_cells_are_free_again_in_every_page_when_their_pods_have_gone():
 
 
 def test_bug_24_a_cell_whose_pinned_id_nobody_refers_to_is_a_cell_like_any_other():
-    world = World(RACKS.replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: nobody}"))
+    world = HivedHarness(RACKS.replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: nobody}"))
     first = in_any_order(snapshot(world.hive))
     pods = gang("a", pods=2, leafs=4)
     assert "m1" in {place[0] for place in world.bind(*pods)}

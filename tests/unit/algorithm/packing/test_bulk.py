@@ -12,7 +12,7 @@ from algorithm.packing.demand import Demand
 from algorithm.packing.index import Offer
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.trial import Trial
-from tests.support.packing_world import GPU, pod
+from tests.support.packing.harness import GPU, pod
 
 FPGA = "example.com/fpga"
 

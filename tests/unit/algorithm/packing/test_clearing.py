@@ -11,14 +11,14 @@ import pytest
 
 from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, Preempt, Victim, Wait
 from algorithm.reasons import Code
-from tests.support.packing_world import GPU, World, member, node, pod
+from tests.support.packing.harness import GPU, PackingHarness, member, node, pod
 
 EVICTING = Phase.EVICTING
 
 
-def full(*names: str, pods: int = 2) -> World:
+def full(*names: str, pods: int = 2) -> PackingHarness:
     """Nodes of `pods` gpus, each of which one pod of priority 0 takes."""
-    world = World(*(node(name, gpu=pods) for name in names))
+    world = PackingHarness(*(node(name, gpu=pods) for name in names))
     for name in names:
         for i in range(pods):
             world.bound(pod(f"low-{name}{i}", gpu=1), name)
@@ -34,13 +34,13 @@ def victims(asked, plan) -> list[str]:
     return sorted(victim.uid for share in shares(asked, plan).values() for victim in share.victims)
 
 
-def gang(world: World, size: int, *, minimum: int = 0, gpu: int = 1, **more) -> list:
+def gang(world: PackingHarness, size: int, *, minimum: int = 0, gpu: int = 1, **more) -> list:
     members = [member(f"m{i}", "g", minimum or size, gpu=gpu, priority=2, **more) for i in range(size)]
     world.submit(*members)
     return members
 
 
-def carry_out(world: World, asked, plan) -> None:
+def carry_out(world: PackingHarness, asked, plan) -> None:
     """The extender takes the plan for real, and the victims go."""
     for share in shares(asked, plan).values():
         world.preempting[share.uid] = share.victims
@@ -100,7 +100,7 @@ def test_room_that_is_there_needs_no_plan():
 
 
 def test_equal_priority_stays():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("same", gpu=1, priority=2), "a")
     [alone] = gang(world, 1)
     assert isinstance(world.ask(alone, phase=EVICTING), Wait)
@@ -139,7 +139,7 @@ def test_if_only_protected_pods_are_in_the_way_that_is_the_reason():
 
 
 def test_a_victim_that_a_later_one_makes_unnecessary_is_spared():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     world.bound(pod("small", gpu=1), "a")
     world.bound(pod("large", gpu=3), "a")
     members = [member("m0", "g", 2, gpu=1, priority=2), member("m1", "g", 2, gpu=2, priority=2)]
@@ -199,7 +199,7 @@ def test_random_plans_fit_are_minimal_and_exist_whenever_anything_does(seed):
     rng = random.Random(seed)
     names = ["a", "b", "c"][: rng.randint(1, 3)]
     capacity = {name: rng.randint(1, 4) for name in names}
-    world = World(*(node(name, gpu=gpu) for name, gpu in capacity.items()))
+    world = PackingHarness(*(node(name, gpu=gpu) for name, gpu in capacity.items()))
     running: dict[str, tuple[str, int, int]] = {}
     for number in range(rng.randint(1, 6)):
         where, gpu, priority = rng.choice(names), rng.randint(1, 2), rng.randint(0, 2)

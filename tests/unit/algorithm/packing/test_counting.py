@@ -12,7 +12,7 @@ from algorithm.packing.index import Offer
 from algorithm.packing.plan import Member, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor
 from algorithm.packing.trial import Trial
-from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod
+from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod
 
 CASES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
@@ -86,7 +86,7 @@ def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
 
 def test_what_is_missing_is_what_the_last_member_would_lack():
     """Two of three find a seat; where they sit cpu is short for the third, elsewhere the GPUs are."""
-    world = World(node("a", gpu=4, cpu=5), node("b", gpu=8, cpu=6), node("c", gpu=1, cpu=9))
+    world = PackingHarness(node("a", gpu=4, cpu=5), node("b", gpu=8, cpu=6), node("c", gpu=1, cpu=9))
     gang = [member(f"m{i}", "g", 3, gpu=2, cpu=4) for i in range(3)]
     world.submit(*gang)
     assert world.ask(gang[0]).reason.text.endswith("insufficient cpu")
@@ -95,7 +95,7 @@ def test_what_is_missing_is_what_the_last_member_would_lack():
 
 
 def test_a_gang_larger_than_the_cluster_is_refused_by_name():
-    world = World(*(node(f"n{i:02}", gpu=8) for i in range(20)))
+    world = PackingHarness(*(node(f"n{i:02}", gpu=8) for i in range(20)))
     gang = [member(f"m{i:02}", "g", 21, gpu=8, priority=1) for i in range(21)]
     for each in gang:
         world.algorithm.add_unallocated_pod(each)
@@ -108,7 +108,7 @@ def test_a_gang_larger_than_the_cluster_is_refused_by_name():
 
 def test_a_node_given_up_by_a_mate_is_looked_at_again():
     """m1's seat is a stranger's for good; m2's too, but that one can be evicted: m2 counts, so z may evict."""
-    world = World(*(node(name, gpu=1) for name in "abc"))
+    world = PackingHarness(*(node(name, gpu=1) for name in "abc"))
     for name in "abc":
         world.bound(pod(f"low-{name}", gpu=1), name)
     m1, m2, z = gang = [member(name, "g", 2, gpu=1, priority=1) for name in ("m1", "m2", "z")]

@@ -8,7 +8,7 @@ import pytest
 from algorithm.interface import Bind, SuggestedNodes, Wait
 from algorithm.model import Node
 from algorithm.reasons import Code
-from tests.support.packing_world import GPU, World, node, pod, shown
+from tests.support.packing.harness import GPU, PackingHarness, node, pod, shown
 
 
 def reasons(answer: Wait, *names: str) -> dict[str, str]:
@@ -28,13 +28,13 @@ def reasons(answer: Wait, *names: str) -> dict[str, str]:
     ],
 )
 def test_a_pod_fits_where_all_it_asks_for_is_free(wanted, fits):
-    world = World(node("a", gpu=2))
+    world = PackingHarness(node("a", gpu=2))
     world.submit(wanted)
     assert isinstance(world.ask(wanted), Bind) is fits
 
 
 def test_every_pod_takes_one_of_the_nodes_pods():
-    world = World(node("a", pods=1))
+    world = PackingHarness(node("a", pods=1))
     world.run(pod("first"))
     second = pod("second")
     world.submit(second)
@@ -44,21 +44,21 @@ def test_every_pod_takes_one_of_the_nodes_pods():
 
 
 def test_a_node_that_does_not_say_how_many_pods_takes_none_as_in_kube_scheduler():
-    world = World(Node(name="a", allocatable=(("cpu", 1000),)))
+    world = PackingHarness(Node(name="a", allocatable=(("cpu", 1000),)))
     one = pod("p")
     world.submit(one)
     assert world.ask(one).reason.text == "node never has enough pods"
 
 
 def test_a_request_of_zero_never_refuses():
-    world = World(node("a", cpu=1000))
+    world = PackingHarness(node("a", cpu=1000))
     world.bound(pod("hog", cpu=2000), "a")
     zero = msgspec.structs.replace(pod("p"), requests=(("cpu", 0), (GPU, 0)))
     assert world.run(zero) == "a"
 
 
 def test_each_refused_node_has_its_own_reason():
-    world = World(node("full", gpu=1), node("small"), node("crowded", gpu=1, pods=1))
+    world = PackingHarness(node("full", gpu=1), node("small"), node("crowded", gpu=1, pods=1))
     world.bound(pod("x", gpu=1), "full")
     world.bound(pod("y"), "crowded")
     wanted = pod("p", gpu=1)
@@ -74,7 +74,7 @@ def test_each_refused_node_has_its_own_reason():
 
 
 def test_a_reason_that_all_nodes_share_is_told_once():
-    world = World(node("a"), node("b"))
+    world = PackingHarness(node("a"), node("b"))
     wanted = pod("p", gpu=1)
     world.submit(wanted)
     answer = world.ask(wanted)
@@ -83,7 +83,7 @@ def test_a_reason_that_all_nodes_share_is_told_once():
 
 
 def test_reasons_follow_every_change():
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     for name in "ab":
         world.bound(pod(f"x{name}", gpu=1), name)
     wanted = pod("p", gpu=1)
@@ -101,7 +101,7 @@ def test_reasons_follow_every_change():
 
 
 def test_only_offered_nodes_are_named():
-    world = World(*(node(f"n{i:02}") for i in range(40)))
+    world = PackingHarness(*(node(f"n{i:02}") for i in range(40)))
     one = pod("p", cpu=100)
     world.submit(one)
     for offered in (["n07"], ["n33", "n08"], [f"n{i}" for i in range(39, 20, -1)]):
@@ -109,14 +109,14 @@ def test_only_offered_nodes_are_named():
 
 
 def test_nothing_offered_is_said_so():
-    world = World(node("a"))
+    world = PackingHarness(node("a"))
     one = pod("p")
     world.submit(one)
     assert world.algorithm.schedule(one, SuggestedNodes(), "Filtering").reason.code is Code.NOTHING_OFFERED
 
 
 def test_pods_on_a_node_not_known_yet_count_when_it_appears():
-    world = World()
+    world = PackingHarness()
     world.bound(pod("early", gpu=3), "late")
     world.add_node(node("late", gpu=4))
     two = pod("two", gpu=2)
@@ -126,7 +126,7 @@ def test_pods_on_a_node_not_known_yet_count_when_it_appears():
 
 
 def test_pods_of_a_deleted_node_count_when_it_comes_back():
-    world = World(node("a", gpu=2))
+    world = PackingHarness(node("a", gpu=2))
     world.run(pod("x", gpu=2))
     world.delete_node("a")
     world.add_node(node("a", gpu=2))
@@ -138,7 +138,7 @@ def test_pods_of_a_deleted_node_count_when_it_comes_back():
 
 
 def test_a_node_that_shrinks_below_what_is_used_takes_nothing_more():
-    world = World(node("a", cpu=4000))
+    world = PackingHarness(node("a", cpu=4000))
     world.run(pod("x", cpu=3000))
     world.update_node(node("a", cpu=1000))
     assert shown(world.algorithm)["nodes"]["a"]["free"]["cpu"] == -2000
@@ -150,7 +150,7 @@ def test_a_node_that_shrinks_below_what_is_used_takes_nothing_more():
 
 
 def test_a_pod_resized_in_place_counts_with_its_new_size():
-    world = World(node("a", cpu=4000))
+    world = PackingHarness(node("a", cpu=4000))
     world.run(pod("x", cpu=1000))
     old = world.allocated["u-x"]
     new = msgspec.structs.replace(old, requests=(("cpu", 3500),))
@@ -165,8 +165,8 @@ def test_a_pod_resized_in_place_counts_with_its_new_size():
 
 
 def test_deleting_everything_leads_back_to_the_start():
-    world = World(node("a", gpu=1))
-    start = shown(World().algorithm)
+    world = PackingHarness(node("a", gpu=1))
+    start = shown(PackingHarness().algorithm)
     world.run(pod("x", gpu=1))
     world.delete("u-x")
     world.delete_node("a")

@@ -11,8 +11,8 @@ from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.packing.gangs import GANG_PLAN, MOST_MEMBERS, MOST_SIZES, read_plan
 from algorithm.reasons import Code
 from tests.support.effort import effort
-from tests.support.packing_world import World, member, node
-from tests.support.packing_world import pod as a_pod
+from tests.support.packing.harness import PackingHarness, member, node
+from tests.support.packing.harness import pod as a_pod
 
 
 def told(size: int, minimum: int, *, placed: int = 0) -> PackingAlgorithm:
@@ -106,7 +106,7 @@ def test_a_gang_for_which_too_many_pods_would_have_to_go_waits_and_says_so(
 
 
 def test_a_plan_forgets_members_that_are_gone() -> None:
-    w = World(node("n"))
+    w = PackingHarness(node("n"))
     first = w.submit(*(member(name, "g", 2, cpu=1) for name in "ab")) or w.waiting["u-a"]
     w.run(first)
     w.run(w.waiting["u-b"])

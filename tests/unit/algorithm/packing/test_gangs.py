@@ -10,7 +10,7 @@ import pytest
 from algorithm.interface import Bind, PodRefused, Wait
 from algorithm.model import pairs
 from algorithm.reasons import Code
-from tests.support.packing_world import World, member, node, pod, shown
+from tests.support.packing.harness import PackingHarness, member, node, pod, shown
 
 PLAN = "waggle.dev/gang-plan"
 
@@ -42,7 +42,7 @@ def seats(world):
     ],
 )
 def test_a_gang_declared_wrongly_is_refused_with_the_annotations_name(annotations, text):
-    world = World(node("a"))
+    world = PackingHarness(node("a"))
     wrong = msgspec.structs.replace(pod("p"), annotations=pairs(annotations))
     world.submit(wrong)
     with pytest.raises(PodRefused) as refused:
@@ -53,7 +53,7 @@ def test_a_gang_declared_wrongly_is_refused_with_the_annotations_name(annotation
 
 
 def test_a_gang_waits_until_its_minimum_exists():
-    world = World(node("a", gpu=8), node("b", gpu=8))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=8))
     first, second, third = trio()
     world.submit(first, second)
     assert world.ask(first).reason.text == "gang ns/g waits until 3 of its pods exist"
@@ -62,14 +62,14 @@ def test_a_gang_waits_until_its_minimum_exists():
 
 
 def test_gangs_of_one_name_in_two_namespaces_are_two():
-    world = World(node("a", gpu=8))
+    world = PackingHarness(node("a", gpu=8))
     mine, other = member("m", "g", 2), msgspec.structs.replace(member("o", "g", 2), namespace="elsewhere")
     world.submit(mine, other)
     assert world.ask(mine).reason.code is Code.GANG_INCOMPLETE
 
 
 def test_all_members_are_seated_at_the_first_ones_turn():
-    world = World(node("a", gpu=8), node("b", gpu=8))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=8))
     world.submit(*trio())
     answer = world.ask(world.waiting["u-m1"])
     plan = json.loads(dict(answer.annotations)[PLAN])
@@ -80,7 +80,7 @@ def test_all_members_are_seated_at_the_first_ones_turn():
 
 
 def test_nobody_is_seated_if_not_all_fit():
-    world = World(node("a", gpu=8), node("b", gpu=3))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=3))
     world.submit(*trio())
     answer = world.ask(world.waiting["u-m0"])
     assert answer.reason.text == "gang ns/g does not fit as a whole: insufficient example.com/gpu"
@@ -88,7 +88,7 @@ def test_nobody_is_seated_if_not_all_fit():
 
 
 def test_the_plan_uses_only_nodes_offered_to_the_asking_pod():
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     first = world.waiting["u-m0"]
     assert isinstance(world.ask(first, ["a", "b"]), Wait)
@@ -97,7 +97,7 @@ def test_the_plan_uses_only_nodes_offered_to_the_asking_pod():
 
 
 def test_others_may_not_take_a_seat():
-    world = World(node("a", gpu=8), node("b", gpu=4))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=4))
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     single = pod("single", gpu=4)
@@ -110,7 +110,7 @@ def test_others_may_not_take_a_seat():
 
 
 def test_a_pod_of_higher_priority_may_take_a_seat_if_nothing_else_is_free():
-    world = World(node("a", gpu=8), node("b", gpu=4), node("c", gpu=4))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=4), node("c", gpu=4))
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     held = set(seats(world).values())
@@ -123,7 +123,7 @@ def test_a_pod_of_higher_priority_may_take_a_seat_if_nothing_else_is_free():
 
 
 def test_a_member_whose_seat_is_not_offered_is_seated_anew_where_it_fits():
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     world.run(world.waiting["u-m0"], ["a", "b", "c"])
     seat = seats(world)["m1"]
@@ -135,7 +135,7 @@ def test_a_member_whose_seat_is_not_offered_is_seated_anew_where_it_fits():
 
 
 def test_a_member_whose_seat_is_not_offered_waits_for_it_if_nothing_else_fits():
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     world.run(world.waiting["u-m0"], ["a", "b", "c"])
     seat = seats(world)["m1"]
@@ -144,7 +144,7 @@ def test_a_member_whose_seat_is_not_offered_waits_for_it_if_nothing_else_fits():
 
 
 def test_a_deleted_member_gives_its_seat_to_its_replacement():
-    world = World(*(node(name, gpu=4) for name in "abc"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abc"))
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     seat = seats(world)["m1"]
@@ -154,7 +154,7 @@ def test_a_deleted_member_gives_its_seat_to_its_replacement():
 
 
 def test_no_seat_is_held_once_no_member_has_a_place():
-    world = World(*(node(name, gpu=4) for name in "abc"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abc"))
     start = shown(world.algorithm)["nodes"]
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
@@ -163,7 +163,7 @@ def test_no_seat_is_held_once_no_member_has_a_place():
 
 
 def test_a_member_whose_proposal_expires_gets_its_seat_back():
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     world.run(world.waiting["u-m0"])
     was = world.run(world.waiting["u-m1"])
@@ -174,7 +174,7 @@ def test_a_member_whose_proposal_expires_gets_its_seat_back():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_seats_are_the_same_after_a_restart_in_any_order(seed):
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*(member(f"m{i}", "g", 4, gpu=4) for i in range(4)))
     world.run(world.waiting["u-m0"])
     world.run(world.waiting["u-m1"])
@@ -183,7 +183,7 @@ def test_seats_are_the_same_after_a_restart_in_any_order(seed):
 
 
 def test_the_newest_plan_counts_after_a_restart():
-    world = World(*(node(name, gpu=4) for name in "abcde"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcde"))
     world.submit(*(member(f"m{i}", "g", 4, gpu=4) for i in range(4)))
     world.run(world.waiting["u-m0"], "abcd")
     world.take(world.waiting["u-m1"], world.ask(world.waiting["u-m1"], "e"))
@@ -198,7 +198,7 @@ def test_the_newest_plan_counts_after_a_restart():
     ["", "x", "[]", '{"seats":[]}', '{"generation":"1","seats":{}}', '{"generation":1,"seats":{"u-m1":7}}', "[" * 9999],
 )
 def test_a_plan_that_cannot_be_read_is_no_plan(text):
-    world = World(node("a", gpu=8))
+    world = PackingHarness(node("a", gpu=8))
     world.submit(*trio()[1:])
     broken = msgspec.structs.replace(trio()[0], annotations=(*trio()[0].annotations, (PLAN, text)))
     world.bound(broken, "a")
@@ -206,7 +206,7 @@ def test_a_plan_that_cannot_be_read_is_no_plan(text):
 
 
 def test_members_may_ask_for_different_things():
-    world = World(node("a", gpu=8), node("b", gpu=4))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=4))
     members = [member("small0", "g", 4, gpu=2), member("big", "g", 4, gpu=6), *trio()[:0]]
     members += [member("small1", "g", 4, gpu=2), member("small2", "g", 4, gpu=2)]
     world.submit(*members)
@@ -215,7 +215,7 @@ def test_members_may_ask_for_different_things():
 
 
 def test_members_beyond_the_minimum_come_along_if_there_is_room():
-    world = World(node("a", gpu=8))
+    world = PackingHarness(node("a", gpu=8))
     world.submit(*(member(f"m{i}", "g", 2, gpu=3) for i in range(3)))
     last = world.waiting["u-m2"]
     world.take(last, world.ask(last))
@@ -226,13 +226,13 @@ def test_members_beyond_the_minimum_come_along_if_there_is_room():
 
 
 def test_a_small_gang_is_not_kept_out_by_big_members_beyond_its_minimum():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     world.submit(member("big", "g", 2, gpu=4), member("s0", "g", 2, gpu=2), member("s1", "g", 2, gpu=2))
     assert isinstance(world.ask(world.waiting["u-s0"]), Bind)
 
 
 def test_members_that_come_later_are_placed_one_by_one():
-    world = World(node("a", gpu=8), node("b", gpu=4))
+    world = PackingHarness(node("a", gpu=8), node("b", gpu=4))
     world.submit(*trio())
     for record in list(world.waiting.values()):
         world.run(record)
@@ -242,34 +242,34 @@ def test_members_that_come_later_are_placed_one_by_one():
 
 
 def test_a_pod_group_without_minimum_is_placed_seat_by_seat():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     first = pod("p", gpu=4, group="job")
     world.submit(first, pod("q", gpu=4, group="job"))
     assert world.ask(first) == Bind("a")
 
 
 def test_a_pod_group_with_the_annotation_is_a_gang():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     one = pod("p", gpu=4, group="job", annotations=(("waggle.dev/gang-min", "2"),))
     world.submit(one)
     assert world.ask(one).reason.code is Code.GANG_INCOMPLETE
 
 
 def test_where_members_disagree_about_the_minimum_the_highest_counts():
-    world = World(node("a", gpu=8))
+    world = PackingHarness(node("a", gpu=8))
     world.submit(member("p", "g", 2), member("q", "g", 3))
     assert world.ask(world.waiting["u-p"]).reason.text == "gang ns/g waits until 3 of its pods exist"
 
 
 def test_a_newer_record_of_the_asking_pod_counts():
-    world = World(node("a", gpu=8))
+    world = PackingHarness(node("a", gpu=8))
     world.submit(member("p", "g", 2, gpu=1), member("q", "g", 2, gpu=1))
     newer = member("p", "g", 2, gpu=8)
     assert world.ask(newer).reason.code is Code.GANG_DOES_NOT_FIT
 
 
 def test_a_seat_on_a_node_that_is_gone_is_given_up_for_another():
-    world = World(*(node(name, gpu=4) for name in "abcd"))
+    world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     world.run(world.waiting["u-m0"], "abc")
     seat = seats(world)["m1"]

@@ -15,7 +15,7 @@ from algorithm.model import Pod, Resources, pairs
 from algorithm.packing.demand import demand_of, least_of
 from algorithm.reasons import Code
 from tests.support.effort import effort
-from tests.support.packing_world import GPU, World, node, pod
+from tests.support.packing.harness import GPU, PackingHarness, node, pod
 
 MEMBER = pairs({"waggle.dev/gang": "g", "waggle.dev/gang-min": "2"})
 
@@ -28,11 +28,11 @@ def asking(name: str, resources: Resources, **more: object) -> Pod:
     return msgspec.structs.replace(pod(name, cpu=1, **more), requests=tuple(sorted((*resources, ("cpu", 1)))))
 
 
-def world(nodes: int = 10) -> World:
-    return World(*(node(f"n{index}") for index in range(nodes)))
+def world(nodes: int = 10) -> PackingHarness:
+    return PackingHarness(*(node(f"n{index}") for index in range(nodes)))
 
 
-def refused(world: World, record: Pod) -> Wait:
+def refused(world: PackingHarness, record: Pod) -> Wait:
     answer = world.algorithm.schedule(record, SuggestedNodes(world.nodes), Phase.FILTERING)
     assert isinstance(answer, Wait)
     return answer
@@ -80,7 +80,7 @@ def test_what_all_take_at_least_costs_as_much_as_reading_them() -> None:
 
 
 def test_a_node_does_not_count_resources_that_it_does_not_have() -> None:
-    w = World(node("n", gpu=8))
+    w = PackingHarness(node("n", gpu=8))
     before = dict(w.algorithm._state.cluster.rooms["n"].free)
     greedy = w.bound(asking("p", (*many(30), (GPU, 1))), "n")
     after = dict(w.algorithm._state.cluster.rooms["n"].free)
@@ -92,14 +92,14 @@ def test_a_node_does_not_count_resources_that_it_does_not_have() -> None:
 
 
 def test_a_resource_that_a_node_brings_later_counts_with_the_pods_that_are_there() -> None:
-    w = World(node("n"))
+    w = PackingHarness(node("n"))
     w.bound(pod("p", gpu=3), "n")
     w.update_node(node("n", gpu=8))
     assert w.algorithm._state.cluster.rooms["n"].free[GPU] == 5
 
 
 def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is() -> None:
-    w = World()
+    w = PackingHarness()
     w.bound(pod("p", gpu=3, cpu=100), "n")
     assert w.algorithm.inspect()["resources"]["pods"]["used"] == 1
     w.add_node(node("n", gpu=8))
@@ -121,7 +121,7 @@ def test_only_the_first_missing_resources_are_named() -> None:
 
 def test_of_a_gang_the_first_missing_resources_are_named() -> None:
     names = [f"r{index}" for index in range(8)]
-    w = World(
+    w = PackingHarness(
         msgspec.structs.replace(node("n"), allocatable=tuple(sorted([("pods", 9), *((name, 2) for name in names)])))
     )
     pods = [

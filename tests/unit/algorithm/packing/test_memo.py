@@ -1,6 +1,6 @@
 """Verdicts are remembered as long as they hold, and no longer; how much is remembered is bounded.
 
-That remembering changes no answer is the business of `World.ask` and of the packing machine: both ask a fork, too.
+That remembering changes no answer is checked by `PackingHarness.ask` and the packing machine: both ask a fork, too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from algorithm.packing.demand import demand_of
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, easiest_first, hardest_first
-from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
+from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod, shown
 
 BIG = pod("big", gpu=4)
 
 
 def world_that_refuses():
     """`big` needs four GPUs; `a` has two that are taken, `b` has three."""
-    world = World(node("a", gpu=2), node("b", gpu=3))
+    world = PackingHarness(node("a", gpu=2), node("b", gpu=3))
     world.bound(pod("x", gpu=2), "a")
     world.submit(BIG)
     return world
@@ -80,21 +80,21 @@ def test_a_trial_of_one_node_does_not_push_out_the_verdict_about_all():
 
 
 def test_equal_members_of_a_gang_share_its_refusal():
-    world = World(node("a", gpu=4), node("b", gpu=4))
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
     gang = [member(f"m{i}", "g", 3, gpu=4) for i in range(3)]
     world.submit(*gang)
     assert len({id(verdict(world, each)) for each in gang}) == 1
 
 
 def test_members_of_different_gangs_do_not():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     one, other = member("m", "g", 1, gpu=4), member("n", "h", 1, gpu=4)
     world.submit(one, other)
     assert verdict(world, one) is not verdict(world, other)
 
 
 def test_a_place_is_never_shared():
-    world = World(node("a", gpu=4), node("b", gpu=4))
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
     one, other = member("m", "g", 2, gpu=4), member("n", "g", 2, gpu=4)
     world.submit(one, other)
     first = world.take(one, world.ask(one))
@@ -103,7 +103,7 @@ def test_a_place_is_never_shared():
 
 
 def test_a_pod_for_which_something_is_held_is_looked_at_by_itself():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     world.bound(pod("low", gpu=4), "a")
     one, other = pod("one", gpu=4, priority=1), pod("other", gpu=4, priority=1)
     world.submit(one, other)
@@ -174,7 +174,7 @@ def test_new_labels_of_a_running_pod_cost_nobody_the_verdict():
 
 
 def test_the_condition_that_tells_the_refusal_costs_nobody_the_verdict():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     gang = [member(f"m{i}", "g", 2, gpu=4) for i in range(2)]
     world.submit(*gang)
     first = verdict(world, gang[0], ("a",))
@@ -187,7 +187,7 @@ def test_the_condition_that_tells_the_refusal_costs_nobody_the_verdict():
 
 @pytest.mark.parametrize("change", ["comes", "goes", "shrinks"])
 def test_a_gang_whose_waiting_members_changed_is_looked_at_anew(change):
-    world = World(node("a", gpu=4), node("b", gpu=2))
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=2))
     gang = [member(f"m{i}", "g", 2, gpu=4) for i in range(3)]
     world.submit(*gang)
     first = verdict(world, gang[0])
@@ -204,7 +204,7 @@ def test_a_gang_whose_waiting_members_changed_is_looked_at_anew(change):
 
 def test_the_minimum_of_a_gang_that_runs_counts_for_its_preemptors():
     """Its word may be that of a waiting member alone: then the gang is broken already, and goes first."""
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     world.bound(member("m", "g", 1, gpu=1), "a")
     world.bound(member("n", "h", 1, gpu=1), "b")
     high = pod("high", gpu=1, priority=1)
@@ -270,7 +270,7 @@ def test_who_looks_again_after_very_many_changes_sees_all_of_them():
 
 
 def test_the_summary_sums_up():
-    world = World(node("a", gpu=4, cpu=8), node("b", gpu=4, cpu=8, unschedulable=True))
+    world = PackingHarness(node("a", gpu=4, cpu=8), node("b", gpu=4, cpu=8, unschedulable=True))
     gang = [member(f"m{i}", "g", 2, gpu=2) for i in range(2)]
     world.submit(*gang)
     world.take(gang[0], world.ask(gang[0], ["a"]))
@@ -282,7 +282,7 @@ def test_the_summary_sums_up():
 
 
 def test_the_summary_stays_short():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     for i in range(80):
         world.algorithm.add_unallocated_pod(member(f"m{i:02}", f"g{i:02}", 2, gpu=1))
     summary = world.algorithm.inspect()

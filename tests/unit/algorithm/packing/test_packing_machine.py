@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
-from tests.support.packing_world import FILTERING, PREEMPTING, World, member, node, pod, shown
+from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod, shown
 
 MINIMUMS = {"g": 2, "h": 3}
 picks = st.integers(0, 1 << 16)
@@ -79,7 +79,7 @@ class Oracle:
         return mates or holder.priority >= asking.priority
 
 
-class TrackedWorld(World):
+class TrackedWorld(PackingHarness):
     """Remembers which preemptions came after the gang had places."""
 
     def __init__(self, *nodes, strategy):
@@ -293,7 +293,7 @@ class PackingMachine(RuleBasedStateMachine):
             self.world.delete(uid)
         for name in sorted(self.world.nodes):
             self.world.delete_node(name)
-        assert shown(self.world.algorithm) == shown(World(strategy=self.world.settings.strategy).algorithm)
+        assert shown(self.world.algorithm) == shown(PackingHarness(strategy=self.world.settings.strategy).algorithm)
 
     # -- helpers ----------------------------------------------------------------------------------------------
 

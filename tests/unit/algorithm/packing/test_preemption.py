@@ -9,7 +9,7 @@ import pytest
 
 from algorithm.interface import Bind, Phase, Preempt, Victim, Wait
 from algorithm.reasons import Code
-from tests.support.packing_world import GPU, PREEMPTING, World, member, node, pod, shown
+from tests.support.packing.harness import GPU, PREEMPTING, PackingHarness, member, node, pod, shown
 
 
 def uids(answer):
@@ -18,7 +18,7 @@ def uids(answer):
 
 
 def test_a_pod_of_lower_priority_has_to_go():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
@@ -28,7 +28,7 @@ def test_a_pod_of_lower_priority_has_to_go():
 
 
 def test_filtering_announces_whom_preempting_would_evict():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     for i in range(4):
         world.bound(pod(f"low{i}", gpu=1), "a")
     high = pod("high", gpu=4, priority=1)
@@ -39,7 +39,7 @@ def test_filtering_announces_whom_preempting_would_evict():
 
 
 def test_a_pod_that_fits_is_bound_also_when_preempting():
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
@@ -47,7 +47,7 @@ def test_a_pod_that_fits_is_bound_also_when_preempting():
 
 
 def test_pods_of_the_same_priority_stay():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("same", gpu=1, priority=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
@@ -56,7 +56,7 @@ def test_pods_of_the_same_priority_stay():
 
 
 def test_a_pod_that_never_fits_evicts_nobody():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
@@ -64,7 +64,7 @@ def test_a_pod_that_never_fits_evicts_nobody():
 
 
 def test_a_pod_that_may_not_preempt_waits():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1, may_preempt=False)
     world.submit(high)
@@ -73,7 +73,7 @@ def test_a_pod_that_may_not_preempt_waits():
 
 
 def test_victims_run_on_suggested_nodes_only():
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     world.bound(pod("middle", gpu=1, priority=1), "b")
     high = pod("high", gpu=1, priority=2)
@@ -83,7 +83,7 @@ def test_victims_run_on_suggested_nodes_only():
 
 
 def test_the_highest_victim_is_as_low_as_possible():
-    world = World(node("a", gpu=2), node("b", gpu=2))
+    world = PackingHarness(node("a", gpu=2), node("b", gpu=2))
     world.bound(pod("low0", gpu=1), "b")
     world.bound(pod("low1", gpu=1), "b")
     world.bound(pod("middle", gpu=2, priority=1), "a")
@@ -93,7 +93,7 @@ def test_the_highest_victim_is_as_low_as_possible():
 
 
 def test_a_pod_goes_before_a_member_of_a_gang():
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     world.bound(member("m0", "g", 1, gpu=1), "a")
     world.bound(member("m1", "h", 2, gpu=1), "a")
     world.bound(member("m2", "h", 2, gpu=0), "a")
@@ -106,7 +106,7 @@ def test_a_pod_goes_before_a_member_of_a_gang():
 
 
 def test_one_gang_goes_whole_before_two_are_broken():
-    world = World(node("a", gpu=4))
+    world = PackingHarness(node("a", gpu=4))
     for name, gang in (("x0", "x"), ("y0", "y"), ("x1", "x"), ("y1", "y")):
         world.bound(member(name, gang, 2, gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
@@ -115,7 +115,7 @@ def test_one_gang_goes_whole_before_two_are_broken():
 
 
 def test_what_is_left_of_a_broken_gang_goes_first():
-    world = World(node("a", gpu=2))
+    world = PackingHarness(node("a", gpu=2))
     world.bound(member("whole", "a", 1, gpu=1), "a")
     world.bound(member("rest", "z", 2, gpu=1), "a")
     world.bound(member("w1", "w", 2, gpu=0), "a")
@@ -128,7 +128,7 @@ def test_what_is_left_of_a_broken_gang_goes_first():
 
 
 def test_the_node_with_fewer_victims_is_taken():
-    world = World(node("a", gpu=2), node("b", gpu=2))
+    world = PackingHarness(node("a", gpu=2), node("b", gpu=2))
     for i in range(2):
         world.bound(pod(f"s{i}", gpu=1), "a")
     world.bound(pod("large", gpu=2), "b")
@@ -141,7 +141,7 @@ def test_the_node_with_fewer_victims_is_taken():
 
 
 def preempting_world():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
@@ -179,7 +179,7 @@ def test_the_preemptor_waits_for_its_victims():
 
 
 def test_the_plan_is_made_anew_at_each_call():
-    world = World(node("a", gpu=2))
+    world = PackingHarness(node("a", gpu=2))
     world.bound(pod("low0", gpu=1), "a")
     world.bound(pod("low1", gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
@@ -192,7 +192,7 @@ def test_the_plan_is_made_anew_at_each_call():
 
 
 def test_the_second_preemptor_takes_other_victims():
-    world = World(node("a", gpu=1), node("b", gpu=1))
+    world = PackingHarness(node("a", gpu=1), node("b", gpu=1))
     world.bound(pod("low0", gpu=1), "a")
     world.bound(pod("low1", gpu=1), "b")
     first, second, third = (pod(f"high{i}", gpu=1, priority=1) for i in range(3))
@@ -203,7 +203,7 @@ def test_the_second_preemptor_takes_other_victims():
 
 
 def test_what_other_victims_leave_over_is_waited_for_not_evicted_for():
-    world = World(node("a", gpu=2))
+    world = PackingHarness(node("a", gpu=2))
     world.bound(pod("low", gpu=2), "a")
     first, second = (pod(f"high{i}", gpu=1, priority=1) for i in range(2))
     world.submit(first, second)
@@ -216,7 +216,7 @@ def test_what_other_victims_leave_over_is_waited_for_not_evicted_for():
 
 
 def gang_world(nodes=3, members=3):
-    world = World(*(node(f"n{i}", gpu=4) for i in range(nodes)))
+    world = PackingHarness(*(node(f"n{i}", gpu=4) for i in range(nodes)))
     for i in range(nodes):
         world.bound(pod(f"low{i}", gpu=4), f"n{i}")
     gang = [member(f"m{i}", "g", members, gpu=4, priority=1) for i in range(members)]
@@ -298,7 +298,7 @@ def test_a_member_of_a_placed_gang_preempts_for_itself_and_never_its_mates():
 
 def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
     """The hold moves to where the member preempts, and does not come back while it does."""
-    world = World(*(node(f"n{i}", gpu=4) for i in range(2)))
+    world = PackingHarness(*(node(f"n{i}", gpu=4) for i in range(2)))
     gang = [member(f"m{i}", "g", 2, gpu=4, priority=1) for i in range(2)]
     world.submit(*gang)
     world.run(gang[0])
@@ -312,7 +312,7 @@ def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
 
 
 def test_mates_do_not_take_what_is_held_for_a_member_whose_victims_still_run():
-    world = World(node("a", gpu=4), node("b", gpu=2))
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=2))
     world.bound(pod("low", gpu=2), "a")
     large = member("large", "g", 2, gpu=4, priority=1)
     small = [member(f"small{i}", "g", 2, gpu=2, priority=1) for i in range(2)]
@@ -339,7 +339,7 @@ def test_the_preemptor_keeps_its_room_when_its_record_changes():
 
 def random_cluster(seed):
     rng = random.Random(seed)
-    world = World(*(node(f"n{i}", gpu=4, cpu=4, pods=rng.choice([3, 6])) for i in range(3)))
+    world = PackingHarness(*(node(f"n{i}", gpu=4, cpu=4, pods=rng.choice([3, 6])) for i in range(3)))
     for i in range(rng.randrange(3, 12)):
         wanted = {"gpu": rng.randrange(3), "cpu": rng.randrange(3), "priority": rng.randrange(3)}
         gang = {0: ("x", 2), 1: ("y", 3)}.get(rng.randrange(4))
@@ -394,7 +394,7 @@ def test_victims_are_sufficient_minimal_and_of_the_least_possible_priority(seed)
 
 def gang_before_two_full_nodes():
     """A gang of four that needs everything of two nodes, on each of which two pods of lower priority run."""
-    world = World(node("a", gpu=2), node("b", gpu=2))
+    world = PackingHarness(node("a", gpu=2), node("b", gpu=2))
     for name in ("a", "b"):
         for i in range(2):
             world.bound(pod(f"low-{name}{i}", gpu=1), name)
@@ -420,7 +420,7 @@ def test_a_gang_that_waits_for_a_lesser_preemptors_victims_gets_their_room():
 
 
 def test_a_lesser_preemptors_victims_are_not_counted_on_as_long_as_they_run():
-    world = World(node("a", gpu=1))
+    world = PackingHarness(node("a", gpu=1))
     world.bound(pod("low", gpu=1), "a")
     lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
     world.submit(lesser, high)
@@ -442,7 +442,7 @@ def test_a_member_whose_own_victims_are_gone_waits_for_those_of_its_mates():
 
 @pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
 def test_pods_that_do_not_go_are_nobodys_victims(phase):
-    world = World(node("a", cpu=1000), node("b", cpu=1000))
+    world = PackingHarness(node("a", cpu=1000), node("b", cpu=1000))
     for name in ("a", "b"):
         world.bound(pod(f"low-{name}", cpu=1000, priority=-1, terminating=name == "a"), name)
     p = pod("p", cpu=1000)

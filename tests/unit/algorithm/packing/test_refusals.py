@@ -11,7 +11,7 @@ from algorithm.packing import perdemand, refusals
 from algorithm.packing.demand import demand_of
 from algorithm.packing.nodes import Cluster, Hold
 from algorithm.packing.refusals import Refusals
-from tests.support.packing_world import node, pod
+from tests.support.packing.harness import node, pod
 
 NAMES = ["a", "b", "c", "stranger"]
 BIG = demand_of(pod("big", gpu=4).requests)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
-from tests.support.api import Api
+from tests.support.apiserver.api import Api
 
 _numbers = itertools.count(1)
 

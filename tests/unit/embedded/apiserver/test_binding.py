@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api, reason
-from tests.support.cluster_objects import binding, pod
+from tests.support.apiserver.api import Api, reason
+from tests.support.apiserver.cluster_objects import binding, pod
 
 
 def test_a_binding_sets_node_condition_labels_and_annotations_in_one_write(api: Api) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api, reason
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import Api, reason
+from tests.support.apiserver.cluster_objects import node, pod
 
 
 def test_a_created_object_gets_identity_time_and_version(api: Api) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tests.support.api import Api, reason
-from tests.support.cluster_objects import node
+from tests.support.apiserver.api import Api, reason
+from tests.support.apiserver.cluster_objects import node
 
 
 def test_an_unbound_pod_goes_at_once(api: Api) -> None:

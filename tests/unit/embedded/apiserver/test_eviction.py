@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.api import Api, reason
+from tests.support.apiserver.api import Api, reason
 
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from extender.embedded.apiserver import EmbeddedCluster
-from tests.support.api import Api, brief, reason
-from tests.support.cluster_objects import pod
+from tests.support.apiserver.api import Api, brief, reason
+from tests.support.apiserver.cluster_objects import pod
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
-from tests.support.api import Api, eventually
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import Api, eventually
+from tests.support.apiserver.cluster_objects import node, pod
 
 
 @pytest.fixture(scope="module")

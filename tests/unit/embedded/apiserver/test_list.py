@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from extender.embedded.apiserver import EmbeddedCluster
-from tests.support.api import Api, reason
+from tests.support.apiserver.api import Api, reason
 
 
 def test_lists_are_sorted_and_carry_the_version_of_the_whole_cluster(api: Api) -> None:

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from extender.embedded.apiserver import ApiError, serve_in_thread, spawn_sidecar
-from tests.support.api import Api, eventually
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import Api, eventually
+from tests.support.apiserver.cluster_objects import node, pod
 
 
 def test_the_handle_applies_reads_patches_and_deletes() -> None:

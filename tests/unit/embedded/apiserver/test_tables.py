@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api, reason
+from tests.support.apiserver.api import Api, reason
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import JSON_PATCH, MERGE, STRATEGIC, Api, reason
-from tests.support.cluster_objects import node
+from tests.support.apiserver.api import JSON_PATCH, MERGE, STRATEGIC, Api, reason
+from tests.support.apiserver.cluster_objects import node
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 

@@ -9,7 +9,7 @@ from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.selectors import Selector
 from extender.embedded.apiserver.table import CONFIG_MAPS
 from extender.embedded.apiserver.watch import LIMIT, Watcher, WatchOptions
-from tests.support.api import Api, brief, reason
+from tests.support.apiserver.api import Api, brief, reason
 
 
 def test_a_watch_without_a_version_begins_with_what_exists(api: Api) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from extender.embedded.apiserver import ApiError, EmbeddedCluster, serve_in_thread
-from tests.support.api import JSON_PATCH, Api, eventually, reason
-from tests.support.cluster_objects import node, pod
+from tests.support.apiserver.api import JSON_PATCH, Api, eventually, reason
+from tests.support.apiserver.cluster_objects import node, pod
 
 _numbers = itertools.count(1)
 

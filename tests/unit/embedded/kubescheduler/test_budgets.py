@@ -14,7 +14,7 @@ from extender.embedded.kubescheduler.cluster import Cluster
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.cycle import Rejected, SchedulingCycle
 from extender.embedded.kubescheduler.preemption import Preempted, Preemption
-from tests.support.kubescheduler import a_node, a_pod
+from tests.support.kubescheduler.objects import a_node, a_pod
 
 WEB = {"app": "web"}
 

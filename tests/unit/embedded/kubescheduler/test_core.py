@@ -11,12 +11,12 @@ from extender.embedded.kubescheduler.core import BindPod, Core, EmitEvent, Evict
 from extender.embedded.kubescheduler.extenders import FilterResult, MetaVictims, SchedulerPanic
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.embedded.kubescheduler.queue import Place
-from tests.support.kubescheduler import ScriptedExtender, a_node, a_pod, fail, refuse
+from tests.support.kubescheduler.objects import ScriptedExtender, a_node, a_pod, fail, refuse
 
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-class World:
+class CoreHarness:
     """A core with virtual time. `run` tries pods until none is left, playing the API server for conditions."""
 
     def __init__(self, *extenders: ScriptedExtender, nodes: int = 2, cpu: str = "4") -> None:
@@ -70,7 +70,7 @@ def with_condition(pod: str, patch: PatchStatus, **given: Any) -> SchedPod:
 
 
 def test_a_chosen_pod_is_assumed_and_bound_by_the_default_binder():
-    world = World()
+    world = CoreHarness()
     world.see(a_pod("p", cpu="3"), a_pod("q", cpu="3"))
     first, second = one(world.attempt(), BindPod), one(world.attempt(), BindPod)
     assert first.extender is second.extender is None
@@ -83,7 +83,7 @@ def test_a_chosen_pod_is_assumed_and_bound_by_the_default_binder():
 
 def test_the_extender_with_the_verb_binds_pods_of_its_interest_only():
     extender = ScriptedExtender(bind_verb="bind", managed_resources=[{"name": "a.b/c", "ignored_by_scheduler": True}])
-    world = World(extender)
+    world = CoreHarness(extender)
     world.see(a_pod("hers", requests={"a.b/c": "1"}), a_pod("plain"))
     assert one(world.attempt(), BindPod).extender is extender
     assert one(world.attempt(), BindPod).extender is None
@@ -91,7 +91,7 @@ def test_the_extender_with_the_verb_binds_pods_of_its_interest_only():
 
 def test_a_failed_bind_is_an_error_and_wakes_the_others():
     extender = ScriptedExtender(filter_verb="filter")
-    world = World(extender, nodes=1)
+    world = CoreHarness(extender, nodes=1)
     extender.on_filter = refuse()
     world.see(a_pod("waiting"))
     world.attempt()
@@ -108,7 +108,7 @@ def test_a_failed_bind_is_an_error_and_wakes_the_others():
 
 
 def test_a_bind_that_failed_although_it_happened_is_reported_and_not_retried():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("p"))
     bind = one(world.attempt(), BindPod)
     world.see(a_pod("p", node="n0"))
@@ -119,7 +119,7 @@ def test_a_bind_that_failed_although_it_happened_is_reported_and_not_retried():
 
 
 def test_a_bind_that_was_only_said_to_have_happened_keeps_the_pod_assumed_for_ever():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("p", cpu="3"))
     bind = one(world.attempt(), BindPod)
     world.core.bind_done(bind.pod, bind.node, None, world.now)
@@ -131,7 +131,7 @@ def test_a_bind_that_was_only_said_to_have_happened_keeps_the_pod_assumed_for_ev
 
 
 def test_a_pod_that_was_bound_elsewhere_moves():
-    world = World()
+    world = CoreHarness()
     world.see(a_pod("p"))
     bind = one(world.attempt(), BindPod)
     other = {"n0": "n1", "n1": "n0"}[bind.node]
@@ -146,7 +146,7 @@ def test_a_newly_rejected_pod_is_tried_exactly_twice():
     """Its own condition is an update that wakes it; the second time nothing changes, so it rests."""
     extender = ScriptedExtender(filter_verb="filter")
     extender.on_filter = refuse()
-    world = World(extender)
+    world = CoreHarness(extender)
     world.see(a_pod("p"))
     patch = one(world.attempt(), PatchStatus)
     assert patch.condition.message == (
@@ -162,7 +162,7 @@ def test_a_newly_rejected_pod_is_tried_exactly_twice():
 
 def test_a_reason_that_moves_makes_a_hot_loop():
     extender = ScriptedExtender(filter_verb="filter")
-    world = World(extender)
+    world = CoreHarness(extender)
     world.see(a_pod("p"))
     for attempt in range(20):
         extender.on_filter = refuse(f"{attempt} tries")
@@ -173,7 +173,7 @@ def test_a_reason_that_moves_makes_a_hot_loop():
 def test_an_error_is_shown_and_backs_off_whatever_happens():
     extender = ScriptedExtender(filter_verb="filter")
     extender.on_filter = fail("boom")
-    world = World(extender)
+    world = CoreHarness(extender)
     world.see(a_pod("p"))
     event, patch = world.attempt()
     assert (event.reason, event.warning, event.note) == ("FailedScheduling", True, "boom")
@@ -185,7 +185,7 @@ def test_an_error_is_shown_and_backs_off_whatever_happens():
 
 
 def test_a_cluster_without_nodes_is_unschedulable_but_retried_as_an_error():
-    world = World(nodes=0)
+    world = CoreHarness(nodes=0)
     world.see(a_pod("p"))
     patch = one(world.attempt(), PatchStatus)
     assert (patch.condition.reason, patch.condition.message) == ("Unschedulable", "no nodes available to schedule pods")
@@ -207,7 +207,7 @@ def test_a_cluster_without_nodes_is_unschedulable_but_retried_as_an_error():
     ],
 )
 def test_what_wakes_a_pod_that_an_extender_rejected(happen: Any):
-    world = World(rejecting())
+    world = CoreHarness(rejecting())
     world.see(a_pod("bound", node="n0"), a_pod("p"))
     world.attempt()
     happen(world)
@@ -225,7 +225,7 @@ def test_what_wakes_a_pod_that_an_extender_rejected(happen: Any):
     ],
 )
 def test_what_does_not_wake_it(happen: Any):
-    world = World(rejecting())
+    world = CoreHarness(rejecting())
     world.see(a_pod("pending", spec={"schedulerName": "other"}), a_pod("p"))
     world.attempt()
     happen(world)
@@ -248,14 +248,14 @@ def rejecting() -> ScriptedExtender:
     ],
 )
 def test_pods_that_are_none_of_ours_are_never_tried(given: dict[str, Any]):
-    world = World()
+    world = CoreHarness()
     world.see(a_pod("p", **given))
     assert world.rests()
 
 
 def test_a_pod_that_is_being_deleted_is_skipped_and_said_so():
     extender = ScriptedExtender(filter_verb="filter")
-    world = World(extender)
+    world = CoreHarness(extender)
     world.see(a_pod("p", metadata=DELETED))
     (event,) = world.attempt()
     assert (event.reason, event.note) == ("FailedScheduling", "skip schedule deleting pod: default/p")
@@ -264,7 +264,7 @@ def test_a_pod_that_is_being_deleted_is_skipped_and_said_so():
 
 
 def test_a_pod_that_is_deleted_while_it_is_being_bound_gives_its_room_back():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("p", cpu="4"))
     one(world.attempt(), BindPod)
     world.see(a_pod("q", cpu="4"))
@@ -274,7 +274,7 @@ def test_a_pod_that_is_deleted_while_it_is_being_bound_gives_its_room_back():
 
 
 def test_a_nomination_that_is_taken_away_lets_lesser_pods_try():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("hi", cpu="4", priority=10, spec={"schedulingGates": []}, status={"nominatedNodeName": "n0"}))
     world.core.queue.pop()
     world.see(a_pod("low", cpu="4"))
@@ -284,14 +284,14 @@ def test_a_nomination_that_is_taken_away_lets_lesser_pods_try():
 
 
 def test_a_gate_that_opens_lets_the_pod_in():
-    world = World()
+    world = CoreHarness()
     world.see(a_pod("p", spec={"schedulingGates": [{"name": "g"}]}))
     world.see(a_pod("p"))
     assert one(world.attempt(), BindPod)
 
 
 def test_a_pod_recreated_under_its_name_is_another_pod():
-    world = World()
+    world = CoreHarness()
     world.see(a_pod("p", uid="1", node="n0", cpu="3"), a_pod("p", uid="2", cpu="3"))
     assert world.core.pod("1") is None
     assert world.core.cluster.place_of("1") is None
@@ -301,8 +301,8 @@ def test_a_pod_recreated_under_its_name_is_another_pod():
 # -- preemption ----------------------------------------------------------------------------------------------
 
 
-def preempting(*extenders: ScriptedExtender) -> tuple[World, list[Write]]:
-    world = World(*extenders, nodes=1)
+def preempting(*extenders: ScriptedExtender) -> tuple[CoreHarness, list[Write]]:
+    world = CoreHarness(*extenders, nodes=1)
     world.see(a_pod("low", node="n0", cpu="4"), a_pod("hi", cpu="4", priority=10))
     return world, world.attempt()
 
@@ -351,7 +351,7 @@ def test_the_late_word_of_a_preemption_that_is_over_says_nothing_of_the_next_one
     only_one = iter(["low-1", "low-2"])
     extender = ScriptedExtender(preempt_verb="preempt")
     extender.on_preempt = lambda candidates: {"n0": MetaVictims((f"uid-{next(only_one)}",))}
-    world = World(extender, nodes=1)
+    world = CoreHarness(extender, nodes=1)
     world.see(a_pod("low-1", node="n0", cpu="2"), a_pod("low-2", node="n0", cpu="2"), a_pod("hi", cpu="4", priority=10))
     first = one(world.attempt(), Evict)
     world.core.pod_gone("uid-low-1", world.now)
@@ -361,7 +361,7 @@ def test_the_late_word_of_a_preemption_that_is_over_says_nothing_of_the_next_one
 
 
 def test_the_nomination_of_a_lower_pod_on_the_node_ends():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("low", node="n0", cpu="4"))
     world.see(a_pod("middle", cpu="4", priority=5, status={"nominatedNodeName": "n0"}))
     world.see(a_pod("hi", cpu="4", priority=10))
@@ -370,7 +370,7 @@ def test_the_nomination_of_a_lower_pod_on_the_node_ends():
 
 
 def test_a_nomination_that_no_longer_helps_is_taken_away():
-    world = World(nodes=1)
+    world = CoreHarness(nodes=1)
     world.see(a_pod("same", node="n0", cpu="4", priority=10))
     world.see(a_pod("hi", cpu="4", priority=10, status={"nominatedNodeName": "n0"}))
     assert one(world.attempt(), PatchStatus).nominated_node == ""

@@ -11,7 +11,7 @@ from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStat
 from extender.embedded.kubescheduler.extenders import ExtenderError, FilterResult
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.embedded.kubescheduler.queue import Place
-from tests.support.kubescheduler import ScriptedExtender, a_node, a_pod
+from tests.support.kubescheduler.objects import ScriptedExtender, a_node, a_pod
 
 NODES = ("n0", "n1", "n2")
 CPU = 4

@@ -21,7 +21,7 @@ from extender.embedded.kubescheduler.cycle import (
 from extender.embedded.kubescheduler.extenders import ExtenderError, FilterResult
 from extender.embedded.kubescheduler.filters import Refusal
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
-from tests.support.kubescheduler import ScriptedExtender, a_node, a_pod, fail, refuse
+from tests.support.kubescheduler.objects import ScriptedExtender, a_node, a_pod, fail, refuse
 
 
 def cycle(

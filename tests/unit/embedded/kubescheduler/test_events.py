@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender.embedded.kubescheduler.events import ClusterEvent, node_events, own_events
-from tests.support.kubescheduler import a_node, a_pod
+from tests.support.kubescheduler.objects import a_node, a_pod
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from extender.embedded.kubescheduler.config import ExtenderConfig
 from extender.embedded.kubescheduler.extender_client import Call, HttpExtender
 from extender.embedded.kubescheduler.extenders import ExtenderError, FilterResult, MetaVictims, SchedulerPanic, Victims
 from extender.embedded.kubescheduler.model import SchedNode, decode_node, decode_pod
-from tests.support.kubescheduler import ScriptedServer, a_node, a_pod
+from tests.support.kubescheduler.objects import ScriptedServer, a_node, a_pod
 
 CAPTURES = Path(__file__).parents[3] / "fixtures" / "captures"
 Reply = tuple[int, bytes, Mapping[str, str]] | None

@@ -6,7 +6,7 @@ import pytest
 
 from extender.embedded.kubescheduler.cluster import NodeInfo
 from extender.embedded.kubescheduler.filters import in_tree_refusal, named_nodes
-from tests.support.kubescheduler import a_node, a_pod
+from tests.support.kubescheduler.objects import a_node, a_pod
 
 CORDON = {"unschedulable": True}
 TAINTED = ("TaintToleration", "node(s) had untolerated taint(s)", False)

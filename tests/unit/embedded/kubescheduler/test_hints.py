@@ -8,7 +8,7 @@ import pytest
 
 from extender.embedded.kubescheduler.events import ClusterEvent
 from extender.embedded.kubescheduler.hints import of_node, of_pod_that_went
-from tests.support.kubescheduler import a_node, a_pod
+from tests.support.kubescheduler.objects import a_node, a_pod
 
 TAINT = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
 CORDON = {"unschedulable": True}

@@ -14,7 +14,7 @@ from extender.embedded.kubescheduler.cycle import Rejected, SchedulingCycle
 from extender.embedded.kubescheduler.extenders import MetaVictims, Victims
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
 from extender.embedded.kubescheduler.preemption import NotPreempted, Preempted, Preemption, pick_one_node
-from tests.support.kubescheduler import ScriptedExtender, a_node, a_pod, fail, refuse
+from tests.support.kubescheduler.objects import ScriptedExtender, a_node, a_pod, fail, refuse
 
 NO_CLAIMS = "no new claims to deallocate, preemption: "
 

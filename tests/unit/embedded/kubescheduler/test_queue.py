@@ -8,7 +8,7 @@ import pytest
 
 from extender.embedded.kubescheduler.events import ClusterEvent
 from extender.embedded.kubescheduler.queue import Place, SchedulingQueue
-from tests.support.kubescheduler import a_pod
+from tests.support.kubescheduler.objects import a_pod
 
 EXTENDER = frozenset({"Extender"})
 FIT = frozenset({"NodeResourcesFit"})

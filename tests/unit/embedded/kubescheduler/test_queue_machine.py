@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.embedded.kubescheduler.events import ClusterEvent, interested
 from extender.embedded.kubescheduler.queue import Place, SchedulingQueue
-from tests.support.kubescheduler import a_pod
+from tests.support.kubescheduler.objects import a_pod
 
 REJECTERS = st.sampled_from([frozenset({"Extender"}), frozenset({"NodeResourcesFit"}), frozenset({"NodeAffinity"})])
 EVENTS = st.sampled_from([ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL, ClusterEvent.NODE_ANNOTATION])

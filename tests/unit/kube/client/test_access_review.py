@@ -14,8 +14,8 @@ from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
+from tests.support.apiserver.scripted_server import Answer, Peer, Request, ScriptedServer, drop, reply, status
 from tests.support.clock import Clock
-from tests.support.scripted_server import Answer, Peer, Request, ScriptedServer, drop, reply, status
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -9,7 +9,17 @@ import pytest
 
 from extender.kube.client.api import ApiServer, Interrupted, Unreachable
 from extender.kube.client.transport import Endpoint, Proxy
-from tests.support.scripted_server import WAIT, Feed, ScriptedServer, drop, hang, lines, reply, status, truncated
+from tests.support.apiserver.scripted_server import (
+    WAIT,
+    Feed,
+    ScriptedServer,
+    drop,
+    hang,
+    lines,
+    reply,
+    status,
+    truncated,
+)
 
 
 def test_a_request_carries_method_path_query_and_body(server: ScriptedServer, api: ApiServer) -> None:

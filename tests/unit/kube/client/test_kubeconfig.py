@@ -18,9 +18,9 @@ from extender.kube.client.api import ApiServer, Interrupted, Unreachable
 from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
 from extender.kube.client.transport import Endpoint, Tls
 from extender.settings import ClusterSettings
-from tests.support.scripted_server import ScriptedServer, reply, status
+from tests.support.apiserver.scripted_server import ScriptedServer, reply, status
 
-CERTS = Path(__file__).parents[3] / "support" / "certs"
+CERTS = Path(__file__).parents[3] / "support" / "http" / "certs"
 
 
 def kubeconfig(path: Path, server: str, user: dict[str, Any] | None = None, **cluster: Any) -> Path:

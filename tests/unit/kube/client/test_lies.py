@@ -17,7 +17,7 @@ from extender.kube.client.api import ApiServer, Interrupted, Request, Response, 
 from extender.kube.client.bounds import Bound
 from extender.kube.client.transport import Endpoint, Proxy, Tls
 from extender.kube.writes.multiplexer import HttpMultiplexer
-from tests.support.scripted_server import WAIT, Answer, Closed, Peer, ScriptedServer, garbage, reply, status
+from tests.support.apiserver.scripted_server import WAIT, Answer, Closed, Peer, ScriptedServer, garbage, reply, status
 
 ASKED = Request("POST", "/x", body=b"{}")
 MADE = b'HTTP/1.1 201 Created\r\nContent-Length: 17\r\n\r\n{"kind":"Status"}'

@@ -15,8 +15,8 @@ from extender.kube.client.api import ApiServer
 from extender.kube.client.backoff import BackoffSettings
 from extender.kube.informers.reflection import NODES, PODS, Resource
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
-from tests.support.kube_objects import event, expired
-from tests.support.scripted_server import WAIT, Feed, ScriptedServer, hang, lines, reply
+from tests.support.apiserver.kube_objects import event, expired
+from tests.support.apiserver.scripted_server import WAIT, Feed, ScriptedServer, hang, lines, reply
 
 
 @dataclass(frozen=True, slots=True)

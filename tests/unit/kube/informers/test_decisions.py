@@ -11,7 +11,7 @@ import structlog
 
 from algorithm.decisions import decision, is_shortened
 from algorithm.hived import BIND_INFO
-from algorithm.hived.state.lazy_preemption import LAZILY
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.model import Pod
 from algorithm.registry import gang_texts, reads
 from extender.kube.informers.decisions import SHORT, Decisions
@@ -93,12 +93,12 @@ def test_one_namespace_pays_for_itself(decisions: Decisions) -> None:
 def test_all_namespaces_together_have_a_bound(decisions: Decisions) -> None:
     most = MemoryBudget(1024, lambda: NODES).for_decisions().total()
     for number in range(100):
-        decisions.keep(bound("p", "," * 50_000, namespace=f"ns-{number}", annotation=LAZILY))
+        decisions.keep(bound("p", "," * 50_000, namespace=f"ns-{number}", annotation=LAZILY_PREEMPTED))
     assert 0 < decisions.weight <= most
     assert decisions.shortened > 0
 
 
-@pytest.mark.parametrize("annotation", [LAZILY, "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"])
+@pytest.mark.parametrize("annotation", [LAZILY_PREEMPTED, "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"])
 def test_any_other_decision_is_emptied_where_there_is_no_room(decisions: Decisions, annotation: str) -> None:
     texts = [str(number) * 50_000 for number in range(100)]
     kept = [decisions.keep(bound(text[:2], text, annotation=annotation)) for text in texts]

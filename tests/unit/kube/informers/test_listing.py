@@ -19,7 +19,7 @@ from extender.kube.informers.objects import ObjectDecoder
 from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import PODS, ListBoundError, ReflectorStats, pods_read_by
 from extender.kube.informers.store import weigh
-from tests.support.kube_objects import pod
+from tests.support.apiserver.kube_objects import pod
 
 Query = dict[str, str]
 

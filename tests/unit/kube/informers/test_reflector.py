@@ -20,9 +20,9 @@ from extender.kube.client.kubeconfig import connect
 from extender.kube.client.transport import Endpoint, Tls
 from extender.kube.informers.reflector import PODS, Change, ChangeKind, Reflector, Timing
 from extender.settings import ClusterSettings
-from tests.support.api import eventually
-from tests.support.kube_objects import bookmark, event, expired, pod, pod_list
-from tests.support.scripted_server import (
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.kube_objects import bookmark, event, expired, pod, pod_list
+from tests.support.apiserver.scripted_server import (
     WAIT,
     Answer,
     Feed,
@@ -36,7 +36,7 @@ from tests.support.scripted_server import (
     status,
 )
 
-CERTS = Path(__file__).parents[3] / "support" / "certs"
+CERTS = Path(__file__).parents[3] / "support" / "http" / "certs"
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"
 IMPATIENT = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05), list_page=0.3, watch_silence=0.3)

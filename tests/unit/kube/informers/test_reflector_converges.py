@@ -13,8 +13,8 @@ from algorithm.model import Pod
 from extender.kube.client.api import ApiServer
 from extender.kube.client.backoff import BackoffSettings
 from extender.kube.informers.reflector import PODS, Change, ChangeKind, Reflector, Timing
-from tests.support.kube_objects import bookmark, event, expired, pod, pod_list
-from tests.support.scripted_server import WAIT, Closed, Peer, Request, ScriptedServer, reply, status
+from tests.support.apiserver.kube_objects import bookmark, event, expired, pod, pod_list
+from tests.support.apiserver.scripted_server import WAIT, Closed, Peer, Request, ScriptedServer, reply, status
 
 FAULTS = 30
 TIMING = Timing(

@@ -20,8 +20,8 @@ from extender.kube.informers.reflection import PODS, RelistError
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.informers.store import weigh
 from extender.kube.informers.watching import Lines
-from tests.support.kube_objects import event, pod, pod_list
-from tests.support.scripted_server import Answer, Closed, Peer, ScriptedServer, lines, reply, truncated
+from tests.support.apiserver.kube_objects import event, pod, pod_list
+from tests.support.apiserver.scripted_server import Answer, Closed, Peer, ScriptedServer, lines, reply, truncated
 
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"

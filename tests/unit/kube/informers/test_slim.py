@@ -14,7 +14,7 @@ from extender.kube.client import bounds
 from extender.kube.informers.objects import ObjectDecoder
 from extender.kube.informers.reflection import NODES, PODS, ReflectorStats
 from extender.kube.informers.slim import slim_pod
-from tests.support.kube_objects import pod
+from tests.support.apiserver.kube_objects import pod
 
 
 def running() -> dict[str, Any]:

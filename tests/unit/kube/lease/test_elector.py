@@ -13,7 +13,7 @@ from extender.kube.client.kubeconfig import connect
 from extender.kube.lease.election import LeaseTiming
 from extender.kube.lease.elector import Elector, LeaderStatus, no_fence, record_of, unique_identity
 from extender.settings import ClusterSettings
-from tests.support.api import eventually
+from tests.support.apiserver.api import eventually
 
 TIMING = LeaseTiming(lease=1.0, renew_deadline=0.8, retry=0.1)
 PATH = "/leases"

@@ -12,8 +12,18 @@ from extender.kube.client.api import ApiServer
 from extender.kube.writes.committer import Committer
 from extender.scheduling.commands import RecordEvent, RequeuePod, WriteBinding
 from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
-from tests.support.commands import commands
-from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
+from tests.support.apiserver.scripted_server import (
+    WAIT,
+    Answer,
+    Peer,
+    Request,
+    ScriptedServer,
+    drop,
+    hang,
+    reply,
+    status,
+)
+from tests.support.engine.commands import commands
 
 POD = "/api/v1/namespaces/default/pods/p"
 BINDING = POD + "/binding"

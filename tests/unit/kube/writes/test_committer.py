@@ -32,10 +32,20 @@ from extender.scheduling.commands import (
 from extender.scheduling.events import Event
 from extender.scheduling.writes import binding, eviction
 from extender.settings import ClusterSettings
-from tests.support.commands import commands
-from tests.support.connections import warm
-from tests.support.kube_objects import pod
-from tests.support.scripted_server import WAIT, Answer, Peer, Request, ScriptedServer, drop, hang, reply, status
+from tests.support.apiserver.kube_objects import pod
+from tests.support.apiserver.scripted_server import (
+    WAIT,
+    Answer,
+    Peer,
+    Request,
+    ScriptedServer,
+    drop,
+    hang,
+    reply,
+    status,
+)
+from tests.support.apiserver.warm_connections import warm
+from tests.support.engine.commands import commands
 
 POD = "/api/v1/namespaces/default/pods/p"
 BINDING, EVICTION = POD + "/binding", POD + "/eviction"

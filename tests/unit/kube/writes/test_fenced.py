@@ -17,11 +17,11 @@ from extender.kube.client.transport import Endpoint
 from extender.kube.writes.committer import Committer
 from extender.scheduling.commands import BindFinished, Evict, PodRead, ReadPod, RecordEvent, RequeuePod, WriteBinding
 from extender.scheduling.events import Event
-from tests.support.api import eventually
-from tests.support.commands import commands
-from tests.support.connections import warm
-from tests.support.kube_objects import pod
-from tests.support.scripted_server import Peer, Request, ScriptedServer, hang, reply, status
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.kube_objects import pod
+from tests.support.apiserver.scripted_server import Peer, Request, ScriptedServer, hang, reply, status
+from tests.support.apiserver.warm_connections import warm
+from tests.support.engine.commands import commands
 
 POD = "/api/v1/namespaces/default/pods/p"
 WRITE = WriteBinding(1, "default", "p", "uid-p", "n1", term=5)

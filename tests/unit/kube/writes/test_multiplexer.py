@@ -20,8 +20,7 @@ from extender.kube.client.transport import PIECE, Connection, Endpoint, Tls
 from extender.kube.writes.multiplexer import HttpMultiplexer
 from extender.operate.certs import Authority
 from extender.settings import ClusterSettings
-from tests.support.certificates import Files
-from tests.support.scripted_server import (
+from tests.support.apiserver.scripted_server import (
     WAIT,
     Answer,
     Closed,
@@ -36,6 +35,7 @@ from tests.support.scripted_server import (
     status,
     truncated,
 )
+from tests.support.http.certificates import Files
 
 ASKED = Request("POST", "/x", {"a": "1", "b": "x y"}, b'{"n":1}')
 

@@ -22,9 +22,9 @@ from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.kube.writes.committer import Committer
 from extender.settings import ClusterSettings
-from tests.support.api import eventually
-from tests.support.connections import warm
-from tests.support.scripted_server import Answer, ScriptedServer, drop, hang, reply, status
+from tests.support.apiserver.api import eventually
+from tests.support.apiserver.scripted_server import Answer, ScriptedServer, drop, hang, reply, status
+from tests.support.apiserver.warm_connections import warm
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Direct preemption against a naive oracle: anything happens in any order, and then it comes to rest.
 
-While it runs, every eviction is checked as it is decided (`DirectWorld`): of a lower priority, written on the
-preemptors first, needed, and for a plan that makes room for the whole gang. At the end nothing is half done: the gangs
-of the highest priority are placed as a whole or not at all, and who is not placed could not be, even if everybody of
-lower priority who may go went.
+`DirectPreemptionSimulation` checks every eviction as it is decided: of a lower priority, written on the preemptors
+first, needed, and for a plan that makes room for the whole gang. At the end nothing is half done: the gangs of the
+highest priority are placed as a whole or not at all, and who is not placed could not be, even if everybody of lower
+priority who may go went.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from algorithm.model import CPU, Pod
 from extender.scheduling.state.pod_info import State
-from tests.support.direct_world import DIRECT, DirectWorld
-from tests.support.heart_world import CAPACITY
+from tests.support.engine.direct_preemption import DIRECT, DirectPreemptionSimulation
+from tests.support.engine.simulation import CAPACITY
 
 GANGS = ("g", "h")
 HIGHEST = 20
@@ -28,7 +28,7 @@ picks = st.integers(0, 2**16)
 nodes = st.sampled_from(["n0", "n1", "n2"])
 
 
-class Chaos(DirectWorld):
+class Chaos(DirectPreemptionSimulation):
     """What may happen, by name, with a number that says to whom."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Chaos(DirectWorld):
         members: dict[str, list[Pod]] = {}
         for pod in self.cluster.pods.values():
             gang = pod.annotation("waggle.dev/gang")
-            assert self.state(pod.name) is (State.BOUND if pod.node_name else State.WAITING), self.heart.history(
+            assert self.state(pod.name) is (State.BOUND if pod.node_name else State.WAITING), self.machine.history(
                 pod.uid
             )
             if gang is not None:

@@ -16,20 +16,20 @@ from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import State
 from extender.scheduling.state.preemption_record import read, written
 from extender.scheduling.writes.preemption_mark import ANNOTATION
-from tests.support.direct_world import DIRECT, DirectWorld
+from tests.support.engine.direct_preemption import DIRECT, DirectPreemptionSimulation
 
 
-def gang_before_full_nodes() -> tuple[DirectWorld, list[str], list[str]]:
+def gang_before_full_nodes() -> tuple[DirectPreemptionSimulation, list[str], list[str]]:
     """A gang of four that needs all of two nodes, on each of which two pods of lower priority run."""
-    w = DirectWorld()
+    w = DirectPreemptionSimulation()
     return w, w.fill(), w.gang("g", 4)
 
 
-def events(w: DirectWorld) -> list[tuple[str, str]]:
+def events(w: DirectPreemptionSimulation) -> list[tuple[str, str]]:
     return [(x.name, x.reason.code.value) for _, _, out, _ in w.log for x in out if isinstance(x, RecordEvent)]
 
 
-def nudged(w: DirectWorld) -> list[str]:
+def nudged(w: DirectPreemptionSimulation) -> list[str]:
     return [x.name for _, _, out, _ in w.log for x in out if isinstance(x, RequeuePod)]
 
 
@@ -122,7 +122,7 @@ class TestTheCourse:
         assert all(w.filter(name).node for name in gang)
 
     def test_a_higher_preemptor_takes_over(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         high, highest = w.waits("high", cpu=4000), w.waits("highest", cpu=4000, priority=20)
         w.begin(high)
@@ -136,7 +136,7 @@ class TestTheCourse:
         w.begin(gang[0])
         w.rest()
         w.filter(gang[0])
-        counts = w.heart.counts
+        counts = w.machine.counts
         assert counts["preemptions", "direct started"] == counts["preemptions", "direct placed"] == 1
         assert counts["victims", "evicted"] == counts["eviction_checks", "done"] == counts["evictions", "done"] == 4
 
@@ -144,19 +144,19 @@ class TestTheCourse:
 class TestWhoMay:
     @pytest.mark.parametrize("priority", [10, 11])
     def test_nobody_of_the_same_or_higher_priority_goes(self, priority: int) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.runs("other", "n0", cpu=4000, priority=priority)
         w.filter(w.waits("p", cpu=4000))
         assert not w.work
 
     def test_a_pod_that_must_not_preempt_does_not(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill()
         w.filter(w.waits("polite", may_preempt=False))
         assert not w.work
 
     def test_nobody_goes_for_a_pod_that_only_a_caller_has_spoken_of(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill()
         w.cluster.create("new", 2000, 10)
         w.ask(w.cluster.pods["new"], ["n0"])
@@ -166,7 +166,7 @@ class TestWhoMay:
         assert len(w.orders(Evict)) == 1, "now it is known"
 
     def test_nobody_goes_who_is_only_proposed_for_the_node(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.waits("trial", cpu=4000, priority=0)
         w.ask(w.cluster.pods["trial"], ["n0"])
         w.waits("high", cpu=4000)
@@ -176,7 +176,7 @@ class TestWhoMay:
         assert [x.name for x in w.orders(Evict)] == ["trial"], "now it is bound"
 
     def test_a_trial_begins_nothing(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill()
         w.waits("p")
         w.ask(msgspec.structs.replace(w.cluster.pods["p"], nominated_node_name="n0"), ["n0"])
@@ -186,7 +186,7 @@ class TestWhoMay:
 
 class TestWhatComesBetween:
     def test_if_room_appears_before_anybody_was_evicted_nobody_is(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         low = w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -199,7 +199,7 @@ class TestWhatComesBetween:
         assert w.filter("high").node == "n0"
 
     def test_a_deleted_preemptor_spares_those_who_are_still_there(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill()
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -207,7 +207,7 @@ class TestWhatComesBetween:
         w.cluster.delete("high")
         w.rest()
         assert not w.gone()
-        assert w.heart.counts["preemptions", "direct cancelled"] == 1
+        assert w.machine.counts["preemptions", "direct cancelled"] == 1
 
     def test_a_gang_that_loses_a_member_evicts_nobody_more(self) -> None:
         w, _, gang = gang_before_full_nodes()
@@ -221,7 +221,7 @@ class TestWhatComesBetween:
         assert not w.marked()
 
     def test_a_gang_with_a_spare_member_goes_on(self) -> None:
-        w = DirectWorld()
+        w = DirectPreemptionSimulation()
         w.fill()
         gang = w.gang("g", 4, minimum=3)
         w.begin(gang[0])
@@ -231,7 +231,7 @@ class TestWhatComesBetween:
         assert [w.filter(name).node is not None for name in left] == [True] * 3
 
     def test_a_victim_that_was_replaced_is_gone(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         [low] = w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.begin("high")
@@ -243,7 +243,7 @@ class TestWhatComesBetween:
         assert not w.gone()
 
     def test_if_the_seats_node_is_deleted_others_go(self) -> None:
-        w = DirectWorld()
+        w = DirectPreemptionSimulation()
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -257,7 +257,7 @@ class TestWhatComesBetween:
 
 class TestRefused:
     def test_protected_pods_are_planned_around(self) -> None:
-        w = DirectWorld()
+        w = DirectPreemptionSimulation()
         low = w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -316,7 +316,7 @@ class TestRefused:
         assert w.entry(gang[0]).reason.code is Code.VICTIM_PROTECTED
 
     def test_an_api_server_that_is_busy_is_asked_again_and_not_for_ever(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -328,7 +328,7 @@ class TestRefused:
         assert w.entry("high").reason.code is Code.VICTIM_PROTECTED
 
     def test_an_intention_that_must_not_be_written_is_the_end_and_not_tried_at_every_filter(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -341,7 +341,7 @@ class TestRefused:
         assert not w.work
 
     def test_a_victim_that_does_not_go_is_waited_for_as_long_as_it_may_take_and_then_planned_around(self) -> None:
-        w = DirectWorld()
+        w = DirectPreemptionSimulation()
         low = w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.begin("high")
@@ -356,7 +356,7 @@ class TestRefused:
         assert w.filter("high").node is not None
 
     def test_if_there_is_nobody_else_that_is_the_reason(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         [low] = w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.begin("high")
@@ -367,17 +367,17 @@ class TestRefused:
         assert ("high", "VictimStays") in events(w)
 
     def test_a_cleared_room_that_nobody_asks_for_is_let_go(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.begin("high")
         w.rest()
         w.time_passes(DIRECT.lease + 1)
         assert w.state("high") is State.WAITING
-        assert not w.heart.state.ledger.active()
+        assert not w.machine.state.ledger.active()
 
     def test_a_late_report_changes_nothing(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -389,7 +389,7 @@ class TestRefused:
 
 class TestModes:
     def test_kube_scheduler_mode_leaves_it_to_kube_scheduler(self) -> None:
-        w = DirectWorld(policy(PreemptionMode.KUBE_SCHEDULER))
+        w = DirectPreemptionSimulation(policy(PreemptionMode.KUBE_SCHEDULER))
         w.fill()
         gang = w.gang("g", 4)
         assert w.filter(gang[0]).reason.code is Code.PREEMPTIBLE
@@ -397,7 +397,7 @@ class TestModes:
         assert w.preempt(gang[0]).candidates
 
     def test_direct_mode_has_nobody_for_kube_scheduler_to_evict(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         assert w.preempt("high").candidates == ()
@@ -406,7 +406,7 @@ class TestModes:
         assert len(w.orders(Evict)) == 1
 
     def test_auto_leaves_a_plain_pod_to_kube_scheduler(self) -> None:
-        w = DirectWorld(policy(PreemptionMode.AUTO), nodes=1)
+        w = DirectPreemptionSimulation(policy(PreemptionMode.AUTO), nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         assert w.preempt("high").candidates
@@ -414,7 +414,7 @@ class TestModes:
         assert not w.work, "kube-scheduler is about to evict for it"
 
     def test_auto_evicts_for_a_plain_pod_where_kube_scheduler_sees_room(self) -> None:
-        w = DirectWorld(policy(PreemptionMode.AUTO), nodes=1)
+        w = DirectPreemptionSimulation(policy(PreemptionMode.AUTO), nodes=1)
         w.fill(cpu=4000)
         w.waits("high", cpu=4000)
         w.filter("high")
@@ -422,7 +422,7 @@ class TestModes:
         assert w.preempt("high").candidates == ()
 
     def test_auto_evicts_for_a_gang_also_on_nodes_that_only_preempt_names(self) -> None:
-        w = DirectWorld(policy(PreemptionMode.AUTO), strict=False)
+        w = DirectPreemptionSimulation(policy(PreemptionMode.AUTO), strict=False)
         low = [w.runs(f"low{i}", "n1") for i in range(2)]
         gang = w.gang("g", 4)
         w.filter(gang[0], "n0")  # n1 is full for kube-scheduler too
@@ -434,7 +434,7 @@ class TestModes:
         assert all(w.filter(name).node for name in gang)
 
     def test_auto_does_not_let_kube_scheduler_evict_for_a_gang_that_cannot_be_helped_as_a_whole(self) -> None:
-        w = DirectWorld(policy(PreemptionMode.AUTO))
+        w = DirectPreemptionSimulation(policy(PreemptionMode.AUTO))
         low = w.fill()
         w.cluster.protected = {low[0]}
         gang = w.gang("g", 4)
@@ -446,7 +446,7 @@ class TestModes:
 
 
 class TestAfterACrash:
-    def crash(self, w: DirectWorld) -> None:
+    def crash(self, w: DirectPreemptionSimulation) -> None:
         """What waits for the committer is lost."""
         w.work.clear()
         w.boot()
@@ -482,7 +482,7 @@ class TestAfterACrash:
         assert all(w.filter(name).node for name in gang)
 
     def test_an_annotation_alone_evicts_nobody(self) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         low = w.runs("low", "n0", cpu=1000)
         other = w.runs("other", "n0", cpu=3000)
         claim = written("x/1", MemberPlan("", "n0", tuple(Victim("n0", uid) for uid in (low, other, "never-was"))))
@@ -495,25 +495,25 @@ class TestAfterACrash:
         "text", ["", "{", "[]", '{"plan":1}', '{"plan":"a","node":"n","victims":[{}]}', "[" * 9999]
     )
     def test_an_annotation_that_cannot_be_read_is_ignored(self, text: str) -> None:
-        w = DirectWorld(nodes=1)
+        w = DirectPreemptionSimulation(nodes=1)
         w.waits("p", annotations=((ANNOTATION, text),))
         self.crash(w)
         assert w.state("p") is State.WAITING
         assert w.filter("p").node == "n0"
 
     def test_the_next_leader_goes_on(self) -> None:
-        w = DirectWorld(dataclasses.replace(DIRECT, elected=True))
+        w = DirectPreemptionSimulation(dataclasses.replace(DIRECT, elected=True))
         w.handle(TermBegan(1))
         low, gang = w.fill(), w.gang("g", 4)
         w.begin(gang[0])
         w.do(w.orders()[0])
         w.handle(TermEnded(1))
         assert {w.state(name) for name in gang} == {State.WAITING}
-        assert w.heart._terms.unreported == 3, "so many evictions of this term may yet arrive"
+        assert w.machine._terms.unreported == 3, "so many evictions of this term may yet arrive"
         for order in w.orders():
             w.do(order, "429")  # the committer sends nothing for a term that is over
         w.deliver_all()
-        assert w.heart._terms.unreported == 0
+        assert w.machine._terms.unreported == 0
         w.handle(TermBegan(2))
         assert {order.term for order in w.orders()} == {2}
         w.rest()

@@ -11,22 +11,22 @@ from extender.scheduling.commands import RequeuePod
 from extender.scheduling.events import FilterAnswer, FilterRequested, NodeSeen, PodGone, PodSeen, Synced, Ticked
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from tests.support.heart import only
-from tests.support.objects import node, pod
+from tests.support.engine.harness import only
+from tests.support.engine.objects import node, pod
 
 
 class Gangs:
-    """A heart with the packing algorithm and three nodes for one member each."""
+    """A engine with the packing algorithm and three nodes for one member each."""
 
     def __init__(self, nodes: int = 3) -> None:
-        self.heart = SchedulerStateMachine(create("packing", {}), Policy())
+        self.machine = SchedulerStateMachine(create("packing", {}), Policy())
         self.nodes = [f"n{i}" for i in range(nodes)]
         self.now = 100.0
         self.do(*(NodeSeen(node(name)) for name in self.nodes), Synced())
 
     def do(self, *events) -> list:
-        out = [instruction for event in events for instruction in self.heart.handle(event, self.now)]
-        self.heart.validate()
+        out = [instruction for event in events for instruction in self.machine.handle(event, self.now)]
+        self.machine.validate()
         return out
 
     def ask(self, member: Pod) -> FilterAnswer:
@@ -54,7 +54,7 @@ def test_the_last_member_brings_those_back_who_waited_for_it(gangs: Gangs) -> No
     gangs.come("b")
     assert gangs.nudged_after(10) == []
     assert gangs.come("c")[1].node
-    due = gangs.heart.next_due()
+    due = gangs.machine.next_due()
     assert due is not None
     assert due < gangs.now + 1
     assert gangs.nudged_after(1) == ["a", "b"]
@@ -73,7 +73,7 @@ def test_a_complete_gang_that_does_not_fit_says_so_once_and_rests() -> None:
     assert gangs.nudged_after(1) == ["a", "b"]
     assert {gangs.ask(member).reason.code for member in members} == {"GangDoesNotFit"}
     assert gangs.nudged_after(60) == []
-    assert gangs.heart.next_due() is None
+    assert gangs.machine.next_due() is None
 
 
 def test_a_member_too_few_wakes_nobody(gangs: Gangs) -> None:
@@ -113,5 +113,5 @@ def test_an_algorithm_that_fails_to_name_the_gang_costs_no_decision(gangs: Gangs
     def fail(_: Pod) -> str:
         raise RuntimeError("no names today")
 
-    monkeypatch.setattr(gangs.heart.driver.algorithm, "gang", fail)
+    monkeypatch.setattr(gangs.machine.driver.algorithm, "gang", fail)
     assert [gangs.come(name)[1].node != "" for name in "abc"][-1]

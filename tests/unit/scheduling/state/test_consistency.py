@@ -11,30 +11,30 @@ from extender.scheduling.state import consistency
 from extender.scheduling.state.cache import PodState
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
-from tests.support.heart import Heart
-from tests.support.objects import node, pod
+from tests.support.engine.harness import EngineHarness
+from tests.support.engine.objects import node, pod
 
 
 @pytest.fixture
-def heart() -> Heart:
+def engine() -> EngineHarness:
     """A pod that waits, one that is being bound, one that is bound."""
-    heart = Heart()
-    heart.see(node("a", cpu=8000), pod("bound", cpu=1000, on="a"), pod("waits", cpu=1000))
+    engine = EngineHarness()
+    engine.see(node("a", cpu=8000), pod("bound", cpu=1000, on="a"), pod("waits", cpu=1000))
     placed = pod("placed", cpu=1000)
-    heart.see(placed)
-    heart.filter(placed, "a")
-    return heart
+    engine.see(placed)
+    engine.filter(placed, "a")
+    return engine
 
 
-def record(heart: Heart, name: str) -> PodInfo:
-    found = heart.lifecycle.find("default", name)
+def record(engine: EngineHarness, name: str) -> PodInfo:
+    found = engine.machine.find("default", name)
     assert found is not None
     return found
 
 
-def test_nothing_disagrees_when_all_is_well(heart: Heart) -> None:
-    state = heart.lifecycle.state
-    assert {name: record(heart, name).state for name in ("waits", "placed", "bound")} == {
+def test_nothing_disagrees_when_all_is_well(engine: EngineHarness) -> None:
+    state = engine.machine.state
+    assert {name: record(engine, name).state for name in ("waits", "placed", "bound")} == {
         "waits": State.WAITING,
         "placed": State.BINDING,
         "bound": State.BOUND,
@@ -97,24 +97,24 @@ def take_hold(state: SchedulingState, entry: PodInfo) -> None:
     ],
 )
 def test_a_disagreement_is_named(
-    heart: Heart, name: str, corrupt: Callable[[SchedulingState, PodInfo], None], said: str
+    engine: EngineHarness, name: str, corrupt: Callable[[SchedulingState, PodInfo], None], said: str
 ) -> None:
-    state, entry = heart.lifecycle.state, record(heart, name)
+    state, entry = engine.machine.state, record(engine, name)
     corrupt(state, entry)
     assert consistency.disagreement(state, entry).startswith(said)
     with pytest.raises(AssertionError, match=f"default/{name}.*{said}"):
         consistency.validate(state)
 
 
-def test_a_pod_without_a_record_is_found(heart: Heart) -> None:
-    state = heart.lifecycle.state
+def test_a_pod_without_a_record_is_found(engine: EngineHarness) -> None:
+    state = engine.machine.state
     state.driver.allocated["ghost"] = pod("ghost", on="a")
     with pytest.raises(AssertionError, match="knows allocated pods that have no record: .'ghost'"):
         consistency.validate(state)
 
 
-def test_an_expired_record_takes_no_room(heart: Heart) -> None:
-    state, entry = heart.lifecycle.state, record(heart, "waits")
+def test_an_expired_record_takes_no_room(engine: EngineHarness) -> None:
+    state, entry = engine.machine.state, record(engine, "waits")
     state.cache.assume(pod("waits", cpu=1000, on="a"))
     assert consistency.disagreement(state, entry) == "cache: it should be absent, and is assumed"
     state.cache.expire(entry.uid)

@@ -15,11 +15,11 @@ from extender.scheduling.events import PodGone
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import TABLE, IllegalTransitionError, SchedulingState, TransitionContext
-from tests.support.heart import Heart
-from tests.support.heart_driver import drive
-from tests.support.heart_world import POLICIES, HeartWorld
-from tests.support.objects import node, pod
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.harness import EngineHarness
+from tests.support.engine.objects import node, pod
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.engine.random_walk import drive
+from tests.support.engine.simulation import POLICIES, EngineSimulation
 
 PAIRS = list(itertools.product(State, State))
 PAGE = Path(__file__).parents[4] / "docs" / "states.md"
@@ -46,7 +46,7 @@ def test_every_transition_of_the_table_happens(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(SchedulingState, "move", counting)
     for name, policy in POLICIES.items():
-        drive(HeartWorld(policy), random.Random(name), 600)
+        drive(EngineSimulation(policy), random.Random(name), 600)
     preempting_pods()
     assert set(seen) == set(TABLE)
 
@@ -54,21 +54,21 @@ def test_every_transition_of_the_table_happens(monkeypatch: pytest.MonkeyPatch) 
 def preempting_pods() -> None:
     """Preemptions are rare in the random runs; here is one with every end."""
     for end in ("waits", "placed", "bound", "gone"):
-        heart = Heart()
-        heart.see(node("a"), pod("low", cpu=4000, on="a"))
+        engine = EngineHarness()
+        engine.see(node("a"), pod("low", cpu=4000, on="a"))
         p = pod("p", cpu=4000, priority=9)
-        heart.see(p)
-        heart.preempt(p, "a")
-        heart.preempt(p, "a")
+        engine.see(p)
+        engine.preempt(p, "a")
+        engine.preempt(p, "a")
         if end == "waits":
-            heart.tick(61)
+            engine.tick(61)
         elif end == "placed":
-            heart.handle(PodGone("default", "low", "uid-low"))
-            heart.filter(p, "a")
+            engine.handle(PodGone("default", "low", "uid-low"))
+            engine.filter(p, "a")
         elif end == "bound":
-            heart.see(pod("p", on="b"))
+            engine.see(pod("p", on="b"))
         else:
-            heart.handle(PodGone(p.namespace, p.name, p.uid))
+            engine.handle(PodGone(p.namespace, p.name, p.uid))
 
 
 def test_the_page_about_states_is_the_table() -> None:

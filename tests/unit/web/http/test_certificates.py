@@ -19,9 +19,9 @@ from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.app import create_app
 from extender.web.http.certificates import Certificates
 from extender.web.http.server import ServerHandle, serve_in_thread
-from tests.support.api import eventually
-from tests.support.certificates import Files, days_ago, https, replace
-from tests.support.face import FixedRuntime, capture, exchange
+from tests.support.apiserver.api import eventually
+from tests.support.http.certificates import Files, days_ago, https, replace
+from tests.support.http.fixed_runtime import FixedRuntime, capture, exchange
 
 HOSTS = ["127.0.0.1", "localhost"]
 

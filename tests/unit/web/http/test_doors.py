@@ -31,8 +31,8 @@ from extender.web.http.peers import ClientNames, names_of
 from extender.web.http.refusals import Refusals
 from extender.web.http.server import ServerHandle, serve_in_thread
 from extender.web.limits.turnstile import Turnstile
-from tests.support.certificates import Files, https
-from tests.support.face import Answer, Client, FixedRuntime, capture
+from tests.support.http.certificates import Files, https
+from tests.support.http.fixed_runtime import Answer, Client, FixedRuntime, capture
 
 FILTER = capture("filter-mtls")
 FOREIGN = {"Origin": "https://attacker.example", "Content-Type": "text/plain"}

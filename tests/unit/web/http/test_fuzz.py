@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.face import Client, FixedRuntime, exchange
+from tests.support.http.fixed_runtime import Client, FixedRuntime, exchange
 
 _OUTER = (
     "Pod",

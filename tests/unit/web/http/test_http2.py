@@ -27,8 +27,8 @@ from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
 from extender.web.http.http2 import Http2
 from extender.web.http.server import ServerHandle, serve_in_thread
-from tests.support.certificates import Files
-from tests.support.face import Client, FixedRuntime, capture
+from tests.support.http.certificates import Files
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
 WAIT = 20.0
 FILTER, BIND = capture("filter-nodenames"), capture("bind")

@@ -21,7 +21,7 @@ from hyperframe.frame import (
 
 from extender.scheduling.events import BindAnswer, FilterAnswer
 from extender.web.http.http2 import Http2
-from tests.support.connections_of import connection, connections, later, nothing_stays, until
+from tests.support.http.server_connections import connection, connections, later, nothing_stays, until
 from tests.unit.web.http.test_http2 import BIND, FILTER, Peer, Secure, names
 
 LARGE = names(5_000)

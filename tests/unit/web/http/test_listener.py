@@ -19,9 +19,9 @@ from extender.web.app import create_app
 from extender.web.http import listener
 from extender.web.http.certificates import Certificates
 from extender.web.http.server import ServerHandle, serve_in_thread
-from tests.support.api import eventually
-from tests.support.certificates import Files, https, replace
-from tests.support.face import Client, FixedRuntime, capture, exchange
+from tests.support.apiserver.api import eventually
+from tests.support.http.certificates import Files, https, replace
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture, exchange
 
 FILTER = capture("filter-mtls")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from algorithm.reasons import Code, reason
 from extender.scheduling.events import BindAnswer, FilterAnswer
-from tests.support.face import Client, FixedRuntime, capture
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
 _FILTERED = b'{"Nodes":null,"NodeNames":["n2","n0","n1"],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
 _BOUND = b'{"Error":""}'

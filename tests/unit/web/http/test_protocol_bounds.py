@@ -17,8 +17,8 @@ from extender.web.http.outlet import STEP
 from extender.web.http.protocol import WaggleProtocol
 from extender.web.http.server import ServerHandle, serve_in_thread
 from extender.web.limits.turns import Turns
-from tests.support.connections_of import connection, connections, held_loop, later, nothing_stays, until
-from tests.support.face import Client, FixedRuntime, capture
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
+from tests.support.http.server_connections import connection, connections, held_loop, later, nothing_stays, until
 from tests.unit.web.http.test_protocol import Answers, request
 
 FILTER = capture("filter-nodenames")

@@ -15,8 +15,8 @@ from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings, SettingsError, TlsSettings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.certificates import Files, https
-from tests.support.face import Client, FixedRuntime, capture, exchange
+from tests.support.http.certificates import Files, https
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture, exchange
 
 
 def settings(**fields: object) -> Settings:
@@ -95,8 +95,8 @@ from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve
-from tests.support.certificates import Files, https
-from tests.support.face import FixedRuntime
+from tests.support.http.certificates import Files, https
+from tests.support.http.fixed_runtime import FixedRuntime
 
 class Slow(FixedRuntime):
     def bind(self, *asked):

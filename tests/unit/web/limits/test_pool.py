@@ -15,8 +15,8 @@ from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
 from extender.web.limits.pool import Pool
-from tests.support.api import eventually
-from tests.support.face import Client, FixedRuntime
+from tests.support.apiserver.api import eventually
+from tests.support.http.fixed_runtime import Client, FixedRuntime
 
 
 class Work:

@@ -12,8 +12,8 @@ from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings, ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.face import Answer, Client, FixedRuntime, capture
-from tests.support.scripted_server import Peer, Request, ScriptedServer, reply
+from tests.support.apiserver.scripted_server import Peer, Request, ScriptedServer, reply
+from tests.support.http.fixed_runtime import Answer, Client, FixedRuntime, capture
 
 SETTINGS = Settings(server=ServerSettings(port=0, inspect_authorization="kubernetes"))
 #: Token to user, user to the pages that they may get.

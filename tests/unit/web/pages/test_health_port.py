@@ -12,9 +12,9 @@ from extender.settings import ServerSettings, Settings, SettingsError, TlsSettin
 from extender.web.app import create_app
 from extender.web.http.server import ServerHandle, serve_in_thread
 from extender.web.pages.probes import ProbesOnly
-from tests.support.face import Client, FixedRuntime, capture
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
-CERTS = Path(__file__).parents[3] / "support" / "certs"
+CERTS = Path(__file__).parents[3] / "support" / "http" / "certs"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from extender.server.views import Explanation, Metric, PodView, Readiness
-from tests.support.face import Client, FixedRuntime, capture
+from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
 BUSY = reason(Code.INSUFFICIENT, resources=["cpu"])
 WAITING = PodView("ns", "p", "u-1", "Waiting", "", BUSY, 3, "gang-a", 1.5, 7)

@@ -19,7 +19,7 @@ from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
 from extender.web.ui.waiting import waiting_pieces
-from tests.support.face import Answer, Client, FixedRuntime
+from tests.support.http.fixed_runtime import Answer, Client, FixedRuntime
 
 STATIC = {item.name: item.read_text(encoding="utf-8") for item in (files("extender.web.ui") / "static").iterdir()}
 EXHAUSTED = reason(Code.CELLS_EXHAUSTED, group="ns/g", detail="no room")

@@ -10,7 +10,7 @@ import pytest
 from extender.scheduling.events import Candidate
 from extender.web.errors import BadRequest
 from extender.web.verbs.extender_args import BindRequest, decode_bind, decode_offer, decode_preempt
-from tests.support.face import capture
+from tests.support.http.fixed_runtime import capture
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
 

@@ -14,7 +14,7 @@ from algorithm.reasons import Code, reason
 from extender.scheduling.events import BindAnswer, FilterAnswer, PreemptAnswer
 from extender.server.views import Readiness
 from extender.web.verbs.handler import VERBS
-from tests.support.face import CAPTURES, Client, FixedRuntime, capture, exchange
+from tests.support.http.fixed_runtime import CAPTURES, Client, FixedRuntime, capture, exchange
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
 IN_BAND = ("filter", "bind")

@@ -8,8 +8,8 @@ from algorithm.hived.cells.cells import FREE, CellList, CellState, bind_upwards,
 from algorithm.hived.cells.config import parse_config
 from algorithm.hived.cells.layout import build
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
-from tests.support.hived_audit import audit
-from tests.support.hived_world import RACKS, World
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import RACKS, HivedHarness
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_the_state_of_larger_cells_is_never_stale_bug_23(rack):
 
 
 def test_a_new_cluster_agrees_with_itself():
-    audit(World().hive)
+    audit(HivedHarness().hive)
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------

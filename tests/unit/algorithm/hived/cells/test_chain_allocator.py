@@ -3,8 +3,8 @@
 import pytest
 
 from algorithm.hived.state.recovery import restored
-from tests.support.hived_audit import audit
-from tests.support.hived_world import World, gang, in_any_order, one, racks, snapshot
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import HivedHarness, gang, in_any_order, one, racks, snapshot
 
 #: Everything is promised: a rack to b, two machines to a.
 TIGHT = racks(a="rack.host 2", b="rack 1")
@@ -24,11 +24,11 @@ def doomed(world):
 
 @pytest.fixture
 def world():
-    return World(TIGHT)
+    return HivedHarness(TIGHT)
 
 
 def test_what_is_free_is_listed_where_it_is_whole():
-    world = World()
+    world = HivedHarness()
     assert (free(world, 4), free(world, 3)) == (["0", "1"], [])
 
     world.bind(one("g", leafs=4))
@@ -37,7 +37,7 @@ def test_what_is_free_is_listed_where_it_is_whole():
 
 
 def test_what_comes_back_merges_with_its_buddies():
-    world = World()
+    world = HivedHarness()
     world.bind(one("g", leafs=4), one("s", tenant="b", leafs=4))
     world.delete(*list(world.allocated.values()))
 
@@ -45,7 +45,7 @@ def test_what_comes_back_merges_with_its_buddies():
 
 
 def test_what_is_owed_falls_with_what_is_had_and_rises_again():
-    world = World()
+    world = HivedHarness()
     books = world.hive.books["rack"]
     pods = gang("g", pods=2, leafs=4)
     assert books.owed_to["a"][3] == 2
@@ -58,14 +58,14 @@ def test_what_is_owed_falls_with_what_is_had_and_rises_again():
 
 
 def test_a_cell_is_had_as_a_whole_however_little_of_it_is_used():
-    world = World()
+    world = HivedHarness()
     world.bind(one("g", leafs=1))
 
     assert world.hive.books["rack"].owed_to["a"][3] == 1
 
 
 def test_nobody_is_doomed_while_spare_hardware_is_healthy():
-    world = World()
+    world = HivedHarness()
     world.turn("m1", healthy=False)
 
     assert doomed(world) == {"a": [], "b": []}
@@ -126,7 +126,7 @@ def test_a_bad_part_of_a_cell_in_use_is_seen_by_its_tenant(world):
 
 def test_devices_that_change_hands_doom_nobody_for_a_moment():
     """A lazy preemption frees and takes the same devices; nobody notices in between."""
-    world = World(TIGHT)
+    world = HivedHarness(TIGHT)
     world.turn("m1", healthy=False)
     world.bind(*gang("lazy", pods=1, leafs=4, lazyPreemptionEnable=True))
     before = doomed(world)

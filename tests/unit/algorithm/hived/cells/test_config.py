@@ -5,7 +5,7 @@ import pytest
 from algorithm.hived.cells.config import HivedConfigError, parse_config
 from algorithm.hived.cells.layout import build
 from tests.conformance.hived_recordings import document
-from tests.support.hived_world import RACKS, settings_of
+from tests.support.hived.harness import RACKS, settings_of
 
 ODD = {each["id"]: each["yaml"] for each in document()["odd_configs"]}
 

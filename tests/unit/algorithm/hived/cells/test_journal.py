@@ -17,7 +17,7 @@ from algorithm.hived.cells.journal import Journal
 from algorithm.hived.cells.layout import build
 from algorithm.hived.cells.nodelist import NodeList
 from algorithm.hived.cells.request import Offered
-from tests.support.hived_world import RACKS
+from tests.support.hived.harness import RACKS
 
 
 class Thing:

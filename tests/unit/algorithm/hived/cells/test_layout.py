@@ -3,7 +3,7 @@
 from algorithm.hived.cells.config import parse_config
 from algorithm.hived.cells.layout import build
 from tests.conformance.hived_recordings import document
-from tests.support.hived_world import RACKS
+from tests.support.hived.harness import RACKS
 
 TYPES = """
 physicalCluster:

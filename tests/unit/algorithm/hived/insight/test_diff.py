@@ -12,7 +12,7 @@ from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
 from algorithm.model import Pod
 from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver
-from tests.support.hived_world import RACKS, World, gang, node, one, racks
+from tests.support.hived.harness import RACKS, HivedHarness, gang, node, one, racks
 
 TWO = racks(a="rack.host 2", b="rack.host 1")
 
@@ -21,9 +21,9 @@ def changes(old: str, new: str) -> set[tuple[str, str, str, str]]:
     return {(each.what, each.name, each.before, each.after) for each in compare(load(old), load(new))}
 
 
-def after(world: World, config: str) -> list[Outcome]:
+def after(world: HivedHarness, config: str) -> list[Outcome]:
     """What becomes of the groups of this world, in which nothing but bound pods counts."""
-    worlds = World(RACKS, nodes=False), World(config, nodes=False)
+    worlds = HivedHarness(RACKS, nodes=False), HivedHarness(config, nodes=False)
     truth = ClusterState({name: node(name) for name in world.nodes}, dict(world.allocated))
     for each in worlds:
         bootstrap(AlgorithmDriver(each.algorithm), truth)
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_what_promises_leave_over() -> None:
-    found = list(room(World(TWO).settings.layout()))
+    found = list(room(HivedHarness(TWO).settings.layout()))
     assert found == [
         Room("rack", "rack", 0, 2),
         Room("rack", "host", 3, 1),
@@ -132,7 +132,7 @@ def only_changed(found: list[Outcome]) -> dict[str, Outcome]:
 
 
 def test_nobody_is_touched_by_a_promise_that_grows() -> None:
-    w = World()
+    w = HivedHarness()
     w.bind(*gang("g", pods=2, leafs=4), one("opp", tenant="b", leafs=2, priority=-1))
     found = after(w, racks(a="rack.host 3", b="rack.host 1"))
     assert [each.after for each in found] == [Standing.GUARANTEED, Standing.OPPORTUNISTIC]
@@ -140,7 +140,7 @@ def test_nobody_is_touched_by_a_promise_that_grows() -> None:
 
 
 def test_of_a_smaller_promise_the_oldest_keeps_its_part() -> None:
-    w = World()
+    w = HivedHarness()
     young, old = one("young", leafs=4), one("old", leafs=4)
     for each, created in ((young, "2026-02-01T00:00:00Z"), (old, "2026-01-01T00:00:00Z")):
         w.bind(dated(each, created))
@@ -153,7 +153,7 @@ def test_of_a_smaller_promise_the_oldest_keeps_its_part() -> None:
 
 
 def test_the_more_important_keeps_it_whoever_is_older() -> None:
-    w = World()
+    w = HivedHarness()
     w.bind(dated(one("old", leafs=4), "2026-01-01T00:00:00Z"))
     w.bind(dated(one("high", leafs=4, priority=5), "2026-02-01T00:00:00Z"))
     found = only_changed(after(w, racks(a="rack.host 1", b="rack.host 1")))
@@ -162,13 +162,13 @@ def test_the_more_important_keeps_it_whoever_is_older() -> None:
 
 
 def test_a_tenant_that_is_gone_leaves_its_groups_running() -> None:
-    w = World()
+    w = HivedHarness()
     w.bind(one("g", leafs=4))
     assert "there is no virtual cluster a" in only_changed(after(w, racks(b="rack.host 1")))["g"].text
 
 
 def test_devices_that_are_configured_no_more_leave_the_account() -> None:
-    w = World()
+    w = HivedHarness()
     [(machine, _)] = w.bind(one("g", leafs=4))
     found = only_changed(after(w, RACKS.replace(f"cellAddress: {machine}}}", "cellAddress: elsewhere}")))
     assert found["g"].lost == tuple(f"{machine}/{number}" for number in range(4))
@@ -176,9 +176,9 @@ def test_devices_that_are_configured_no_more_leave_the_account() -> None:
 
 
 def test_who_lost_a_guarantee_gets_it_back_with_the_old_promise() -> None:
-    w = World()
+    w = HivedHarness()
     w.bind(one("g", leafs=4))
-    small, large = (World(config, nodes=False) for config in (racks(b="rack.host 1"), RACKS))
+    small, large = (HivedHarness(config, nodes=False) for config in (racks(b="rack.host 1"), RACKS))
     for each in (small, large):
         bootstrap(
             AlgorithmDriver(each.algorithm), ClusterState({name: node(name) for name in w.nodes}, dict(w.allocated))

@@ -18,11 +18,11 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes
 from algorithm.model import Pod
-from tests.support.hived_crowd import PINNED, admit, asked, crowded, wish
-from tests.support.hived_world import RACKS, World, explained, gang, one, racks, snapshot
+from tests.support.hived.crowd import PINNED, admit, asked, crowded, wish
+from tests.support.hived.harness import RACKS, HivedHarness, explained, gang, one, racks, snapshot
 
 
-def told(world: World, each: Pod) -> list[str]:
+def told(world: HivedHarness, each: Pod) -> list[str]:
     return explained(world, each)
 
 
@@ -30,7 +30,7 @@ def told(world: World, each: Pod) -> list[str]:
 
 
 def test_free_devices_beyond_the_promise_are_no_answer():
-    world = World()
+    world = HivedHarness()
     world.bind(one("first", leafs=4, priority=3), one("second", leafs=4, priority=2))
 
     assert told(world, one("third", leafs=4, priority=2)) == [
@@ -43,7 +43,7 @@ def test_free_devices_beyond_the_promise_are_no_answer():
 
 
 def test_enough_in_pieces_is_not_enough():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("filler", leafs=3, pods=2, priority=3))
 
     assert told(world, one("wide", leafs=2, priority=3)) == [
@@ -54,7 +54,7 @@ def test_enough_in_pieces_is_not_enough():
 
 
 def test_nobody_is_named_who_could_be_left_out():
-    world = World()
+    world = HivedHarness()
     world.bind(*(one(f"g{number}", leafs=1, priority=5) for number in range(8)))
 
     sentence = told(world, one("wide", leafs=4, priority=5))[-1]
@@ -63,20 +63,20 @@ def test_nobody_is_named_who_could_be_left_out():
 
 
 def test_what_is_larger_than_the_promise_can_never_run():
-    assert told(World(), one("huge", leafs=4, members={4: 3})) == [
+    assert told(HivedHarness(), one("huge", leafs=4, members={4: 3})) == [
         "huge can never run: it needs 12 gpu, and a is promised 8 gpu in rack."
     ]
 
 
 def test_promised_parts_of_machines_are_no_machine():
-    assert told(World(racks(a="rack.host.socket 2")), one("wide", leafs=4)) == [
+    assert told(HivedHarness(racks(a="rack.host.socket 2")), one("wide", leafs=4)) == [
         "wide can never run: a pod has its 4 gpu in one piece (a machine, or a promised part of one), and a is "
         "promised 4 gpu in rack, with no such piece."
     ]
 
 
 def test_bad_machines_are_named():
-    world = World()
+    world = HivedHarness()
     world.turn("m1", "m2", "m3", healthy=False)
 
     assert told(world, one("wide", leafs=4, members={4: 2})) == [
@@ -87,7 +87,7 @@ def test_bad_machines_are_named():
 
 
 def test_without_a_guarantee_there_is_only_what_nobody_uses():
-    world = World()
+    world = HivedHarness()
     world.bind(one("mine", leafs=4, priority=1), *gang("lent", tenant="b", leafs=4, pods=2, priority=-1))
     world.turn("m4", healthy=False)
 
@@ -100,7 +100,7 @@ def test_without_a_guarantee_there_is_only_what_nobody_uses():
 
 
 def test_a_pinned_cell_is_all_there_is_for_who_names_it():
-    world = World(PINNED)
+    world = HivedHarness(PINNED)
     world.bind(one("first", tenant="c", leafs=3, pinnedCellId="corner"))
 
     assert told(world, one("second", tenant="c", leafs=2, pinnedCellId="corner")) == [
@@ -113,7 +113,7 @@ def test_a_pinned_cell_is_all_there_is_for_who_names_it():
 
 
 def test_lower_priorities_make_way():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("low", leafs=4, pods=2))
 
     assert told(world, one("high", leafs=4, priority=7)) == [
@@ -122,7 +122,7 @@ def test_lower_priorities_make_way():
 
 
 def test_who_is_protected_is_said():
-    world = World()
+    world = HivedHarness()
     world.bind(one("low", leafs=4), one("low2", leafs=4))
     world.algorithm.set_protected_pods(frozenset({"u-low-0"}))
 
@@ -132,7 +132,7 @@ def test_who_is_protected_is_said():
 
 
 def test_who_is_to_have_the_quota_back_first_is_said():
-    world = World(RACKS + "promoteLazilyPreempted: true\n")
+    world = HivedHarness(RACKS + "promoteLazilyPreempted: true\n")
     world.bind(*gang("mild", leafs=4, pods=2, lazyPreemptionEnable=True))
     world.bind(one("first", leafs=4, priority=4), one("second", leafs=4, priority=3))
 
@@ -144,14 +144,14 @@ def test_who_is_to_have_the_quota_back_first_is_said():
 
 
 def test_room_is_told_of_and_whom_to_ask_about_it():
-    assert told(World(), one("small", leafs=4)) == [
+    assert told(HivedHarness(), one("small", leafs=4)) == [
         "There is room for all of small now, on m1. It runs as soon as kube-scheduler asks again and offers that node.",
         "What kube-scheduler does not offer was refused by its own filters: taints, affinity, cpu, memory, ports.",
     ]
 
 
 def test_a_late_pod_learns_its_place():
-    world = World()
+    world = HivedHarness()
     first, second = gang("pair", leafs=4, pods=2)
     world.bind(first)
 
@@ -175,7 +175,7 @@ def test_a_late_pod_learns_its_place():
     ],
 )
 def test_a_wrong_wish_is_told_what_there_is(wish: dict[str, str], said: str):
-    assert told(World(PINNED), one("wrong", **wish)) == [said]
+    assert told(HivedHarness(PINNED), one("wrong", **wish)) == [said]
 
 
 # -- random cases -----------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_wrong_wish_is_told_what_there_is(wish: dict[str, str], said: str):
 SEEDS = range(25)
 
 
-def refused(world: World, seed: int) -> Iterable[tuple[Pod, PodSpec, Unblockers]]:
+def refused(world: HivedHarness, seed: int) -> Iterable[tuple[Pod, PodSpec, Unblockers]]:
     """Groups that wait in that world for want of cells, each with whose end is said to help."""
     for each, spec in asked(seed):
         try:
@@ -205,7 +205,7 @@ def _answer(steps: Steps[Unblockers]) -> Unblockers:
             return found.value
 
 
-def runs_without(world: World, each: Pod, groups: Iterable[Group]) -> bool:
+def runs_without(world: HivedHarness, each: Pod, groups: Iterable[Group]) -> bool:
     """Whether it would have a place if the pods of these groups were really gone: tried with a fork."""
     names = {group.name for group in groups}
     fork = world.algorithm.fork()
@@ -217,7 +217,7 @@ def runs_without(world: World, each: Pod, groups: Iterable[Group]) -> bool:
     return isinstance(answer, Bind | Preempt)
 
 
-def forget(fork: HivedAlgorithm, world: World, uid: str, pod: Pod) -> None:
+def forget(fork: HivedAlgorithm, world: HivedHarness, uid: str, pod: Pod) -> None:
     if uid in world.preempting:
         fork.delete_preempting_pod(pod)
         fork.delete_unallocated_pod(pod)
@@ -306,7 +306,7 @@ def test_whatever_happens_while_it_is_explained_an_explanation_changes_nothing(s
     assert snapshot(world.hive) == snapshot(twin.hive)
 
 
-def something_happens(world: World, rng: random.Random, name: str) -> None:
+def something_happens(world: HivedHarness, rng: random.Random, name: str) -> None:
     if rng.random() < 0.3:
         world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.6)
     elif rng.random() < 0.5 and world.allocated:

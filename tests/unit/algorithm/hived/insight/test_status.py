@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from tests.support.hived_world import World, gang, one, racks
+from tests.support.hived.harness import HivedHarness, gang, one, racks
 
 #: b is promised what it does not use.
 WORLD = racks(a="rack.host 2", b="rack.host.socket 1")
 NOON = 1_700_000_000.0
 
 
-def shown(world: World, path: str) -> Any:
+def shown(world: HivedHarness, path: str) -> Any:
     page = world.algorithm.page(path)
     return page if isinstance(page, dict) else msgspec.json.decode(b"".join(page))
 
@@ -22,7 +22,7 @@ def every(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for cell in cells for each in (cell, *every(cell.get("cellChildren", [])))]
 
 
-def lazily_preempted(world: World) -> dict[str, Any] | None:
+def lazily_preempted(world: HivedHarness) -> dict[str, Any] | None:
     return shown(world, "affinitygroups/lazy")["status"].get("lazyPreemptionStatus")
 
 
@@ -30,7 +30,7 @@ def lazily_preempted(world: World) -> dict[str, Any] | None:
 
 
 def test_a_group_that_lost_its_quota_says_to_whom_and_when():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.algorithm.set_time(NOON)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True))
     world.algorithm.set_time(NOON + 61.5)
@@ -42,7 +42,7 @@ def test_a_group_that_lost_its_quota_says_to_whom_and_when():
 
 
 def test_asking_does_not_change_since_when():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.algorithm.set_time(NOON)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True))
     high = one("high", leafs=4, priority=5)
@@ -60,7 +60,7 @@ def test_asking_does_not_change_since_when():
 
 
 def test_where_nobody_says_the_time_none_is_shown():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("high", leafs=4, priority=5))
 
     assert lazily_preempted(world) == {"preemptor": "high"}
@@ -68,7 +68,7 @@ def test_where_nobody_says_the_time_none_is_shown():
 
 def test_what_was_learned_before_anybody_said_the_time_counts_from_then():
     """As the original, which says the time of its restart; also where other settings take over."""
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("high", leafs=4, priority=5))
 
     world.algorithm.set_time(NOON)
@@ -81,7 +81,7 @@ def test_what_was_learned_before_anybody_said_the_time_counts_from_then():
 
 
 def test_the_root_of_a_virtual_tree_has_the_type_of_its_devices_also_beside_its_hardware():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.bind(one("g", leafs=1))
 
     cells = every(shown(world, "clusterstatus/physicalcluster"))
@@ -92,7 +92,7 @@ def test_the_root_of_a_virtual_tree_has_the_type_of_its_devices_also_beside_its_
 
 def test_the_root_of_a_physical_tree_has_it_also_beside_its_virtual_cell():
     """Of a tenant that is promised a rack its root; of one that is promised a host nothing."""
-    world = World(racks(a="rack 1", b="rack.host 1"))
+    world = HivedHarness(racks(a="rack 1", b="rack.host 1"))
     world.bind(one("g", leafs=1), one("h", tenant="b", leafs=1))
 
     bound = {
@@ -109,7 +109,7 @@ def test_the_root_of_a_physical_tree_has_it_also_beside_its_virtual_cell():
 
 
 def test_in_a_tree_the_root_alone_has_the_type_of_its_devices():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.bind(one("g", leafs=1))
 
     for page in ("clusterstatus/physicalcluster", "clusterstatus/virtualclusters/a"):
@@ -118,7 +118,7 @@ def test_in_a_tree_the_root_alone_has_the_type_of_its_devices():
 
 
 def test_a_cell_that_is_made_up_for_a_borrowed_device_has_the_originals_fields():
-    world = World(WORLD)
+    world = HivedHarness(WORLD)
     world.bind(one("o", tenant="b", priority=-1))
 
     [borrowed] = [

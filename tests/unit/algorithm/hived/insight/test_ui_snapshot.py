@@ -13,10 +13,10 @@ from algorithm.hived import HivedAlgorithm, HivedSettings
 from algorithm.hived.insight.ui_snapshot import PART, UiSnapshot
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes
 from algorithm.model import Node, Pod
-from tests.support.hived_scene import SPEC, racks, small
+from tests.support.hived.scene import SPEC, racks, small
 
 
-class World:
+class BareAlgorithm:
     """An algorithm without anything around it."""
 
     def __init__(self, configuration: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ class World:
 
 
 def test_the_hardware_is_described_once() -> None:
-    shape, names, pins, *_ = World(small()).shown()
+    shape, names, pins, *_ = BareAlgorithm(small()).shown()
 
     [rack] = shape["chains"]
     assert [level["type"] for level in rack["levels"]] == ["gpu", "socket", "host", "rack"]
@@ -82,7 +82,7 @@ def test_parts_of_machines_that_have_names_of_their_own_are_named() -> None:
         {"cellAddress": "right"},
     ]
 
-    _, names, *_ = World(configuration).shown()
+    _, names, *_ = BareAlgorithm(configuration).shown()
 
     assert names["machines"] == [
         "n000-00",
@@ -91,7 +91,7 @@ def test_parts_of_machines_that_have_names_of_their_own_are_named() -> None:
 
 
 def test_a_device_says_who_uses_it_and_whose_it_is() -> None:
-    world = World(small())
+    world = BareAlgorithm(small())
     world.ask("p", "speech", 3, 2)
     world.ask("q", "vision", -1, 1)
 
@@ -104,14 +104,14 @@ def test_a_device_says_who_uses_it_and_whose_it_is() -> None:
 
 
 def test_a_bad_machine_is_shown_as_bad() -> None:
-    world = World(small())
+    world = BareAlgorithm(small())
     world.health("n000-01", False)
 
     assert [number for number, kind in enumerate(world.devices()) if not kind[2]] == list(range(8, 16))
 
 
 def test_who_waits_for_a_device_stands_there_too() -> None:
-    world = World(racks(1, 1, {"a": [{"cellType": "rack", "cellNumber": 1}]}))
+    world = BareAlgorithm(racks(1, 1, {"a": [{"cellType": "rack", "cellNumber": 1}]}))
     world.ask("low", "a", 1, 8)
     world.ask("high", "a", 5, 4, preempt=True)
 
@@ -119,7 +119,7 @@ def test_who_waits_for_a_device_stands_there_too() -> None:
 
 
 def test_a_virtual_cell_says_which_hardware_it_is() -> None:
-    world = World(small())
+    world = BareAlgorithm(small())
     world.ask("p", "search", 1, 2, pinnedCellId="searches-own")
 
     *sockets, pinned = world.promises("search")
@@ -139,11 +139,11 @@ def test_a_virtual_cell_says_which_hardware_it_is() -> None:
 
 
 def test_a_tenant_to_whom_nothing_is_promised_is_shown() -> None:
-    assert World(racks(1, 1, {"poor": []})).promises("poor") == []
+    assert BareAlgorithm(racks(1, 1, {"poor": []})).promises("poor") == []
 
 
 def test_what_has_not_changed_is_not_written_again() -> None:
-    world = World(racks(4, 20, {"a": [{"cellType": "rack", "cellNumber": 2}]}))
+    world = BareAlgorithm(racks(4, 20, {"a": [{"cellType": "rack", "cellNumber": 2}]}))
     before = list(world.algorithm.page("cells"))
     world.ask("p", "a", 1, 1)
     after = list(world.algorithm.page("cells"))
@@ -154,7 +154,7 @@ def test_what_has_not_changed_is_not_written_again() -> None:
 
 
 def test_no_part_shows_more_devices_than_it_may() -> None:
-    parts = [part["devices"] for part in World(racks(1, 200, {})).shown() if "devices" in part]
+    parts = [part["devices"] for part in BareAlgorithm(racks(1, 200, {})).shown() if "devices" in part]
 
     assert sum(map(len, parts)) == 1600
     assert max(map(len, parts)) <= PART
@@ -163,14 +163,14 @@ def test_no_part_shows_more_devices_than_it_may() -> None:
 def test_what_is_kept_is_never_stale() -> None:
     """Random work; after each step it is held against a picture that was made anew."""
     for seed in range(3):
-        random, world = Random(seed), World(small())
+        random, world = Random(seed), BareAlgorithm(small())
         for step in range(120):
             _disturb(world, random, step)
             kept = b"".join(world.algorithm.page("cells"))
             assert kept == b"".join(UiSnapshot(world.algorithm.hive).pieces()), f"seed {seed}, step {step}"
 
 
-def _disturb(world: World, random: Random, step: int) -> None:
+def _disturb(world: BareAlgorithm, random: Random, step: int) -> None:
     dice = random.random()
     if dice < 0.15:
         world.health(random.choice(world.machines), random.random() < 0.6)

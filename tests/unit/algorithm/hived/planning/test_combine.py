@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from algorithm.hived.formats import bindinfo
 from algorithm.hived.formats.podspec import UserError
 from algorithm.interface import Bind, PodRefused, Preempt, Wait
-from tests.support.hived_claims import assert_everybody_is_granted, kept
-from tests.support.hived_world import (
+from tests.support.hived.claims import assert_everybody_is_granted, kept
+from tests.support.hived.harness import (
     FILTERING,
     PREEMPTING,
-    World,
+    HivedHarness,
     allocations,
     explained,
     gang,
@@ -30,7 +30,7 @@ SINGLE = racks(a="rack.host.socket.gpu 4", b="rack 1")
 
 @pytest.fixture
 def world():
-    return World(SINGLE + ON)
+    return HivedHarness(SINGLE + ON)
 
 
 def written(world, name):
@@ -52,11 +52,11 @@ def test_a_pod_has_devices_of_two_cells_on_one_machine(world):
 
 
 def test_it_waits_as_before_unless_that_is_asked_for():
-    assert isinstance(World(SINGLE).ask(one("g", leafs=2)), Wait)
+    assert isinstance(HivedHarness(SINGLE).ask(one("g", leafs=2)), Wait)
 
 
 def test_what_has_a_place_without_has_the_same_place():
-    plain, combining = World(SINGLE), World(SINGLE + ON)
+    plain, combining = HivedHarness(SINGLE), HivedHarness(SINGLE + ON)
     wishes = [one("g"), one("b", tenant="b", leafs=4), one("h"), one("o", leafs=3, priority=-1)]
 
     assert plain.bind(*wishes) == combining.bind(*wishes)
@@ -65,7 +65,7 @@ def test_what_has_a_place_without_has_the_same_place():
 
 def test_cells_that_are_bound_on_one_machine_already_come_first():
     """Half a socket is in use: with one more it makes three devices; two new ones would, too."""
-    world = World(racks(a="rack.host.socket 3") + ON)
+    world = HivedHarness(racks(a="rack.host.socket 3") + ON)
     world.bind(one("x"))
 
     assert world.bind(one("g", leafs=3)) == [("m1", "1,2,3")]
@@ -73,7 +73,7 @@ def test_cells_that_are_bound_on_one_machine_already_come_first():
 
 
 def test_hardware_that_is_split_already_comes_before_whole_machines():
-    world = World(racks(a="rack.host.socket.gpu 2", b="rack.host.socket 1") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 2", b="rack.host.socket 1") + ON)
     world.bind(one("b", tenant="b", leafs=2))
 
     assert world.bind(one("g", leafs=2))[0][0] == world.group("b").places[2][0].node
@@ -91,14 +91,14 @@ def test_more_than_is_promised_is_not_there(world):
 
 
 def test_no_pod_is_spread_over_machines():
-    world = World(racks(a="rack.host.socket.gpu 8") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 8") + ON)
 
     assert isinstance(world.ask(one("g", leafs=5)), Wait)
     assert {node for node, _ in world.bind(*gang("h", pods=2, leafs=4))} <= world.nodes.keys()
 
 
 def test_a_gang_of_different_sizes_is_placed_largest_first():
-    world = World(racks(a="rack.host.socket 3, rack.host.socket.gpu 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket 3, rack.host.socket.gpu 2") + ON)
 
     places = world.bind(*gang("g", members={3: 1, 4: 1, 1: 1}))
 
@@ -106,7 +106,7 @@ def test_a_gang_of_different_sizes_is_placed_largest_first():
 
 
 def test_sockets_and_single_devices_combine():
-    world = World(racks(a="rack.host.socket 1, rack.host.socket.gpu 1") + ON)
+    world = HivedHarness(racks(a="rack.host.socket 1, rack.host.socket.gpu 1") + ON)
 
     assert world.bind(one("g", leafs=3)) == [("m1", "0,1,2")]
     assert sorted(written(world, "g")[0][1][0].types) == ["gpu", "socket", "socket"]
@@ -125,7 +125,7 @@ def test_bad_and_unoffered_machines_are_not_used(world):
 
 
 def test_what_is_owed_to_others_stays_there():
-    world = World(racks(a="rack.host.socket.gpu 4", b="rack.host 3") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 4", b="rack.host 3") + ON)
     world.bind(one("x"), one("g", leafs=2))
 
     assert len({node for node, _ in world.bind(*gang("b", tenant="b", pods=3, leafs=4))}) == 3
@@ -133,7 +133,7 @@ def test_what_is_owed_to_others_stays_there():
 
 def test_it_waits_if_only_what_is_owed_to_others_would_do():
     """Its two devices are on two machines; a third machine for both would be b's."""
-    world = World(racks(a="rack.host.socket.gpu 8", b="rack.host 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 8", b="rack.host 2") + ON)
     world.bind(*[one(f"x{number}") for number in range(8)])
     nodes = {name: world.group(name).places[1][0].node for name in (f"x{number}" for number in range(8))}
     first = [name for name, node in nodes.items() if node == "m1"]
@@ -145,7 +145,7 @@ def test_it_waits_if_only_what_is_owed_to_others_would_do():
 
 
 def test_opportunistic_pods_have_to_go_if_need_be():
-    world = World(racks(a="rack.host.socket.gpu 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 2") + ON)
     world.bind(*gang("o", pods=8, leafs=2, priority=-1))
     pod = one("g", leafs=2)
 
@@ -157,7 +157,7 @@ def test_opportunistic_pods_have_to_go_if_need_be():
 
 
 def test_less_important_pods_of_its_tenant_have_to_go_if_need_be():
-    world = World(racks(a="rack.host.socket.gpu 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 2") + ON)
     world.bind(one("x"), one("y"))
     pod = one("g", leafs=2, priority=5)
 
@@ -167,7 +167,7 @@ def test_less_important_pods_of_its_tenant_have_to_go_if_need_be():
 
 
 def test_equally_important_pods_need_not_go():
-    world = World(racks(a="rack.host.socket.gpu 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 2") + ON)
     world.bind(one("x"))
 
     assert isinstance(world.ask(one("g", leafs=2)), Wait)
@@ -186,7 +186,7 @@ def test_each_device_has_its_own_cells_type(world):
 @pytest.mark.parametrize("config", [SINGLE, SINGLE + ON], ids=["off", "on"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_restart_in_any_order_is_the_same_allocation_also_when_it_is_switched_off(config, seed):
-    world = World(SINGLE + ON)
+    world = HivedHarness(SINGLE + ON)
     world.bind(one("x"), one("g", leafs=3), one("b", tenant="b", leafs=2), one("o", leafs=1, priority=-1))
     before = allocations(world.hive)
 
@@ -206,7 +206,7 @@ def test_who_waits_is_told_whose_end_would_help(world):
 
 
 def test_who_waits_for_cells_to_come_together_is_not_told_that_it_never_runs():
-    world = World(racks(a="rack.host.socket.gpu 8", b="rack.host 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 8", b="rack.host 2") + ON)
     world.bind(*[one(f"x{number}") for number in range(8)])
     end(world, "x0", "x7")
     waiting = one("g", leafs=2)
@@ -229,7 +229,7 @@ class Walk:
     """Groups come and go, machines turn; nobody's promise is broken, and a restart is the same allocation."""
 
     def __init__(self, config, luck):
-        self.world = World(config)
+        self.world = HivedHarness(config)
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups = self.spread = 0

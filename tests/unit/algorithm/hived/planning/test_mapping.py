@@ -8,8 +8,8 @@ from algorithm.hived.cells.chain_allocator import ChainAllocator
 from algorithm.interface import Wait
 from tests.conformance.hived_draws import LEVELS
 from tests.conformance.hived_machine import kept
-from tests.support.hived_claims import take_with_quota
-from tests.support.hived_world import RACKS, World, gang, one
+from tests.support.hived.claims import take_with_quota
+from tests.support.hived.harness import RACKS, HivedHarness, gang, one
 
 #: Four racks of two machines; alpha owns a rack, beta two machines of any.
 FOUR = """
@@ -32,11 +32,11 @@ MACHINES = [f"m{number}" for number in range(1, 9)]
 @pytest.fixture(scope="module")
 def healthy():
     """Worlds to fork: by whether healthy cells are kept whole."""
-    return {sparing: World(f"{FOUR}keepHealthyCellsWhole: {sparing}\n") for sparing in (False, True)}
+    return {sparing: HivedHarness(f"{FOUR}keepHealthyCellsWhole: {sparing}\n") for sparing in (False, True)}
 
 
 def with_bad(world, bad):
-    twin = World(FOUR, nodes=False)
+    twin = HivedHarness(FOUR, nodes=False)
     twin.algorithm = world.algorithm.fork()
     twin.nodes = dict(world.nodes)
     twin.turn(*bad, healthy=False)
@@ -61,7 +61,7 @@ def nobody_is_short(world):
 
 
 def test_a_small_cell_splits_the_smallest_larger_one_that_is_free():
-    world = World()
+    world = HivedHarness()
     world.bind(one("machine", tenant="b", leafs=4))
 
     [(node, _)] = world.bind(one("socket", tenant="b", leafs=2))
@@ -72,7 +72,7 @@ def test_a_small_cell_splits_the_smallest_larger_one_that_is_free():
 
 
 def test_cells_that_are_given_back_become_whole_again():
-    world = World()
+    world = HivedHarness()
     pods = [one("machine", tenant="b", leafs=4), one("socket", tenant="b", leafs=2)]
     world.bind(*pods)
     world.delete(*pods)
@@ -84,14 +84,14 @@ def test_cells_that_are_given_back_become_whole_again():
 
 def test_the_hardware_that_others_use_least_is_taken():
     """So that as few opportunistic pods as possible have to go."""
-    world = World()
+    world = HivedHarness()
     world.bind(one("opportunistic", tenant="b", leafs=1, priority=-1))
 
     assert world.bind(one("guaranteed", leafs=4))[0][0] != world.group("opportunistic").physical[1][0][0].nodes[0]
 
 
 def test_only_offered_machines_are_taken_if_the_pod_cares():
-    world = World()
+    world = HivedHarness()
     wish = one("g", leafs=4, ignoreK8sSuggestedNodes=False)
 
     assert isinstance(world.ask(wish, offered=[]), Wait)
@@ -99,7 +99,7 @@ def test_only_offered_machines_are_taken_if_the_pod_cares():
 
 
 def test_a_bad_machine_is_not_taken():
-    world = World()
+    world = HivedHarness()
     world.turn("m1", "m2", "m3", healthy=False)
 
     assert world.bind(one("g", leafs=4))[0][0] == "m4"
@@ -107,7 +107,7 @@ def test_a_bad_machine_is_not_taken():
 
 def test_cells_of_one_level_are_matched_one_by_one():
     """A rack of which one machine is bad still takes what fits on the other."""
-    world = World(FOUR)
+    world = HivedHarness(FOUR)
     world.turn("m1", "m3", "m5", "m7", healthy=False)
 
     assert world.bind(one("g", tenant="alpha", leafs=2))[0][0] in {"m2", "m4", "m6", "m8"}
@@ -149,7 +149,7 @@ def test_without_that_choice_the_first_may_take_the_others_last_healthy_rack(hea
 
 
 def test_a_virtual_cluster_gets_its_cells_whatever_opportunistic_pods_run():
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     while not isinstance(world.ask(one(f"o{len(world.allocated)}", tenant="b", priority=-1, leafs=1)), Wait):
         world.bind(next(iter(world.waiting.values())))
     world.delete(*list(world.waiting.values()))
@@ -165,7 +165,7 @@ def test_nobodys_quota_is_broken_for_a_healthy_machine():
 
     It does so if a larger cell seems to have room, without a look at what is owed of the sizes in between.
     """
-    world = World("""
+    world = HivedHarness("""
 physicalCluster:
   cellTypes:
     host: {childCellType: gpu, childCellNumber: 1, isNodeLevel: true}
@@ -194,7 +194,7 @@ def test_a_gang_that_needs_cells_of_two_levels_leaves_others_what_they_are_owed(
 
     The original forgets what is left of the first row. Only `_keeps_promises` protects the promise to `large`.
     """
-    world = World(LEVELS)
+    world = HivedHarness(LEVELS)
     [(used, _)] = world.bind(one("first", tenant="small"))
     world.bind(*gang("second", tenant="medium", pods=2))
     beside = {"1": "2", "2": "1", "3": "4", "4": "3"}

@@ -6,7 +6,7 @@ import pytest
 
 from algorithm.hived.state.groups import GroupState
 from algorithm.interface import Bind, Wait
-from tests.support.hived_world import PREEMPTING, RACKS, World, allocations, gang, one, racks
+from tests.support.hived.harness import PREEMPTING, RACKS, HivedHarness, allocations, gang, one, racks
 
 B = "rack.host 1, rack.host.socket 1"
 ONE_RACK = racks(a="rack.host 2").replace(
@@ -16,7 +16,7 @@ ONE_RACK = racks(a="rack.host 2").replace(
 
 @pytest.fixture
 def world():
-    return World()
+    return HivedHarness()
 
 
 def is_guaranteed(world, name):
@@ -158,7 +158,7 @@ def test_a_group_of_which_nothing_is_left_blocks_nobody(world):
 def test_a_pinned_cell_that_is_pinned_no_more_is_no_quota():
     pinned = racks(b=B).replace("{cellAddress: m1}", "{cellAddress: m1, pinnedCellId: pin}")
     pinned += "  a: {pinnedCells: [{pinnedCellId: pin}]}\n"
-    world = World(pinned)
+    world = HivedHarness(pinned)
     world.bind(one("g", pinnedCellId="pin", leafs=4))
 
     world.restart(config=RACKS)
@@ -200,7 +200,7 @@ def test_a_more_important_preemptor_overtakes(world):
 
 
 def test_a_preemption_whose_machine_turns_bad_is_planned_anew():
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     world.bind(*gang("o", tenant="b", pods=4, leafs=4, priority=-1))
     high = one("high", leafs=4, priority=5)
     world.preempt(high)
@@ -230,7 +230,7 @@ def test_a_preemption_ends_with_the_last_pod_that_waits_for_it(world):
 
 def test_a_cell_that_goes_from_victim_to_preemptor_is_never_free_in_between():
     """The order of free cells decides between equals: the original takes a victim's devices one by one."""
-    world = World(racks(a="rack.host 1", b="rack.host 1"))
+    world = HivedHarness(racks(a="rack.host 1", b="rack.host 1"))
     world.bind(one("low", leafs=4))
     world.bind(one("b", tenant="b", leafs=4, ignoreK8sSuggestedNodes=False), offered=["m3"])
     before = free_hosts(world)
@@ -243,7 +243,7 @@ def test_a_cell_that_goes_from_victim_to_preemptor_is_never_free_in_between():
 
 def test_bad_parts_of_a_cell_that_is_reserved_are_shown_where_the_plan_has_nothing():
     """Of the rack m1 is bad, and the gang is planned for the first two machines that its tenant sees."""
-    world = World(THREE_A_RACK)
+    world = HivedHarness(THREE_A_RACK)
     world.bind(*gang("o", tenant="b", pods=6, leafs=2, priority=-1))
     world.turn("m1", healthy=False)
 

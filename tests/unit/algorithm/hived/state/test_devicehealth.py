@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.interface import Bind, Preempt, Wait
 from algorithm.model import Node, Taint
-from tests.support.hived_claims import assert_everybody_is_granted
-from tests.support.hived_world import (
+from tests.support.hived.claims import assert_everybody_is_granted
+from tests.support.hived.harness import (
     FILTERING,
     PREEMPTING,
-    World,
+    HivedHarness,
     allocations,
     explained,
     gang,
@@ -35,7 +35,7 @@ ROOMY = racks(a="rack.host 2", b="rack.host 1") + ON
 
 @pytest.fixture
 def world():
-    return World(ROOMY)
+    return HivedHarness(ROOMY)
 
 
 # -- what nodes say ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_machine_that_is_not_configured_has_no_devices():
 
 
 def test_nothing_is_read_unless_it_is_asked_for():
-    world = World(racks(a="rack.host 2"))
+    world = HivedHarness(racks(a="rack.host 2"))
     world.mark("m1", "0")
 
     assert all(cell.healthy for cell in world.hive.layout.machines["m1"])
@@ -135,7 +135,7 @@ def test_the_setting_stays_with_the_originals_laxness():
 
 
 def test_the_other_devices_of_the_machine_are_used():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "1")
 
     world.bind(*gang("g", pods=3, leafs=4))
@@ -145,7 +145,7 @@ def test_the_other_devices_of_the_machine_are_used():
 
 
 def test_a_bad_device_is_never_given_away():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "0,1")
 
     answer = world.ask(one("g", pods=4, leafs=4))
@@ -180,7 +180,7 @@ def test_what_is_promised_is_kept_with_healthy_hardware_as_long_as_there_is_enou
 
 
 def test_the_least_bad_hardware_is_doomed():
-    world = World(racks(a="rack.host 4") + ON)
+    world = HivedHarness(racks(a="rack.host 4") + ON)
     world.submit(one("x"))
     world.turn("m2", healthy=False)
     world.mark("m1", "0")
@@ -190,7 +190,7 @@ def test_the_least_bad_hardware_is_doomed():
 
 
 def test_what_is_doomed_is_chosen_anew_when_health_changes():
-    world = World(racks(a="rack.host 3") + ON)
+    world = HivedHarness(racks(a="rack.host 3") + ON)
     world.submit(one("x"))
     world.turn("m1", "m2", healthy=False)
     world.mark("m2", "3")
@@ -201,7 +201,7 @@ def test_what_is_doomed_is_chosen_anew_when_health_changes():
 
 
 def test_a_device_that_is_healthy_again_is_used_again():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "0,1,2,3")
     assert isinstance(world.ask(one("g", pods=4, leafs=4)), Wait)
     world.mark("m1", "")
@@ -210,7 +210,7 @@ def test_a_device_that_is_healthy_again_is_used_again():
 
 
 def test_a_machine_that_is_not_ready_is_bad_whatever_is_written_on_it():
-    world = World(FULL)
+    world = HivedHarness(FULL)
     world.mark("m1", "1")
     world.turn("m1", healthy=False)
     assert not any(device.healthy for device in world.hive.layout.machines["m1"])
@@ -256,7 +256,7 @@ def test_a_preemption_that_waits_for_a_device_that_turned_bad_is_planned_anew(wo
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_restart_with_bad_devices_is_the_same_allocation(seed):
-    world = World(FULL)
+    world = HivedHarness(FULL)
     world.bind(*gang("g", members={1: 2, 2: 1}), *gang("b", tenant="b", pods=2, leafs=2))
     world.mark("m1", "0,2")
     world.mark("m3", "1")
@@ -270,7 +270,7 @@ def test_a_restart_with_bad_devices_is_the_same_allocation(seed):
 
 
 def test_a_fork_knows_bad_devices_and_hears_of_others():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "0")
     fork = world.algorithm.fork()
     fork.update_node(world.node("m1"), node("m1", bad="x"))
@@ -284,7 +284,7 @@ def test_a_fork_knows_bad_devices_and_hears_of_others():
 
 
 def test_who_waits_is_told_of_bad_devices_and_of_what_cannot_be_read():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "0,1")
     world.mark("m2", "none")
     waiting = one("g", pods=4, leafs=4)
@@ -298,7 +298,7 @@ def test_who_waits_is_told_of_bad_devices_and_of_what_cannot_be_read():
 
 
 def test_the_summary_counts_bad_devices_and_shows_warnings():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.submit(one("x"))
     world.mark("m1", "0,1")
     world.mark("m2", "none")
@@ -310,7 +310,7 @@ def test_the_summary_counts_bad_devices_and_shows_warnings():
 
 
 def test_the_originals_pages_show_the_leaf_and_what_contains_it_as_bad():
-    world = World(WHOLE)
+    world = HivedHarness(WHOLE)
     world.mark("m1", "3")
 
     pieces = b"".join(world.algorithm.page("clusterstatus/physicalcluster"))
@@ -335,7 +335,7 @@ class BadDevicesMachine(RuleBasedStateMachine):
 
     @initialize(config=st.sampled_from(CONFIGS), sparing=st.booleans(), luck=picks)
     def start(self, config, sparing, luck):
-        self.world = World(config + f"keepHealthyCellsWhole: {str(sparing).lower()}\n")
+        self.world = HivedHarness(config + f"keepHealthyCellsWhole: {str(sparing).lower()}\n")
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups = 0

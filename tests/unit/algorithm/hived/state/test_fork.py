@@ -4,14 +4,14 @@ import pytest
 
 from algorithm.hived.state.fork import independent_copy
 from algorithm.interface import Bind, SuggestedNodes
-from tests.support.hived_audit import audit
-from tests.support.hived_world import FILTERING, PREEMPTING, RACKS, World, gang, one, snapshot
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import FILTERING, PREEMPTING, RACKS, HivedHarness, gang, one, snapshot
 
 
 @pytest.fixture
 def world():
     """With gangs, a lazy preemption, a preemption under way, a bad machine, and a stranger."""
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("taker", leafs=2, priority=3))
     world.bind(one("low", tenant="b", leafs=4), one("o", tenant="b", priority=-1, leafs=1))
     assert world.group("lazy").lazily_preempted_by == "taker"
@@ -22,7 +22,7 @@ def world():
 
 
 def forked(world):
-    twin = World(RACKS, nodes=False)
+    twin = HivedHarness(RACKS, nodes=False)
     twin.algorithm = world.algorithm.fork()
     for known in ("nodes", "waiting", "allocated", "preempting"):
         setattr(twin, known, dict(getattr(world, known)))
@@ -80,7 +80,7 @@ def test_neither_sees_what_happens_to_the_other(world):
 
 def test_the_order_between_equal_machines_is_copied():
     """What was asked before decides between machines that are equal now."""
-    world = World()
+    world = HivedHarness()
     for number in range(6):
         pod = one(f"g{number}", leafs=4, priority=-1, ignoreK8sSuggestedNodes=False)
         world.ask(pod, offered=[f"m{1 + number % 3}"])
@@ -90,7 +90,7 @@ def test_the_order_between_equal_machines_is_copied():
 
 
 def test_a_proposed_preemption_can_be_taken_on_the_fork():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("low", pods=2, leafs=4))
     high = gang("high", pods=2, leafs=4, priority=5)[0]
     answer = world.ask(high, phase=PREEMPTING)
@@ -108,7 +108,7 @@ def test_a_fork_of_a_fork_is_one_too(world):
 def test_a_long_chain_of_pointers_is_no_recursion():
     """Cells point to each other in all directions: copy.deepcopy would recurse through the whole cluster."""
     hosts = "\n".join(f"    - {{cellAddress: m{number}}}" for number in range(2000))
-    world = World(
+    world = HivedHarness(
         "physicalCluster:\n  cellTypes:\n    host: {childCellType: gpu, childCellNumber: 1, isNodeLevel: true}\n"
         "    row: {childCellType: host, childCellNumber: 2000}\n"
         f"  physicalCells:\n  - cellType: row\n    cellChildren:\n{hosts}\nvirtualClusters: {{}}\n",

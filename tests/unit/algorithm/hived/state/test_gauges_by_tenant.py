@@ -3,7 +3,7 @@
 import pytest
 
 from algorithm.gauges import sound
-from tests.support.hived_world import RACKS, World, gang, one, racks
+from tests.support.hived.harness import RACKS, HivedHarness, gang, one, racks
 
 
 def numbers(world, name):
@@ -16,7 +16,7 @@ def numbers(world, name):
 
 @pytest.fixture
 def world():
-    return World()
+    return HivedHarness()
 
 
 def test_what_is_promised_is_known_from_the_start(world):
@@ -37,7 +37,7 @@ def test_used_and_borrowed_are_told_apart(world):
 
 
 def test_who_borrows_without_being_promised_anything_is_shown():
-    world = World(racks(a="rack 1") + "  c: {}\n")
+    world = HivedHarness(racks(a="rack 1") + "  c: {}\n")
     world.bind(one("o", tenant="c", priority=-1, leafs=2))
 
     assert numbers(world, "borrowed_devices") == {("a", "rack"): 0, ("c", "rack"): 2}
@@ -59,7 +59,7 @@ def test_what_a_preemptor_reserves_is_its_own(world):
 
 
 def test_bad_devices_are_those_of_bad_machines_in_promised_cells():
-    world = World(racks(a="rack 1", b="rack.host 1"))
+    world = HivedHarness(racks(a="rack 1", b="rack.host 1"))
     world.bind(one("g", leafs=4), one("h", tenant="b", leafs=4))
     machine = world.allocated["u-g-0"].node_name
 
@@ -91,7 +91,7 @@ def test_a_pod_that_waits_in_another_form_is_counted_once(world):
 
 def test_pods_that_are_refused_do_not_wait_for_devices(world):
     world.submit(one("g", tenant="nobody"))
-    guarded = World(RACKS + "allowedNamespaces: {a: []}\n")
+    guarded = HivedHarness(RACKS + "allowedNamespaces: {a: []}\n")
     guarded.submit(one("g", tenant="a"))
 
     assert numbers(world, "waiting_pods") == {("a",): 0, ("b",): 0}
@@ -120,4 +120,4 @@ def test_a_fork_counts_for_itself(world):
     world.bind(one("g", leafs=2))
 
     assert fork.metrics() != world.algorithm.metrics()
-    assert fork.metrics() == World().algorithm.metrics()
+    assert fork.metrics() == HivedHarness().algorithm.metrics()

@@ -4,7 +4,17 @@ import pytest
 
 from algorithm.interface import Bind, Wait
 from algorithm.reasons import Code
-from tests.support.hived_world import PREEMPTING, RACKS, World, allocations, explained, gang, one, settings_of, snapshot
+from tests.support.hived.harness import (
+    PREEMPTING,
+    RACKS,
+    HivedHarness,
+    allocations,
+    explained,
+    gang,
+    one,
+    settings_of,
+    snapshot,
+)
 
 #: 16 devices in one chain.
 TWO_CHAINS = """
@@ -22,7 +32,7 @@ virtualClusters:
 
 
 def limited(text, config=RACKS):
-    return World(config + f"opportunisticLimits: {text}\n")
+    return HivedHarness(config + f"opportunisticLimits: {text}\n")
 
 
 def opportunistic(name, **wish):
@@ -36,7 +46,7 @@ def reason_of(answer):
 
 
 def test_without_a_limit_they_have_whatever_is_idle():
-    world = World()
+    world = HivedHarness()
 
     assert len(world.bind(*gang("o", pods=4, leafs=4, priority=-1))) == 4
 
@@ -174,7 +184,7 @@ def test_a_restart_with_a_limit_is_the_same():
 
 
 def test_a_lower_limit_after_a_restart_takes_nothing_from_those_that_run():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("o", pods=3, leafs=4, priority=-1))
     before = allocations(world.hive)
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state import promotion
 from algorithm.interface import Bind, Preempt
-from tests.support.hived_claims import assert_everybody_is_granted
-from tests.support.hived_world import (
+from tests.support.hived.claims import assert_everybody_is_granted
+from tests.support.hived.harness import (
     FILTERING,
     PREEMPTING,
-    World,
+    HivedHarness,
     allocations,
     gang,
     in_any_order,
@@ -31,7 +31,7 @@ SINGLE = racks(a="rack.host.socket.gpu 4", b="rack.host.socket.gpu 8")
 
 @pytest.fixture
 def world():
-    return World(SINGLE + ON)
+    return HivedHarness(SINGLE + ON)
 
 
 def lazy(name, **more):
@@ -81,7 +81,7 @@ def test_it_has_it_back_when_somebody_else_of_its_tenant_ends(world):
 
 
 def test_it_stays_as_it_is_unless_that_is_asked_for():
-    world = World(SINGLE)
+    world = HivedHarness(SINGLE)
     preempted(world)
 
     end(world, "boss")
@@ -147,7 +147,7 @@ def test_nobody_overtakes_a_larger_group_in_the_line(world):
 
 def test_it_waits_while_its_device_is_part_of_what_somebody_else_has():
     """It goes on running there; b was given the machine around it, of which it uses another device."""
-    world = World(racks(a="rack.host.socket.gpu 2", b="rack.host 3") + ON)
+    world = HivedHarness(racks(a="rack.host.socket.gpu 2", b="rack.host 3") + ON)
     world.bind(lazy("g"), lazy("h"))
     world.bind(*gang("boss", pods=2, priority=9), *gang("b", tenant="b", pods=2, leafs=4), one("c", tenant="b"))
     assert world.group("c").places[1][0].node == world.group("g").places[1][0].node
@@ -246,7 +246,7 @@ def test_a_late_pod_says_what_its_gang_was_promised(world):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_restart_in_any_order_comes_to_the_same(seed):
-    world = World(SINGLE + ON)
+    world = HivedHarness(SINGLE + ON)
     crowd(world, *[lazy(name) for name in "ghi"], one("other", priority=5))
     world.bind(one("boss", priority=9))
     world.bind(one("chief", priority=9))
@@ -274,7 +274,7 @@ class Walk:
     """Lazy groups lose their quota and have it back; a restart at any step comes to the same, in any order."""
 
     def __init__(self, config, luck):
-        self.world = World(config)
+        self.world = HivedHarness(config)
         self.first = in_any_order(snapshot(self.world.hive))
         self.random = random.Random(luck)
         self.groups = 0

@@ -16,7 +16,7 @@ from algorithm.hived.formats.bindinfo import BIND_INFO
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state.promotion import ORDER
 from tests.conformance.hived_draws import SMALL
-from tests.support.hived_world import RACKS, World, allocations, gang, node, one, pod, racks, state
+from tests.support.hived.harness import RACKS, HivedHarness, allocations, gang, node, one, pod, racks, state
 
 ONE_PROMISE, PARTS = SMALL["one promise"], SMALL["parts of machines"]
 
@@ -50,7 +50,7 @@ def assert_same_in_every_order(world):
 @pytest.fixture
 def lost():
     """g-0 was bound with quota, g-1 without. Who had taken the quota is gone."""
-    world = World(ONE_PROMISE)
+    world = HivedHarness(ONE_PROMISE)
     first, late = lazy("g", pods=2, leafs=2)
     world.bind(first, one("h", leafs=4, priority=5), late)
     end(world, "u-h-0")
@@ -76,7 +76,7 @@ def test_who_came_after_a_restart_keeps_its_quota_at_the_next_one(lost, order):
 @pytest.mark.parametrize("order", [["u-g-1", "u-g-0"], ["u-g-0", "u-g-1"]])
 def test_so_does_another_tenant_that_has_the_hardware_by_now(order):
     """b's machine is the one of which g uses a socket."""
-    world = World(PARTS)
+    world = HivedHarness(PARTS)
     first, late = lazy("g", pods=2, leafs=1)
     world.bind(first, one("h", leafs=2, priority=5), late)
     end(world, "u-h-0")
@@ -110,7 +110,7 @@ def test_what_the_first_member_was_promised_can_be_given_back_whoever_is_told_fi
 
 
 def test_a_gang_agreed_to_lazy_preemption_if_one_of_its_pods_did():
-    world = World(ONE_PROMISE)
+    world = HivedHarness(ONE_PROMISE)
     world.bind(*[mixed[index] for index, mixed in enumerate((lazy("g", pods=2, leafs=2), gang("g", pods=2, leafs=2)))])
 
     for each in in_every_order(world):
@@ -141,7 +141,7 @@ def test_a_late_member_that_is_told_after_the_start_takes_the_quota_from_its_gan
 def test_who_came_after_a_promise_was_reduced_keeps_its_quota():
     """Nobody had agreed to lazy preemption; the older group lost its quota, and then a third one used it."""
     two, less = ONE_PROMISE.replace("cellNumber: 1", "cellNumber: 2"), ONE_PROMISE
-    world = World(two)
+    world = HivedHarness(two)
     world.bind(one("older", leafs=4), one("oldest", leafs=4, priority=1))
     world.restart(config=less)
     assert [is_guaranteed(world, name) for name in ("older", "oldest")] == [False, True]
@@ -153,7 +153,7 @@ def test_who_came_after_a_promise_was_reduced_keeps_its_quota():
 
 
 def test_without_who_came_meanwhile_it_has_its_quota_back():
-    world = World(ONE_PROMISE.replace("cellNumber: 1", "cellNumber: 2"))
+    world = HivedHarness(ONE_PROMISE.replace("cellNumber: 1", "cellNumber: 2"))
     world.bind(one("g", leafs=4), one("h", leafs=4, priority=1))
     world.restart(config=ONE_PROMISE)
     end(world, "u-h-0")
@@ -165,12 +165,12 @@ def test_without_who_came_meanwhile_it_has_its_quota_back():
 @pytest.fixture
 def back_and_forth():
     """g lost its quota as the hosts were promised to b, h says so, and then they are promised to a again."""
-    world = World(racks(a="rack.host 2"))
+    world = HivedHarness(racks(a="rack.host 2"))
     world.bind(one("g", leafs=4))
     world.restart(config=racks(b="rack.host 2"))
     world.bind(one("h", tenant="b", leafs=4))
     assert [each.group for each in lazily.read(world.allocated["u-h-0"].annotation(lazily.LAZILY_PREEMPTED))] == ["g"]
-    world.settings = World(racks(a="rack.host 2")).settings
+    world.settings = HivedHarness(racks(a="rack.host 2")).settings
     return world
 
 
@@ -187,11 +187,11 @@ def test_who_is_found_late_leads_to_the_same_quotas(back_and_forth, late):
 
 
 def test_the_more_important_keeps_its_quota_and_of_equals_the_older():
-    world = World(racks(a="rack.host 4"))
+    world = HivedHarness(racks(a="rack.host 4"))
     for number, (name, priority) in enumerate([("c", 0), ("b", 0), ("a", 0), ("d", 7)]):
         each = msgspec.structs.replace(one(name, leafs=4, priority=priority), created=f"2026-01-01T00:00:0{number}Z")
         world.bind(each)
-    world.settings = World(racks(a="rack.host 2")).settings
+    world.settings = HivedHarness(racks(a="rack.host 2")).settings
 
     for each in in_every_order(world):
         assert [is_guaranteed(each, name) for name in "cbad"] == [True, False, False, True]
@@ -199,20 +199,20 @@ def test_the_more_important_keeps_its_quota_and_of_equals_the_older():
 
 def test_quota_that_a_larger_gang_cannot_use_is_given_back():
     """The more important gang of two does not fit into what is promised now; the other one does."""
-    world = World(racks(a="rack.host 3"))
+    world = HivedHarness(racks(a="rack.host 3"))
     world.bind(one("g", leafs=4), *gang("large", pods=2, leafs=4, priority=5))
-    world.settings = World(racks(a="rack.host 1")).settings
+    world.settings = HivedHarness(racks(a="rack.host 1")).settings
 
     for each in in_every_order(world):
         assert [is_guaranteed(each, name) for name in ("g", "large")] == [True, False]
 
 
 def test_a_place_without_a_pod_is_given_up_for_a_pod_that_runs_there():
-    world = World(racks(a="rack.host 2") + "obeyGangRelease: true\n")
+    world = HivedHarness(racks(a="rack.host 2") + "obeyGangRelease: true\n")
     world.bind(*gang("g", pods=2, leafs=4))
     end(world, "u-g-0")
     world.bind(one("h", leafs=4))
-    world.settings = World(racks(a="rack.host 2")).settings
+    world.settings = HivedHarness(racks(a="rack.host 2")).settings
 
     for each in in_every_order(world):
         assert each.group("g").given_up == {(4, 0)}
@@ -223,7 +223,7 @@ def test_a_place_without_a_pod_is_given_up_for_a_pod_that_runs_there():
 
 
 def some_groups():
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     world.bind(*gang("g", pods=2, leafs=2), one("o", priority=-1), one("b", tenant="b", leafs=2))
     return world
 
@@ -243,7 +243,7 @@ def test_who_asks_meanwhile_changes_nothing():
 
 def test_the_end_of_a_pod_ends_start_up_and_takes_nothing_from_anybody():
     """Were it as if the pod had never been there, the older group of two would be next."""
-    world = World(racks(a="rack.host 4"))
+    world = HivedHarness(racks(a="rack.host 4"))
     world.bind(one("oldest", leafs=4), *gang("pair", pods=2, leafs=4), one("small", leafs=4))
     world.restart(["u-oldest-0", "u-pair-0", "u-pair-1", "u-small-0"], config=racks(a="rack.host 2"))
     assert [is_guaranteed(world, name) for name in ("oldest", "pair", "small")] == [True, False, True]
@@ -256,7 +256,7 @@ def test_the_end_of_a_pod_ends_start_up_and_takes_nothing_from_anybody():
 @pytest.mark.parametrize("asks", [True, False])
 def test_nodes_count_before_pods_whenever_they_are_told(asks):
     world = some_groups()
-    late = World(RACKS, nodes=False)
+    late = HivedHarness(RACKS, nodes=False)
     for uid, each in world.allocated.items():
         late.allocated[uid] = each
         late.algorithm.add_allocated_pod(each)
@@ -269,13 +269,13 @@ def test_nodes_count_before_pods_whenever_they_are_told(asks):
 
 def test_accounts_are_made_anew_a_bounded_number_of_times(monkeypatch):
     config = racks(a="rack.host.socket.gpu 16")
-    known = World(config)
+    known = HivedHarness(config)
     known.bind(*[one(f"g{number}") for number in range(16)])
     monkeypatch.setattr(bootstrap, "_MOST_REMADE", 5)
     made = []
     accounts = bootstrap.Accounts
     monkeypatch.setattr(bootstrap, "Accounts", lambda *given: made.append(1) or accounts(*given))
-    world = World(config)
+    world = HivedHarness(config)
     for each in known.allocated.values():
         world.found(each)
 
@@ -284,7 +284,7 @@ def test_accounts_are_made_anew_a_bounded_number_of_times(monkeypatch):
 
 
 def test_changes_of_nodes_are_remembered_up_to_a_bound():
-    world = World(RACKS)
+    world = HivedHarness(RACKS)
     known = len(bootstrap_of(world)._health)
     for number in range(5000):
         world.algorithm.add_node(node("m1", healthy=bool(number % 2)))
@@ -304,7 +304,7 @@ def test_the_time_is_no_question(monkeypatch):
     made = []
     accounts = bootstrap.Accounts
     monkeypatch.setattr(bootstrap, "Accounts", lambda *given: made.append(1) or accounts(*given))
-    other = World(RACKS)
+    other = HivedHarness(RACKS)
     for number, each in enumerate(world.allocated.values()):
         other.algorithm.set_time(1e9 + number)
         other.algorithm.add_allocated_pod(each)
@@ -320,7 +320,7 @@ def test_a_fork_during_start_up_comes_to_the_same():
     twin = world.restarted(order[:2])
     known = state(world.restarted(order).algorithm)
 
-    half = World(RACKS)
+    half = HivedHarness(RACKS)
     for uid in order[:2]:
         half.algorithm.add_allocated_pod(world.allocated[uid])
     fork = half.algorithm.fork()
@@ -372,7 +372,7 @@ FEW = settings(max_examples=40, deadline=None, derandomize=True, database=None, 
 
 
 def assert_any_order(data, config, switches, luck):
-    world = World(SMALL[config] + "".join(f"{switch}: true\n" for switch in sorted(switches)))
+    world = HivedHarness(SMALL[config] + "".join(f"{switch}: true\n" for switch in sorted(switches)))
     world.allocated = {each.uid: each for each in (data.draw(bound(number)) for number in range(6))}
     order = sorted(world.allocated)
     known = world.restarted(order)

@@ -6,11 +6,11 @@ import pytest
 from algorithm.hived.state.groups import GroupState
 from algorithm.interface import PodRefused, Wait
 from algorithm.reasons import Code
-from tests.support.hived_audit import audit
-from tests.support.hived_world import (
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import (
     PREEMPTING,
     RACKS,
-    World,
+    HivedHarness,
     allocations,
     explained,
     gang,
@@ -26,7 +26,7 @@ TWO_HOSTS = racks(a="rack.host 2") + ON
 
 @pytest.fixture
 def world():
-    return World(TWO_HOSTS)
+    return HivedHarness(TWO_HOSTS)
 
 
 def end(world, *names):
@@ -48,7 +48,7 @@ def devices(world, name):
 @pytest.mark.parametrize(("config", "kept"), [(racks(a="rack.host 2"), 8), (TWO_HOSTS, 4)])
 @pytest.mark.parametrize("wish", [{}, {"gangReleaseEnable": False}])
 def test_without_gang_release_a_pods_devices_are_free_as_it_ends_if_the_operator_says_so(config, kept, wish):
-    world = World(config)
+    world = HivedHarness(config)
     world.bind(*gang("g", pods=2, leafs=4, **wish))
     end(world, "g-1")
 
@@ -171,7 +171,7 @@ def test_all_pods_of_a_gang_say_the_same(world):
 
 
 def test_pods_of_another_tenant_hold_nothing():
-    world = World(RACKS + ON)
+    world = HivedHarness(RACKS + ON)
     world.bind(*gang("g", pods=2, leafs=4))
     end(world, "g-1")
     world.submit(again(gang("g", tenant="b", pods=2, leafs=4)[1]))
@@ -183,7 +183,7 @@ def test_pods_of_another_tenant_hold_nothing():
 
 
 def test_an_opportunistic_gang_gives_back_what_it_borrowed():
-    world = World(RACKS + ON)
+    world = HivedHarness(RACKS + ON)
     world.bind(*gang("o", pods=4, leafs=4, priority=-1))
     end(world, "o-0", "o-1", "o-2")
 
@@ -237,7 +237,7 @@ def test_a_place_on_a_machine_that_turned_bad_is_not_taken_back(world):
 
 def test_quota_that_others_have_now_is_not_taken_back():
     """The place itself is free, but the tenant's socket is another one by now."""
-    world = World(racks(a="rack.host.socket 2") + ON)
+    world = HivedHarness(racks(a="rack.host.socket 2") + ON)
     pods = gang("g", pods=2, leafs=2)
     (at, _), _ = world.bind(*pods)
     end(world, "g-0")
@@ -262,7 +262,7 @@ def test_a_pinned_cell_is_given_back_within(world):
         "  a:\n    virtualCells:\n    - {cellType: rack.host, cellNumber: 2}",
         "  a:\n    virtualCells:\n    - {cellType: rack.host, cellNumber: 1}\n    pinnedCells: [{pinnedCellId: pin}]",
     )
-    world = World(config + ON)
+    world = HivedHarness(config + ON)
     pods = gang("g", pods=2, leafs=2, pinnedCellId="pin")
     world.bind(*pods)
     end(world, "g-0")
@@ -313,7 +313,7 @@ def test_with_gang_release_a_restart_keeps_everything(world):
 
 
 def test_switched_on_at_a_restart_it_gives_up_what_nobody_uses():
-    world = World(racks(a="rack.host 2"))
+    world = HivedHarness(racks(a="rack.host 2"))
     world.bind(*gang("g", pods=2, leafs=4))
     end(world, "g-0")
     world.restart(config=TWO_HOSTS)
@@ -334,11 +334,11 @@ def test_switched_off_at_a_restart_no_device_has_two_users(world, backwards):
 
 
 def test_nobody_is_given_up_for_a_pod_that_is_bound_by_hand_later():
-    world = World(racks(a="rack.host 2"))
+    world = HivedHarness(racks(a="rack.host 2"))
     first, second = gang("g", pods=2, leafs=4)
     world.bind(first)
     world.submit(second)
-    twin = World(racks(a="rack.host 2"))
+    twin = HivedHarness(racks(a="rack.host 2"))
     twin.bind(one("z", leafs=4), *[one("thief", leafs=4)])
     world.found(twin.allocated["u-thief-0"])
 

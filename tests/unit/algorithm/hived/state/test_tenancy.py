@@ -9,10 +9,10 @@ from algorithm.hived.formats.bindinfo import BIND_INFO
 from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
 from algorithm.interface import Bind, InvalidArgument, PodRefused
 from algorithm.model import pairs
-from tests.support.hived_audit import audit
-from tests.support.hived_world import (
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import (
     RACKS,
-    World,
+    HivedHarness,
     allocations,
     explained,
     gang,
@@ -43,7 +43,7 @@ def refusal(world, each):
 
 
 def test_without_the_switch_a_name_is_one_of_the_whole_cluster():
-    world = World()
+    world = HivedHarness()
     world.bind(one("train", tenant="a"))
 
     (other,) = of("other", one("train", tenant="b"))
@@ -52,7 +52,7 @@ def test_without_the_switch_a_name_is_one_of_the_whole_cluster():
 
 
 def test_two_virtual_clusters_use_the_same_name():
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     world.bind(*gang("train", tenant="a", pods=2, leafs=4))
     world.bind(*of("other", *gang("train", tenant="b", pods=1, leafs=4)))
 
@@ -61,7 +61,7 @@ def test_two_virtual_clusters_use_the_same_name():
 
 
 def test_two_namespaces_of_a_virtual_cluster_use_the_same_name():
-    world = World(PER_NAMESPACE)
+    world = HivedHarness(PER_NAMESPACE)
     wish = gang("train", tenant="a", pods=2, leafs=2)
     world.bind(*of("one", *wish), *of("two", *wish))
 
@@ -71,7 +71,7 @@ def test_two_namespaces_of_a_virtual_cluster_use_the_same_name():
 def test_nobody_takes_a_place_in_the_gang_of_another_namespace():
     """Without the switch, a pod of any namespace with the same wish has the second place."""
     wish = gang("train", tenant="a", pods=2, leafs=4)
-    open_world, guarded = World(), World(PER_NAMESPACE)
+    open_world, guarded = HivedHarness(), HivedHarness(PER_NAMESPACE)
     for world in (open_world, guarded):
         world.bind(of("owner", *wish)[0])
         (intruder,) = of("intruder", wish[1])
@@ -83,14 +83,14 @@ def test_nobody_takes_a_place_in_the_gang_of_another_namespace():
 
 
 def test_both_scopes_together():
-    world = World(PER_BOTH)
+    world = HivedHarness(PER_BOTH)
     world.bind(*of("ns", one("g", tenant="a")), *of("ns", one("g", tenant="b")), *of("other", one("g", tenant="b")))
 
     assert sorted(world.hive.groups) == ["a/ns/g", "b/ns/g", "b/other/g"]
 
 
 def test_slashes_in_a_name_do_not_make_it_another_ones():
-    world = World(PER_NAMESPACE)
+    world = HivedHarness(PER_NAMESPACE)
     (first,), (second,) = of("x", one("y/g", leafs=4)), of("y", one("g", leafs=4))
     world.bind(first, second)
 
@@ -98,7 +98,7 @@ def test_slashes_in_a_name_do_not_make_it_another_ones():
 
 
 def test_a_pod_alone_has_its_scope_too():
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     (pod,) = gang("ignored")
     wish = {"virtualCluster": "a", "leafCellNumber": 1}
     pod = msgspec.structs.replace(pod, annotations=pairs({pod.annotations[0][0]: json.dumps(wish)}))
@@ -120,7 +120,7 @@ def test_there_are_two_scopes():
 def test_what_is_written_on_pods_does_not_change():
     written = []
     for config in (RACKS, PER_BOTH):
-        world = World(config)
+        world = HivedHarness(config)
         pods = gang("train", pods=2, leafs=2)
         world.bind(*pods)
         written.append([world.allocated[each.uid].annotations for each in pods])
@@ -129,7 +129,7 @@ def test_what_is_written_on_pods_does_not_change():
 
 
 def test_the_pages_show_the_original_name_and_the_path():
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     world.bind(one("train", tenant="a"), *of("other", one("train", tenant="b"), one("eval", tenant="b")))
 
     items = json.loads(b"".join(world.algorithm.page("affinitygroups/")))["items"]
@@ -144,7 +144,7 @@ def test_the_pages_show_the_original_name_and_the_path():
 
 
 def test_a_name_that_several_groups_have_is_asked_back():
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     world.bind(one("train", tenant="a"), *of("other", one("train", tenant="b")))
 
     with pytest.raises(InvalidArgument, match="several affinity groups have that name: a/train, b/train"):
@@ -152,7 +152,7 @@ def test_a_name_that_several_groups_have_is_asked_back():
 
 
 def test_without_the_switch_there_is_no_path():
-    world = World()
+    world = HivedHarness()
     world.bind(one("train"))
 
     assert world.algorithm.page("affinitygroups/train")["metadata"] == {"name": "train"}
@@ -160,7 +160,7 @@ def test_without_the_switch_there_is_no_path():
 
 @pytest.mark.parametrize("config", [PER_TENANT, PER_NAMESPACE, PER_BOTH])
 def test_a_restart_keeps_scoped_groups_apart(config):
-    world = World(config)
+    world = HivedHarness(config)
     world.bind(*of("one", *gang("g", tenant="a", pods=2, leafs=4)), *of("two", *gang("g", tenant="b", pods=1, leafs=4)))
     world.bind(*of("two", one("o", tenant="b", priority=-1, leafs=2)))
     before = allocations(world.hive)
@@ -174,7 +174,7 @@ def test_a_restart_keeps_scoped_groups_apart(config):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_switched_off_at_a_restart_gangs_of_one_name_stay_apart(backwards):
     """One of them has the name, the other its full path; no device is lost, none has two users."""
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     world.bind(*gang("g", tenant="a", pods=2, leafs=4), *of("two", *gang("g", tenant="b", pods=1, leafs=4)))
     before = sorted(tuple(value[1:]) for value in map(list, allocations(world.hive).values()))
     world.restart(sorted(world.allocated, reverse=backwards), config=RACKS)
@@ -187,9 +187,9 @@ def test_switched_off_at_a_restart_gangs_of_one_name_stay_apart(backwards):
 
 
 def test_pods_that_come_later_are_not_set_apart():
-    world = World()
+    world = HivedHarness()
     world.bind(one("g", leafs=4))
-    twin = World()
+    twin = HivedHarness()
     twin.bind(one("x", leafs=4))
     twin.bind(*of("other", one("g", leafs=4)))
     world.found(next(each for each in twin.allocated.values() if each.namespace == "other"))
@@ -198,7 +198,7 @@ def test_pods_that_come_later_are_not_set_apart():
 
 
 def test_a_lazy_preemption_is_remembered_by_scoped_names():
-    world = World(PER_TENANT)
+    world = HivedHarness(PER_TENANT)
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True), one("taker", leafs=2, priority=3))
     taker = world.allocated["u-taker-0"]
     assert [lost["group"] for lost in json.loads(taker.annotation(LAZILY_PREEMPTED))] == ["a/lazy"]
@@ -210,7 +210,7 @@ def test_a_lazy_preemption_is_remembered_by_scoped_names():
 
 
 def test_a_fork_reads_names_as_its_original():
-    world = World(PER_BOTH)
+    world = HivedHarness(PER_BOTH)
     world.bind(one("g", tenant="a"))
     fork = world.algorithm.fork()
 
@@ -224,14 +224,14 @@ def test_a_fork_reads_names_as_its_original():
 
 @pytest.mark.parametrize("namespace", ["team-a", "lab-1"])
 def test_a_namespace_of_the_list_may(namespace):
-    world = World(GUARDED)
+    world = HivedHarness(GUARDED)
 
     assert world.bind(*of(namespace, one("g", tenant="a")))
 
 
 @pytest.mark.parametrize("namespace", ["team-b", "team-a-2", "lab-10", "TEAM-A"])
 def test_others_may_not_and_are_told_who_may(namespace):
-    world = World(GUARDED)
+    world = HivedHarness(GUARDED)
     text = f"namespace {namespace} may not use virtual cluster a; allowed: lab-?, team-a"
 
     (pod,) = of(namespace, one("g", tenant="a"))
@@ -241,28 +241,30 @@ def test_others_may_not_and_are_told_who_may(namespace):
 
 
 def test_an_empty_list_is_nobody():
-    assert "may not use virtual cluster b; allowed: no namespace" in refusal(World(GUARDED), one("g", tenant="b"))
+    assert "may not use virtual cluster b; allowed: no namespace" in refusal(
+        HivedHarness(GUARDED), one("g", tenant="b")
+    )
 
 
 def test_a_virtual_cluster_that_is_not_named_is_open():
-    world = World(RACKS + "allowedNamespaces: {b: [team-b]}\n")
+    world = HivedHarness(RACKS + "allowedNamespaces: {b: [team-b]}\n")
 
     assert world.bind(one("g", tenant="a"))
 
 
 def test_a_star_is_all_that_are_not_named():
-    world = World(RACKS + "allowedNamespaces: {b: ['*'], '*': [admin]}\n")
+    world = HivedHarness(RACKS + "allowedNamespaces: {b: ['*'], '*': [admin]}\n")
     world.bind(one("g", tenant="b"), *of("admin", one("h", tenant="a")))
 
     assert "namespace ns may not use virtual cluster a; allowed: admin" in refusal(world, one("i", tenant="a"))
 
 
 def test_opportunistic_pods_are_asked_too():
-    assert "may not use" in refusal(World(GUARDED), one("g", tenant="b", priority=-1))
+    assert "may not use" in refusal(HivedHarness(GUARDED), one("g", tenant="b", priority=-1))
 
 
 def test_a_place_in_a_gang_that_runs_is_no_way_in():
-    world = World()
+    world = HivedHarness()
     first, second = gang("g", tenant="a", pods=2)
     world.bind(first)
     world.submit(second)
@@ -272,7 +274,7 @@ def test_a_place_in_a_gang_that_runs_is_no_way_in():
 
 
 def test_what_is_bound_stays_whatever_the_rules_are_now():
-    world = World()
+    world = HivedHarness()
     world.bind(*gang("g", tenant="a", pods=2, leafs=4), one("o", tenant="b", priority=-1))
     before = allocations(world.hive)
 
@@ -281,11 +283,11 @@ def test_what_is_bound_stays_whatever_the_rules_are_now():
     assert allocations(world.hive) == before
     assert not world.algorithm.unrecoverable_pods
     world.delete(*list(world.allocated.values()))
-    assert in_any_order(snapshot(world.hive)) == in_any_order(snapshot(World(GUARDED).hive))
+    assert in_any_order(snapshot(world.hive)) == in_any_order(snapshot(HivedHarness(GUARDED).hive))
 
 
 def test_a_refused_pod_leaves_no_trace_and_can_go():
-    world = World(GUARDED)
+    world = HivedHarness(GUARDED)
     before = snapshot(world.hive)
     pod = one("g", tenant="b")
     refusal(world, pod)
@@ -311,7 +313,7 @@ def test_a_rule_that_means_nothing_is_refused(setting, text):
 
 def test_a_pod_that_is_not_ours_is_nobodys():
     """It has no wish, so there is no name and no rule."""
-    world = World(GUARDED)
+    world = HivedHarness(GUARDED)
     stranger = msgspec.structs.replace(one("x"), annotations=(), node_name="m1")
     world.algorithm.add_allocated_pod(stranger)
     world.algorithm.delete_allocated_pod(stranger)
@@ -322,7 +324,7 @@ def test_a_pod_that_is_not_ours_is_nobodys():
 def test_places_do_not_depend_on_whose_names_are():
     answers = []
     for config in (RACKS, PER_BOTH, RACKS + "allowedNamespaces: {'*': [ns]}\n"):
-        world, found = World(config), []
+        world, found = HivedHarness(config), []
         for number in range(14):
             each = one(f"g{number}", tenant="ab"[number % 2], leafs=1 + number % 4, priority=number % 3 - 1)
             answer = world.ask(each)

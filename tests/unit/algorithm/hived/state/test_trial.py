@@ -20,7 +20,7 @@ from algorithm.hived.planning.planner import Plan, decide
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group, GroupState
 from algorithm.hived.state.recovery import claimed, restored
-from tests.support.hived_crowd import asked, crowded
+from tests.support.hived.crowd import asked, crowded
 
 #: What a trial leaves behind on purpose (see `journal.py`), and what only caches something.
 LEFT_BEHIND = {"version", "written"}

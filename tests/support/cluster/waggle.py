@@ -16,9 +16,9 @@ from extender.server.service import Service
 from extender.settings import Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.api import eventually
-from tests.support.face import Client
-from tests.support.witness import Witness
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.witness import Witness
+from tests.support.http.fixed_runtime import Client
 
 #: Anomalies and the like that no test may leave behind unless it says so.
 _SHOULD_BE_ZERO = {
@@ -57,7 +57,7 @@ class Waggle:
         self.client = Client(self.url)
 
     @property
-    def heart(self) -> SchedulerStateMachine:
+    def machine(self) -> SchedulerStateMachine:
         return self.runtime._machine
 
     def wait_ready(self) -> None:
@@ -71,24 +71,24 @@ class Waggle:
 
     def entries(self) -> list[PodInfo]:
         with self.runtime.loop.paused():
-            return self.heart.entries()
+            return self.machine.entries()
 
     def holds(self) -> dict[str, str]:
         """The owners of all active holds, with the holds' states."""
         with self.runtime.loop.paused():
-            return {hold.owner: hold.state.value for hold in self.heart.state.ledger.active()}
+            return {hold.owner: hold.state.value for hold in self.machine.state.ledger.active()}
 
     def counted(self, name: str) -> dict[str, int]:
-        """One of the heart's counters, by label."""
+        """One of the engine's counters, by label."""
         with self.runtime.loop.paused():
-            return {value: number for (kind, value), number in self.heart.counts.items() if kind == name}
+            return {value: number for (kind, value), number in self.machine.counts.items() if kind == name}
 
     def stories(self) -> str:
         """What happened to every pod, for assertions that fail."""
         with self.runtime.loop.paused():
             return "\n".join(
-                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.heart.history(entry.uid))
-                for entry in self.heart.entries()
+                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.machine.history(entry.uid))
+                for entry in self.machine.entries()
             )
 
     def has_seen(self, nodes: Mapping[str, str], pods: Mapping[str, str]) -> bool:
@@ -108,7 +108,7 @@ class Waggle:
         alive = self.runtime.liveness()
         assert alive.ready, alive.detail
         with self.runtime.loop.paused():
-            self.heart.validate()
+            self.machine.validate()
         stats = self.service._committer.stats
         assert stats.crashes == 0, stats
 
@@ -125,11 +125,11 @@ class Waggle:
     def check_replay(self) -> None:
         """What was recorded, when it happens again, happens the same way to every pod. Only after `stop`."""
         header, steps = recording.read(io.BytesIO(self._record.read_bytes()), self._record.name)
-        twin = SchedulerStateMachine(recording.create(header.algorithm, header.settings), self.heart.policy)
+        twin = SchedulerStateMachine(recording.create(header.algorithm, header.settings), self.machine.policy)
         for _ in recording.replay_on(twin, steps):
             pass
-        assert _stories(twin) == _stories(self.heart), "a replay of the log tells different stories"
+        assert _stories(twin) == _stories(self.machine), "a replay of the log tells different stories"
 
 
-def _stories(heart: SchedulerStateMachine) -> dict[str, Any]:
-    return {str(entry.key): [str(entry.state), *heart.history(entry.uid)] for entry in heart.entries()}
+def _stories(engine: SchedulerStateMachine) -> dict[str, Any]:
+    return {str(entry.key): [str(entry.state), *engine.history(entry.uid)] for entry in engine.entries()}

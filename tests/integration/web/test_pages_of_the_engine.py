@@ -24,8 +24,8 @@ from extender.server.runtime import Runtime
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
-from tests.support.face import Client, capture, exchange
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.http.fixed_runtime import Client, capture, exchange
 
 POD = {
     "metadata": {"name": "p", "namespace": "ns", "uid": "u-1"},
@@ -38,8 +38,8 @@ class House:
 
     def __init__(self) -> None:
         self.algorithm = PlainAlgorithm()
-        self.heart = SchedulerStateMachine(self.algorithm)
-        self.runtime = Runtime(self.heart, self._carry_out)
+        self.machine = SchedulerStateMachine(self.algorithm)
+        self.runtime = Runtime(self.machine, self._carry_out)
         self.written: list[WriteBinding] = []
         self._committer = ThreadPoolExecutor(1)
 
@@ -58,7 +58,7 @@ class House:
     def close(self) -> None:
         self.runtime.stop()
         self._committer.shutdown()
-        self.heart.validate()
+        self.machine.validate()
         assert not self.algorithm.broken, self.algorithm.broken
 
     def knows(self, *nodes: str, cpu: int = 8000) -> None:

@@ -63,7 +63,7 @@ def _shown_node(room: NodeRoom) -> dict[str, Any]:
     }
 
 
-class World:
+class PackingHarness:
     """The algorithm with the records that it was told. Every change checks the algorithm's invariants."""
 
     def __init__(self, *nodes: Node, strategy: str = "pack") -> None:

@@ -1,4 +1,4 @@
-"""The heart's naive world, with gangs, disruption budgets and victims that take their time, evicting by itself.
+"""The engine's naive world, with gangs, disruption budgets and victims that take their time, evicting by itself.
 
 Beside what `heart_world` checks, no eviction is ever seen that a person would not understand: of a pod of the same or
 higher priority, before the intention stands on the preemptors, of somebody whom the plan does not need, or for a plan
@@ -25,13 +25,13 @@ from extender.scheduling.events import (
 from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.preemption_record import read
-from tests.support.heart_world import BASE, CAPACITY, NODES, HeartWorld
-from tests.support.objects import node
+from tests.support.engine.objects import node
+from tests.support.engine.simulation import BASE, CAPACITY, NODES, EngineSimulation
 
 DIRECT = Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, protection=15.0)  # type: ignore[arg-type]
 
 
-class DirectWorld(HeartWorld):
+class DirectPreemptionSimulation(EngineSimulation):
     """`strict`: check every eviction against the plan as it stands on the preemptors."""
 
     def __init__(self, policy: Policy = DIRECT, *, nodes: int = 2, strict: bool = True) -> None:
@@ -123,7 +123,7 @@ class DirectWorld(HeartWorld):
     # -- seeing ---------------------------------------------------------------------------------------------------
 
     def entry(self, name: str) -> PodInfo:
-        entry = self.heart.find("default", name)
+        entry = self.machine.find("default", name)
         assert entry is not None
         return entry
 
@@ -160,14 +160,16 @@ class DirectWorld(HeartWorld):
         for where, wanted in seats.items():
             free = self._free(where, victims, members)
             assert wanted <= free, f"{wanted} do not fit on {where}, where {free} will be free"
-        where = self.heart.driver.allocated[eviction.uid].node_name
+        where = self.machine.driver.allocated[eviction.uid].node_name
         spared = self._free(where, victims - {eviction.uid}, members)
         assert seats[where] > spared, f"{eviction.name} goes for nothing"
 
     def _free(self, where: str, gone: set[str], members: list[Pod]) -> int:
         """So much is free there when these are gone, beside what is held for others of the same or higher priority."""
         ours, priority = {pod.uid for pod in members}, max(pod.priority for pod in members)
-        placed = [pod for uid, pod in self.heart.driver.allocated.items() if pod.node_name == where and uid not in gone]
+        placed = [
+            pod for uid, pod in self.machine.driver.allocated.items() if pod.node_name == where and uid not in gone
+        ]
         holds = [
             hold
             for uid, hold in self.algorithm._state.holds.items()

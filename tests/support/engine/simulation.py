@@ -1,8 +1,8 @@
-"""The whole heart in a naive world: a cluster that is a dictionary, and everything that can happen to it.
+"""The whole engine in a naive world: a cluster that is a dictionary, and everything that can happen to it.
 
 The cluster is as an API server would have it, and applies a binding only if that may be applied. What must never be
 seen: two places for a pod, a place that filter never named, a node with more than it has, a bind answered twice, a
-guarantee of the algorithm broken. What must be true once everything has been delivered (`settle`): heart and algorithm
+guarantee of the algorithm broken. What must be true once everything has been delivered (`settle`): engine and algorithm
 know exactly what the cluster is, every bind was answered, and the same events give the same instructions again.
 """
 
@@ -52,8 +52,8 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import State
 from extender.scheduling.writes.preemption_mark import ANNOTATION
-from tests.support.objects import node
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.objects import node
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 NODES = ("n0", "n1", "n2")
 NAMES = ("a", "b", "c", "d", "e")
@@ -155,7 +155,7 @@ class Cluster:
         return sum(dict(p.requests)[CPU] for p in self.pods.values() if p.node_name == name and not p.finished)
 
 
-class HeartWorld:
+class EngineSimulation:
     """One run. `resizing`: nodes change what they offer, `faults`: the algorithm raises; neither can promise room."""
 
     def __init__(self, policy: Policy = POLICIES["tired"], *, make: Callable[[], SchedulerAlgorithm] = PlainAlgorithm):
@@ -173,7 +173,7 @@ class HeartWorld:
     def boot(self) -> None:
         """A fresh process: nodes, then bound pods, then the rest, then ready."""
         self.algorithm = self.make()
-        self.heart = SchedulerStateMachine(self.algorithm, self.policy)
+        self.machine = SchedulerStateMachine(self.algorithm, self.policy)
         self.work: list[WriteBinding | ReadPod | Evict | RecordPreemption] = []
         #: When each of these was given, by identity: a write is not sent once it is too old.
         self.given: dict[int, float] = {}
@@ -199,10 +199,10 @@ class HeartWorld:
         plain = self.algorithm if isinstance(self.algorithm, PlainAlgorithm) else None
         if plain and self.armed:
             plain.fail.add(self.armed)
-        out = self.heart.handle(event, self.now)
+        out = self.machine.handle(event, self.now)
         self.log.append((event, self.now, out, (self.armed, plain.choose if plain else "")))
         self.armed = ""
-        self.heart.validate()
+        self.machine.validate()
         assert not plain or not plain.broken, plain.broken
         for instruction in out:
             if isinstance(instruction, BindAnswer):
@@ -220,7 +220,7 @@ class HeartWorld:
         self.given[id(command)] = self.now
 
     def _check_write(self, write: WriteBinding) -> None:
-        held = self.heart.driver.allocated.get(write.uid)
+        held = self.machine.driver.allocated.get(write.uid)
         assert (write.uid, write.node) in self.proposed or (held and held.node_name == write.node), write
 
     # -- the cluster's life -----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class HeartWorld:
 
     def _has_room(self, pod: Pod, where: str) -> bool:
         """As a scheduler sees it that respects what is bound and what we proposed."""
-        told = self.heart.driver.allocated
+        told = self.machine.driver.allocated
         taken = sum(dict(p.requests)[CPU] for p in told.values() if p.node_name == where) + sum(
             dict(p.requests)[CPU] for p in self.cluster.pods.values() if p.node_name == where and p.uid not in told
         )
@@ -334,7 +334,7 @@ class HeartWorld:
         assert len(answers) == 1
         if not fails and not answers[0].error and not (pod.nominated_node_name and len(nodes) == 1):
             self._check_leaving(pod)
-        entry = self.heart.find(pod.namespace, pod.name)
+        entry = self.machine.find(pod.namespace, pod.name)
         insisted = entry is not None and entry.state is State.BINDING
         assert answers[0].pass_through == (not self.policy.manages(pod)) or (insisted and not self.policy.manages(pod))
         if answers[0].node is not None:
@@ -373,17 +373,17 @@ class HeartWorld:
             assert candidate.node in nodes
             assert candidate.victims, "a node without victims"
             for uid in candidate.victims:
-                victim = self.heart.driver.allocated[uid]
+                victim = self.machine.driver.allocated[uid]
                 assert victim.priority < pod.priority
                 assert victim.node_name == candidate.node
 
     def _check_leaving(self, pod: Pod) -> None:
         """A preemption that kube-scheduler carries out does not outlast victims that should be gone."""
-        entry = self.heart.find(pod.namespace, pod.name)
+        entry = self.machine.find(pod.namespace, pod.name)
         if entry is None or entry.uid != pod.uid or entry.state is not State.PREEMPTING or entry.preemption is not None:
             return
         for victim in entry.victims:
-            held = self.heart.driver.allocated.get(victim.uid)
+            held = self.machine.driver.allocated.get(victim.uid)
             if held is not None and held.terminating:
                 since = self.leaving.setdefault(victim.uid, self.now)
                 assert self.now < since + held.grace_period + self.policy.patience, f"{entry.key} waits for {held.key}"
@@ -473,7 +473,7 @@ class HeartWorld:
         """An operator wants other settings: another algorithm learns what is true now, for the first time or again."""
         self.reconfigurations += not self.preparing
         self.preparing = True
-        self._prepare(self.heart, self.handle(ReconfigureRequested(self.reconfigurations, "packing", {})))
+        self._prepare(self.machine, self.handle(ReconfigureRequested(self.reconfigurations, "packing", {})))
 
     def reconfiguration_ends(self) -> Reconfigured | None:
         """It takes over, whatever has happened meanwhile."""
@@ -481,7 +481,7 @@ class HeartWorld:
             return None
         self.preparing = False
         out = self.handle(AlgorithmPrepared(self.reconfigurations))
-        self.algorithm = self.heart.driver.algorithm
+        self.algorithm = self.machine.driver.algorithm
         if isinstance(self.algorithm, PlainAlgorithm):
             assert not self.algorithm.broken, self.algorithm.broken
         return next(item for item in out if isinstance(item, Reconfigured))
@@ -502,7 +502,7 @@ class HeartWorld:
                 assert self.cluster.used(name) <= CAPACITY, f"{name} has {self.cluster.used(name)}"
 
     def settle(self) -> None:
-        """Everything is delivered, done and verified; then heart, algorithm and cluster are of one mind."""
+        """Everything is delivered, done and verified; then engine, algorithm and cluster are of one mind."""
         self.armed = ""
         self.late_write(until=float("inf"))
         if isinstance(self.algorithm, PlainAlgorithm):
@@ -521,18 +521,18 @@ class HeartWorld:
         self.check_replay()
 
     def _check_beliefs(self) -> None:
-        entries = {entry.uid: entry for entry in self.heart.entries()}
+        entries = {entry.uid: entry for entry in self.machine.entries()}
         live = {p.uid: p for p in self.cluster.pods.values() if self._is_live(p)}
-        assert entries.keys() == live.keys(), f"heart knows {sorted(entries)}, the cluster has {sorted(live)}"
+        assert entries.keys() == live.keys(), f"engine knows {sorted(entries)}, the cluster has {sorted(live)}"
         for uid, pod in live.items():
             wanted = State.BOUND if pod.node_name else State.WAITING
             assert (entries[uid].state, entries[uid].node) == (wanted, pod.node_name)
-        assert not self.heart.state.ledger.active(), "a hold leaked"
-        while self.heart.driver.pending_count:
-            self.heart.driver.catch_up()
-        told = {uid: pod.node_name for uid, pod in self.heart.driver.allocated.items()}
+        assert not self.machine.state.ledger.active(), "a hold leaked"
+        while self.machine.driver.pending_count:
+            self.machine.driver.catch_up()
+        told = {uid: pod.node_name for uid, pod in self.machine.driver.allocated.items()}
         assert told == {uid: pod.node_name for uid, pod in live.items() if pod.node_name}
-        assert set(self.heart.driver.unallocated) == {uid for uid, pod in live.items() if not pod.node_name}
+        assert set(self.machine.driver.unallocated) == {uid for uid, pod in live.items() if not pod.node_name}
         if isinstance(self.algorithm, PlainAlgorithm):
             assert {uid: pod.node_name for uid, pod in self.algorithm.allocated.items()} == told
 

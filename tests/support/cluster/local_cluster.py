@@ -28,9 +28,9 @@ from extender.kube.client.kubeconfig import connect
 from extender.kube.informers.reflector import Timing
 from extender.scheduling.comparison import cached_state_of, compare_nodes, compare_pods
 from extender.settings import ClusterSettings, Settings
-from tests.support.api import eventually
-from tests.support.waggle import Waggle
-from tests.support.witness import Books, Witness, requested
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.waggle import Waggle
+from tests.support.cluster.witness import Books, Witness, requested
 
 Object = dict[str, Any]
 #: The lengths tell Waggle's watches from those of the kube-scheduler stand-in, which are 300 to 600 s: WAGGLES_WATCH.
@@ -38,7 +38,7 @@ QUICK = Timing(shortest_watch=650, longest_watch=699, backoff=BackoffSettings(sh
 WAGGLES_WATCH = r"timeoutSeconds=6[5-9]\d"
 
 
-class World:
+class LocalCluster:
     """What a test does and sees. `scheduler` is None where the test itself plays kube-scheduler."""
 
     def __init__(self, cluster: EmbeddedCluster, folder: Path, sections: Mapping[str, Any], timing: Timing) -> None:
@@ -256,11 +256,11 @@ class World:
         pods = [
             reader.decisions.as_kept(reader.pod(json.dumps(each).encode())) for each in self.cluster.objects("pods")
         ]
-        heart = self.waggle.heart
+        engine = self.waggle.machine
         with self.waggle.runtime.loop.paused():
-            cached_state = cached_state_of(heart)
-            infos = heart.state.cache.snapshot().nodes
-        ours = [pod.uid for pod in pods if heart.policy.should_schedule(pod) and not pod.node_name]
+            cached_state = cached_state_of(engine)
+            infos = engine.state.cache.snapshot().nodes
+        ours = [pod.uid for pod in pods if engine.policy.should_schedule(pod) and not pod.node_name]
         found: list[Any] = [*compare_nodes(cached_state, nodes), *compare_pods(cached_state, pods, ours)]
         for node in nodes:
             live = requested(pod for pod in pods if pod.node_name == node.name and not pod.finished)
@@ -321,17 +321,17 @@ def world(
     waggle: bool = True,
     extender: Mapping[str, Any] | None = None,
     timing: Timing = QUICK,
-    prepare: Callable[[World], object] | None = None,
+    prepare: Callable[[LocalCluster], object] | None = None,
     apiserver: Mapping[str, Any] | None = None,
     **sections: Any,
-) -> Iterator[World]:
+) -> Iterator[LocalCluster]:
     """Nodes n0, n1, ... of `cpu` each. `prepare` is called before Waggle starts; `sections` are Waggle's settings,
     `extender` fields of kube-scheduler's configuration, `apiserver` options of the API server."""
     before = set(threading.enumerate())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waggle-world-")))
         cluster = stack.enter_context(serve_in_thread(**{"stop_delay": 0.0, **(apiserver or {})}))
-        made = World(cluster, folder, sections, timing)
+        made = LocalCluster(cluster, folder, sections, timing)
         for number in range(nodes):
             made.node(f"n{number}", cpu=cpu)
         try:

@@ -13,8 +13,8 @@ from algorithm.hived.formats.podspec import MAX_PRIORITY
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes
 from algorithm.model import Pod
-from tests.support.hived_audit import audit
-from tests.support.hived_world import FILTERING, PREEMPTING, World, gang, one
+from tests.support.hived.audit import audit
+from tests.support.hived.harness import FILTERING, PREEMPTING, HivedHarness, gang, one
 
 
 def kept(hive: HivedCluster) -> set[str]:
@@ -35,7 +35,7 @@ def _fits(books: ChainAllocator) -> bool:
 # -- each by itself ---------------------------------------------------------------------------------------------------
 
 
-def assert_everybody_is_granted(world: World) -> None:
+def assert_everybody_is_granted(world: HivedHarness) -> None:
     """Whoever comes next may ask at once for all cells of a level that are owed to them."""
     for tenant in world.hive.layout.tenants.values():
         for wish in owed(world.hive, tenant):
@@ -57,21 +57,21 @@ def owed(hive: HivedCluster, tenant: Tenant) -> Iterator[dict[str, Any]]:
                 yield {"leafCellType": chain.leaf_type, "members": {devices: number * cells[0].leafs // devices}}
 
 
-def _assert_granted(world: World, tenant: str, wish: dict[str, Any]) -> None:
+def _assert_granted(world: HivedHarness, tenant: str, wish: dict[str, Any]) -> None:
     probe = one("probe", tenant=tenant, priority=MAX_PRIORITY, **wish)
     answer = world.algorithm.schedule(probe, SuggestedNodes(world.nodes), FILTERING)
     assert isinstance(answer, (Bind, Preempt)), f"{tenant} is owed {wish}, but: {answer}"
     _assert_nobody_else_pays(world, tenant, answer)
 
 
-def _assert_nobody_else_pays(world: World, tenant: str, answer: Bind | Preempt) -> None:
+def _assert_nobody_else_pays(world: HivedHarness, tenant: str, answer: Bind | Preempt) -> None:
     users = {member.uid: group for group in world.hive.groups.values() for member in group.members()}
     for victim in getattr(answer, "victims", ()):
         user = users[victim.uid]
         assert user.virtual is None or user.tenant == tenant, f"{tenant} would evict {user.name} of {user.tenant}"
 
 
-def take_with_quota(world: World, each: Pod, answer: ScheduleResult) -> None:
+def take_with_quota(world: HivedHarness, each: Pod, answer: ScheduleResult) -> None:
     """Whoever is placed with a guarantee has it, unless the gang had lost its quota before."""
     lost = set(world.hive.lazily_preempted)
     world.take(each, answer)
@@ -83,7 +83,7 @@ def take_with_quota(world: World, each: Pod, answer: ScheduleResult) -> None:
 # -- all together -----------------------------------------------------------------------------------------------------
 
 
-def claim_everything(world: World, luck: random.Random) -> int:
+def claim_everything(world: HivedHarness, luck: random.Random) -> int:
     """In a copy of the world all tenants ask, cell by cell in any order, for all that they are owed, and take it.
 
     Returns how many cells changed hands. Cells that their owner uses with the highest priority are had already.
@@ -123,7 +123,7 @@ def claimable(hive: HivedCluster, tenant: Tenant) -> Iterator[VirtualCell]:
             yield cell
 
 
-def _claim(world: World, cell: VirtualCell, name: str) -> None:
+def _claim(world: HivedHarness, cell: VirtualCell, name: str) -> None:
     """A gang that needs just as much as the cell has. The tenant's own scheduler may put it on others of its cells."""
     chain = world.hive.layout.chains[cell.chain]
     devices = chain.levels[min(cell.level, chain.machine_level)].leafs
@@ -139,7 +139,7 @@ def _claim(world: World, cell: VirtualCell, name: str) -> None:
     world.bind(*pods[1:])
 
 
-def _make_room(world: World, pod: Pod, tenant: str, what: str) -> ScheduleResult:
+def _make_room(world: HivedHarness, pod: Pod, tenant: str, what: str) -> ScheduleResult:
     """What was borrowed, or is of lower priority, is evicted; the answer afterwards."""
     answer = world.ask(pod, phase=PREEMPTING)
     assert isinstance(answer, Preempt), f"{what}, but nobody is to be evicted: {answer}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.cluster_objects import binding, pod
+from tests.support.apiserver.cluster_objects import binding, pod
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

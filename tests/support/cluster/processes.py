@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from extender.demo.cast import Process
-from tests.support.face import Client
-from tests.support.proxy import Proxy
+from tests.support.apiserver.proxy import Proxy
+from tests.support.http.fixed_runtime import Client
 
 #: Short, and with so much time between deadline and lease as a write may take that nobody waits for any more.
 ELECTION = {"enabled": True, "lease_seconds": 4, "renew_deadline_seconds": 2, "retry_seconds": 0.4}

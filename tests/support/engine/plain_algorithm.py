@@ -1,7 +1,7 @@
 """A plain algorithm that checks what it is promised: cpu only, first offered node by name that has room.
 
 It keeps the contract of `algorithm.interface` on its own side, and raises ContractBroken where the extender does not on
-the other: told twice, out of order, asymmetrically, about a pod in both sets. Tests of the heart and the server use it
+the other: told twice, out of order, asymmetrically, about a pod in both sets. Tests of the engine and the server use it
 as the party that would be harmed.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from extender.kube.client.api import ApiServer, Request
-from tests.support.scripted_server import ScriptedServer, reply
+from tests.support.apiserver.scripted_server import ScriptedServer, reply
 
 
 def warm(server: ScriptedServer, api: ApiServer, number: int) -> None:

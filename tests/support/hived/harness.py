@@ -18,7 +18,7 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes
 from algorithm.model import Node, Pod, pairs
-from tests.support.hived_audit import audit, virtual_cells
+from tests.support.hived.audit import audit, virtual_cells
 
 FILTERING, PREEMPTING = Phase.FILTERING, Phase.PREEMPTING
 
@@ -189,7 +189,7 @@ def allocations(hive: HivedCluster) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def explained(world: World, each: Pod) -> list[str]:
+def explained(world: HivedHarness, each: Pod) -> list[str]:
     """What people are told who ask why the pod waits."""
     return [sentence for sentence in world.algorithm.explain(each) if sentence]
 
@@ -197,7 +197,7 @@ def explained(world: World, each: Pod) -> list[str]:
 # -- the world --------------------------------------------------------------------------------------------------------
 
 
-class World:
+class HivedHarness:
     """An algorithm, and all that it was told."""
 
     def __init__(self, config: str = RACKS, *, nodes: bool = True) -> None:
@@ -327,7 +327,7 @@ class World:
 
     # -- copies and restarts ----------------------------------------------------------------------------------
 
-    def fork(self) -> World:
+    def fork(self) -> HivedHarness:
         """The same world again: what happens in one is not seen in the other. It is audited only on demand."""
         twin = copy(self)
         twin.audited = False
@@ -375,7 +375,7 @@ class World:
         self.algorithm.add_unallocated_pod(each)
         self.algorithm.delete_unallocated_pod(each)
 
-    def restarted(self, order: Iterable[str], *, asked: Collection[int] = ()) -> World:
+    def restarted(self, order: Iterable[str], *, asked: Collection[int] = ()) -> HivedHarness:
         """Another world that is told the same, in this order."""
         twin = copy(self)
         twin.preempting = {}

@@ -31,8 +31,8 @@ class Scene:
 
     def __init__(self, configuration: dict[str, Any]) -> None:
         self.algorithm = HivedAlgorithm(HivedSettings.model_validate(configuration))
-        self.heart = SchedulerStateMachine(self.algorithm)
-        self.runtime = Runtime(self.heart, self._carry_out)
+        self.machine = SchedulerStateMachine(self.algorithm)
+        self.runtime = Runtime(self.machine, self._carry_out)
         self.machines = tuple(self.algorithm.hive.layout.machines)
         self.runtime.start()
         self.health(self.machines)
@@ -115,11 +115,11 @@ def small() -> dict[str, Any]:
 
 @contextmanager
 def served(scene: Scene) -> Iterator[str]:
-    """Its URL while the face is up; the heart is validated at the end."""
+    """Its URL while the face is up; the engine is validated at the end."""
     settings = Settings(server=ServerSettings(port=0), algorithm=AlgorithmSettings(name="hived"))
     try:
         with serve_in_thread(create_app(scene.runtime, settings), settings) as server:
             yield server.url
     finally:
         scene.runtime.stop()
-    scene.heart.validate()
+    scene.machine.validate()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from extender.operate.certs import Authority, Pair
 from extender.settings import TlsSettings
-from tests.support.face import Client
+from tests.support.http.fixed_runtime import Client
 
 
 def days_ago(days: float) -> datetime:

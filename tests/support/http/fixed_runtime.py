@@ -23,7 +23,7 @@ from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, Pree
 from extender.scheduling.state.cache import Cache, Snapshot
 from extender.server.views import Explanation, Metric, PodView, Readiness
 
-CAPTURES = Path(__file__).parent.parent / "fixtures" / "captures"
+CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 
 
 def capture(name: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from algorithm.hived.formats.podspec import SPEC, PodSpec, parse_spec
 from algorithm.interface import Bind, Phase, PodRefused, Preempt
 from algorithm.model import Pod
-from tests.support.hived_world import RACKS, World, gang, racks
+from tests.support.hived.harness import RACKS, HivedHarness, gang, racks
 
 #: Machine m4 is pinned for a tenant c.
 PINNED = (
@@ -17,12 +17,12 @@ PINNED = (
 )
 
 
-def crowded(seed: int) -> World:
+def crowded(seed: int) -> HivedHarness:
     """A cluster with groups of all kinds, bad machines, and preemptions under way."""
     rng = random.Random(seed)
     quotas = [RACKS, PINNED, racks(a="rack 1", b="rack.host.socket 3"), racks(a="rack.host 2", b="rack.host 2")]
     more = ["", "", "combineCells: true\n", "keepHealthyCellsWhole: true\n", "badDevices: {}\n"]
-    world = World(rng.choice(quotas) + rng.choice(more))
+    world = HivedHarness(rng.choice(quotas) + rng.choice(more))
     for number in range(rng.randint(3, 9)):
         if rng.random() < 0.25:
             world.turn(rng.choice(["m1", "m2", "m3", "m4"]), healthy=rng.random() < 0.4)
@@ -45,7 +45,7 @@ def wish(rng: random.Random, name: str) -> list[Pod]:
     return gang(name, tenant=tenant, members=members, priority=priority, lazyPreemptionEnable=lazy, **more)
 
 
-def admit(world: World, pods: list[Pod]) -> None:
+def admit(world: HivedHarness, pods: list[Pod]) -> None:
     """Places them if there is room, or lets them preempt; else they are gone again."""
     for each in pods:
         try:

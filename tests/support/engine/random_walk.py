@@ -1,12 +1,12 @@
-"""Drives a HeartWorld by a plain random generator: far more steps than Hypothesis would take."""
+"""Drives a EngineSimulation by a plain random generator: far more steps than Hypothesis would take."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 
-from tests.support.heart_world import CALLS, GHOSTS, NAMES, NODES, HeartWorld
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.engine.simulation import CALLS, GHOSTS, NAMES, NODES, EngineSimulation
 
 NETWORK = ("none",) * 6 + (
     "applied, no answer",
@@ -21,7 +21,9 @@ NETWORK = ("none",) * 6 + (
 CHANGES = ("label", "terminating", "finished", "ungated", "disowned")
 
 
-def drive(world: HeartWorld, rng: random.Random, steps: int, *, faults: bool = False, resizing: bool = False) -> None:
+def drive(
+    world: EngineSimulation, rng: random.Random, steps: int, *, faults: bool = False, resizing: bool = False
+) -> None:
     """`steps` random happenings and now and then a crash, then everything settles and is checked."""
     for number in range(1, steps + 1):
         if number % 700 == 0:
@@ -30,7 +32,7 @@ def drive(world: HeartWorld, rng: random.Random, steps: int, *, faults: bool = F
     world.settle()
 
 
-def happen(world: HeartWorld, rng: random.Random, *, faults: bool = False, resizing: bool = False) -> None:
+def happen(world: EngineSimulation, rng: random.Random, *, faults: bool = False, resizing: bool = False) -> None:
     """One random happening."""
     if faults and rng.random() < 0.1:
         world.algorithm_will_fail(rng.choice(CALLS))
@@ -46,17 +48,17 @@ def _offer(rng: random.Random) -> list[str]:
     return rng.sample(NODES, rng.randint(0, 3))
 
 
-def _create(world: HeartWorld, rng: random.Random) -> None:
+def _create(world: EngineSimulation, rng: random.Random) -> None:
     kind = rng.choice(("ours", "ours", "ours", "theirs", "gated", "polite"))
     world.pod_created(rng.choice(NAMES), rng.choice((1000, 2000, 3000, 4000)), rng.choice((0, 10)), kind)
 
 
-def _filter(world: HeartWorld, rng: random.Random) -> None:
+def _filter(world: EngineSimulation, rng: random.Random) -> None:
     stale, trial, bind = rng.random() < 0.3, rng.random() < 0.2, rng.random() < 0.8
     world.filtered(rng.choice(NAMES), _offer(rng), stale=stale, trial=trial, bind=bind)
 
 
-_Step = Callable[[HeartWorld, random.Random], None]
+_Step = Callable[[EngineSimulation, random.Random], None]
 _TABLE: dict[_Step, float] = {
     _create: 4,
     lambda w, r: w.pod_deleted(r.choice(NAMES)): 1,

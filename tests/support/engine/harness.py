@@ -1,4 +1,4 @@
-"""Drives a Lifecycle as the rim would, with a clock that the test sets, and validates it after every event."""
+"""Drives the engine of pods as the I/O layers do, with a clock that the test sets. Validates it after every event."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from tests.support.plain_algorithm import PlainAlgorithm
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 T = TypeVar("T")
 
 
-class Heart:
-    """One heart under test. `now` moves only when the test says so."""
+class EngineHarness:
+    """One engine under test. `now` moves only when the test says so."""
 
     def __init__(self, *, synced: bool = True, **policy: Any) -> None:
         self.algorithm = PlainAlgorithm()
-        self.lifecycle = SchedulerStateMachine(self.algorithm, Policy(**policy))
+        self.machine = SchedulerStateMachine(self.algorithm, Policy(**policy))
         self.now = 100.0
         self.requests = itertools.count(1)
         if synced:
             self.handle(Synced())
 
     def handle(self, event: Event) -> list[Instruction]:
-        out = self.lifecycle.handle(event, self.now)
-        self.lifecycle.validate()
+        out = self.machine.handle(event, self.now)
+        self.machine.validate()
         assert not self.algorithm.broken, self.algorithm.broken
         return out
 
@@ -85,7 +85,7 @@ class Heart:
         return self.handle(Ticked())
 
     def state(self, pod: Pod) -> str:
-        entry = self.lifecycle.find(pod.namespace, pod.name)
+        entry = self.machine.find(pod.namespace, pod.name)
         return entry.state.value if entry is not None and entry.uid == pod.uid else "Unknown"
 
 
