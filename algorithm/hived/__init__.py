@@ -16,8 +16,7 @@ from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION, SHARED
 from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
-from algorithm.hived.state.promotion import ORDER
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED, ORDER
 from algorithm.registry import Plugin
 
 PLUGIN = Plugin(

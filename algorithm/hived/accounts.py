@@ -24,7 +24,7 @@ from algorithm.hived.formats.podspec import SPEC, PodSpec, UserError
 from algorithm.hived.insight.status import Pages
 from algorithm.hived.planning.planner import Plan
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state import lazy_preemption, promotion
+from algorithm.hived.state import lazy_preemption
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.gangs import BoundPod, Found, Gang
 from algorithm.hived.state.groups import Group, Member
@@ -54,8 +54,8 @@ class Accounts:
         self._tenancy = tenancy
         #: Of pods whose group's name is another gang's as well, by UID.
         self._scopes: dict[str, str] = {}
-        self._told = lazy_preemption.LazyPreemptionLog()
-        self._line = PromotionQueue(self.hive)
+        self._log = lazy_preemption.LazyPreemptionLog()
+        self._line = PromotionQueue(self.hive, self._log)
 
     def renew_pages(self) -> None:
         """The pages show this hive and nothing that was written before: they were those of another one."""
@@ -96,8 +96,8 @@ class Accounts:
         """
         if spec.priority < 0:
             return ""
-        said = self._line if self.hive.promoting else self._told
-        return said.who_took(spec.group, uids) or (spec.group if lost else "")
+        taker = self._log.latest_taker if self.hive.promoting else self._log.who_took
+        return taker(spec.group, uids) or (spec.group if lost else "")
 
     def _recover(self, gang: Gang, taker: str) -> None:
         spec, plan = gang.spec, gang.allocation
@@ -147,17 +147,14 @@ class Accounts:
 
     def _listen(self, bound: BoundPod, *, found: bool) -> None:
         """Notes what the pod says about others."""
-        if self.hive.promoting:
-            self._line.add(bound.pod.uid, promotion.read(bound.pod))
-        else:
-            self._told.add(bound.pod.uid, bound.spec.group, _lost(bound.pod), found=found)
+        self._log.add(bound.pod.uid, bound.spec.group, lazy_preemption.said_by(bound.pod), found=found)
 
     def _add(self, bound: BoundPod, *, found: bool) -> None:
         """Takes the quota that others lost to this pod's decision, or have lost since."""
         pod, spec, hive = bound.pod, bound.spec, self.hive
         for each in _lost(pod):
             group = hive.groups.get(each.group)
-            if group is not None and each.group != spec.group and self._told.is_of(pod.uid, group):
+            if group is not None and each.group != spec.group and self._log.is_of(pod.uid, group):
                 self._take_quota(group, each.by)
         taker = self._who_took(spec, [pod.uid], lost=bound.lost_quota)
         is_new = spec.group not in hive.groups
@@ -182,8 +179,7 @@ class Accounts:
 
     def remove(self, pod: Pod) -> PodSpec | None:
         """The pod is gone. Returns its wish, if it was accounted for."""
-        self._told.drop(pod.uid)
-        self._line.drop(pod.uid)
+        self._log.drop(pod.uid)
         spec = None
         if pod.annotation(SPEC) is not None and self.unrecoverable_pods.pop(pod.uid, None) is None:
             spec = self.read(pod)
@@ -200,15 +196,10 @@ class Accounts:
 
     def to_write(self, pod: Pod, spec: PodSpec, plan: Plan) -> Pairs:
         """The groups that are without quota once the plan is carried out, as the pod that is bound by it names them."""
-        if self.hive.promoting and spec.priority >= 0:
-            return self._line.to_write(pod.uid, spec.group, self._without_quota(plan))
-        if plan.group.virtual is None:
-            return ()
         lost = self._without_quota(plan)
-        before = self._told.who_say_so(spec.group, pod.uid)
-        if before:
-            lost.append(lazy_preemption.QuotaLoss(spec.group, "", (pod.uid, *sorted(before))))
-        return lazy_preemption.write(lost)
+        if self.hive.promoting and spec.priority >= 0:
+            return self._log.to_write_numbered(pod.uid, spec.group, lost)
+        return () if plan.group.virtual is None else self._log.to_write(pod.uid, spec.group, lost)
 
     def _without_quota(self, plan: Plan) -> list[lazy_preemption.QuotaLoss]:
         known = self.hive.without_quota(plan.allocation.chain)

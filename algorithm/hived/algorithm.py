@@ -23,7 +23,7 @@ from algorithm.hived.insight.outcomes import outcomes
 from algorithm.hived.insight.status import gauges, summary
 from algorithm.hived.planning.planner import Decision, Plan, Refusal, decide
 from algorithm.hived.settings import HivedSettings
-from algorithm.hived.state import lazy_preemption, promotion
+from algorithm.hived.state import lazy_preemption
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.hived.state.fork import independent_copy
@@ -63,7 +63,7 @@ _CODES = {
 
 
 #: Later readers trust these, also about other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
-_SAID_WITH_A_BINDING = (lazy_preemption.LAZILY_PREEMPTED, promotion.ORDER)
+_SAID_WITH_A_BINDING = (lazy_preemption.LAZILY_PREEMPTED, lazy_preemption.ORDER)
 
 #: Types of immutable objects, which a fork shares with its original.
 _UNCHANGING = (

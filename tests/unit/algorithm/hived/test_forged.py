@@ -12,8 +12,7 @@ import pytest
 
 from algorithm.hived.formats.bindinfo import BIND_INFO
 from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
-from algorithm.hived.state.promotion import ORDER
+from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED, ORDER
 from algorithm.model import Pod
 from tests.support.hived.harness import RACKS, HivedHarness, gang, one, pod, racks
 

@@ -7,7 +7,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state import promotion
 from algorithm.interface import Bind, Preempt
 from tests.support.hived.claims import assert_everybody_is_granted
 from tests.support.hived.harness import (
@@ -178,7 +177,7 @@ def test_every_pod_of_a_group_says_who_ran_without_quota_when_it_was_placed(worl
     world.bind(*gang("boss", pods=2, priority=9))
 
     for number in range(2):
-        said = promotion.read(world.allocated[f"u-boss-{number}"])
+        said = lazily.said_by(world.allocated[f"u-boss-{number}"])
         assert [(each.group, each.by) for each in said.lost] == [("g", "boss"), ("h", "boss")]
         assert said.number == 1 + number
 
@@ -190,21 +189,21 @@ def test_so_does_one_that_had_to_preempt_for_its_place(world):
     world.delete(*[world.allocated[f"u-held-{number}"] for number in range(3)])
     world.bind(*boss)
 
-    assert [[lost.group for lost in promotion.read(world.allocated[each.uid]).lost] for each in boss] == [["g"]] * 4
+    assert [[lost.group for lost in lazily.said_by(world.allocated[each.uid]).lost] for each in boss] == [["g"]] * 4
 
 
 def test_nothing_is_written_as_long_as_nobody_lost_anything(world):
     crowd(world, lazy("g"))
 
-    assert not any(promotion.ORDER in dict(each.annotations) for each in world.allocated.values())
+    assert not any(lazily.ORDER in dict(each.annotations) for each in world.allocated.values())
 
 
 @pytest.mark.parametrize("number", ["-1", "x", "1e3", "9" * 30, "٣", ""])
 def test_a_number_that_makes_no_sense_was_early(number):
     lost = lazily.write([lazily.QuotaLoss("h", "k", ("u",))])
-    odd = one("g").placed("m1", (*lost, (promotion.ORDER, number)))
+    odd = one("g").placed("m1", (*lost, (lazily.ORDER, number)))
 
-    assert promotion.read(odd).number == 1
+    assert lazily.said_by(odd).number == 1
 
 
 def test_only_who_agreed_can_be_named(world):
@@ -212,7 +211,7 @@ def test_only_who_agreed_can_be_named(world):
     placed = world.allocated.pop("u-h-0")
     world.algorithm.delete_allocated_pod(placed)
 
-    said = (*lazily.write([lazily.QuotaLoss("g", "h", ("u-g-0",))]), (promotion.ORDER, "7"))
+    said = (*lazily.write([lazily.QuotaLoss("g", "h", ("u-g-0",))]), (lazily.ORDER, "7"))
     world.found(placed.placed(placed.node_name, said))
 
     assert is_guaranteed(world, "g")

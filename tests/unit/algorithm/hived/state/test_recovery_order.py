@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from algorithm.hived import bootstrap
 from algorithm.hived.formats.bindinfo import BIND_INFO
 from algorithm.hived.state import lazy_preemption as lazily
-from algorithm.hived.state.promotion import ORDER
+from algorithm.hived.state.lazy_preemption import ORDER
 from tests.conformance.hived_draws import SMALL
 from tests.support.hived.harness import RACKS, HivedHarness, allocations, gang, node, one, pod, racks, state
 
