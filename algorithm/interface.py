@@ -397,3 +397,11 @@ class SchedulerAlgorithm(ABC):
     def fork(self) -> Self:
         """An independent copy for what-if. Raises NotImplementedError if the algorithm does not support it."""
         raise NotImplementedError(f"{type(self).__name__} does not support what-if")
+
+    def forks(self) -> Iterator[Self | None]:
+        """The same copy in pieces: None after each, and at last the copy, which is equal to this algorithm then.
+
+        Pieces are made under the lock, one at a time, so each should take a millisecond or two. Events come in between.
+        Raises NotImplementedError as `fork` does.
+        """
+        yield self.fork()

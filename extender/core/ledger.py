@@ -237,6 +237,13 @@ class Ledger(Generic[P]):
         found = [self._holds[token] for token in self._deadlines.due(now)]
         return sorted(found, key=lambda hold: (hold.deadline, hold.token))
 
+    def restore_groups(self) -> None:
+        """Make the index of groups from the holds, in a copy. Tokens grow, so their order is that of acquisition."""
+        self._groups = {}
+        for token, hold in sorted(self._holds.items()):
+            if hold.group:
+                self._groups.setdefault(hold.group, []).append(token)
+
     def next_deadline(self) -> float | None:
         """The earliest deadline, seconds; None if no hold is timed."""
         return self._deadlines.first()

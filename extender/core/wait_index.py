@@ -54,6 +54,13 @@ class WaitIndex:
         self._waiters: dict[str, set[str]] = {}
         self._parkings = 0
 
+    def restore_waiters(self) -> None:
+        """Make the index of waiters by key from the parked ones, in a copy."""
+        self._waiters = {}
+        for waiter, parking in self._parked.items():
+            for key in parking.keys:
+                self._waiters.setdefault(key, set()).add(waiter)
+
     def look(self, keys: Iterable[str]) -> Ticket:
         """Return a ticket for parking on `keys`. Take it *before* looking at the state that the keys stand for."""
         return Ticket(tuple(dict.fromkeys(keys)), self._generation)

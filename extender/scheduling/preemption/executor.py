@@ -61,6 +61,10 @@ class PreemptionExecutor:
         self._last = 0
         self._last_plan = 0
 
+    def preemptions(self) -> list[Preemption]:
+        """Return all preemptions that are under way, or about to be reviewed."""
+        return list({id(each): each for each in (*self._active.values(), *self.state.disturbed)}.values())
+
     # -- beginning ------------------------------------------------------------------------------------------------
 
     def plan(self, entry: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:

@@ -270,6 +270,11 @@ class Cache:
         if room.deserted:
             del self._rooms[name]
 
+    @property
+    def rooms(self) -> dict[str, NodeInfoBuilder]:
+        """The builder of each node's name, for a copy of the cache."""
+        return self._rooms
+
     # -- reading ----------------------------------------------------------------------------------------------
 
     def pod(self, uid: str) -> Pod | None:

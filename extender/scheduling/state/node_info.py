@@ -50,6 +50,13 @@ class NodeInfoBuilder:
         """Replace the record of a pod that is here by one with the same requests."""
         self.pods[pod.uid] = pod
 
+    def copy(self) -> NodeInfoBuilder:
+        """Return an independent copy."""
+        twin = NodeInfoBuilder()
+        twin.node, twin.generation = self.node, self.generation
+        twin.pods, twin.requested = self.pods.copy(), self.requested.copy()
+        return twin
+
     def _count(self, pod: Pod, sign: int) -> None:
         for name, amount in (*pod.requests, (PODS, 1)):
             total = self.requested.get(name, 0) + sign * amount

@@ -153,6 +153,8 @@ class PodIndex:
         self._by_uid: dict[str, PodInfo] = {}
         self._by_name: dict[PodKey, PodInfo] = {}
         self._by_token: dict[int, PodInfo] = {}
+        #: Hears of every new entry while the state is copied (`scheduling/fork.py`).
+        self.watch: set[PodInfo] | None = None
 
     def __iter__(self) -> Iterator[PodInfo]:
         return iter(list(self._by_uid.values()))
@@ -174,6 +176,14 @@ class PodIndex:
     def add(self, entry: PodInfo) -> None:
         self._by_uid[entry.uid] = entry
         self._by_name[entry.key] = entry
+        if self.watch is not None:
+            self.watch.add(entry)
+
+    def replace(self, copies: Mapping[PodInfo, PodInfo]) -> None:
+        """Put copies in the place of all entries, in a copy of the index."""
+        self._by_uid = {uid: copies[entry] for uid, entry in self._by_uid.items()}
+        self._by_name = {entry.key: entry for entry in self._by_uid.values()}
+        self._by_token = {token: copies[entry] for token, entry in self._by_token.items()}
 
     def remove(self, entry: PodInfo) -> None:
         del self._by_uid[entry.uid]

@@ -1,0 +1,284 @@
+"""An independent copy of the engine with its algorithm, for what-if and plans: whole, or in pieces as events go on.
+
+    fork(engine)                          the copy at once: for an engine that nobody else uses meanwhile
+
+    forking = Forking(engine)             beside a running engine
+    for _ in loop.in_turns(forking.pieces()): ...      each piece under the lock; events are handled in between
+    copy = forking.result()               without the lock
+
+The copy is equal to the engine at one moment, that of the last piece, and shares nothing with it that changes.
+
+Why that is so. The state has three kinds of parts:
+
+* *records* that change in place: `PodInfo` (of every pod) and `NodeInfoBuilder` (of every node). They are copied in the
+  pieces. A record that changes afterwards is copied again: a pod's record that was copied is *watched* until its first
+  change, which puts it on a list, as the index does with a new one; a node's record has a generation that every change
+  raises. The last piece copies the records that are on the list, or whose generation differs: so each copy is of its
+  record as it is then.
+* *containers* of immutable values and of records: the last piece copies them all, shallowly, which takes a fraction of
+  a millisecond each. Afterwards, copies are put in the place of the records in them.
+* the *algorithm*: `SchedulerAlgorithm.forks` yields its copy in the last piece, equal to it at that moment.
+
+Between the last piece and the end of `pieces` only watches are removed. Abandoned `pieces` (closed, or never finished)
+remove them too. There is one `Forking` of an engine at a time.
+
+A test compares the objects of both graphs one by one: all are equal, and no object that can change is in both. A new
+field of the engine is copied without a word here, unless it holds records of a new kind.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any
+
+from algorithm.interface import SchedulerAlgorithm
+from extender.core.ledger import Ledger
+from extender.core.wait_index import WaitIndex
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.reconfiguration import Preparations
+from extender.scheduling.state.node_info import NodeInfoBuilder
+from extender.scheduling.state.pod_info import PodIndex, PodInfo
+from extender.scheduling.state.preemption_record import Preemption
+
+#: How many records one piece copies.
+PIECE = 150
+#: So many changed records may be left for the last piece.
+_LAST = 50
+_CONTAINERS = (dict, list, set)
+_ENGINE = ("extender.scheduling.", "extender.core.")
+
+_POD_FIELDS = tuple(field.name for field in fields(PodInfo))
+_values_of = attrgetter(*_POD_FIELDS)
+
+
+def fork(engine: SchedulerStateMachine) -> SchedulerStateMachine:
+    """Return an independent copy. Raises NotImplementedError if the algorithm cannot be copied."""
+    forking = Forking(engine, watched=False)
+    for _ in forking.pieces():
+        pass
+    return forking.result()
+
+
+class Forking:
+    """One copy in the making. Not thread-safe, but for `result`: the owner of the engine holds its lock.
+
+    `watched` is False if the engine handles no event between the pieces.
+    """
+
+    def __init__(self, engine: SchedulerStateMachine, *, watched: bool = True) -> None:
+        self._engine = engine
+        self._is_watched = watched
+        #: The copies of the records, by record, and the records that were copied too early.
+        self._pods: dict[PodInfo, PodInfo] = {}
+        self._nodes: dict[str, NodeInfoBuilder] = {}
+        self._changed: set[PodInfo] = set()
+        self._taken: list[tuple[Any, dict[str, Any]]] = []
+        self._preemptions: dict[int, Preemption] = {}
+        self._watched = _watched_by(self._changed)
+        self._algorithm: SchedulerAlgorithm | None = None
+
+    # -- under the lock -------------------------------------------------------------------------------------------
+
+    def pieces(self) -> Iterator[bool]:
+        """Copy a piece at each step. Yields True from the last one on, False before.
+
+        Raises RuntimeError if another copy is being made.
+        """
+        index = self._engine.state.pods
+        if index.watch is not None:
+            raise RuntimeError("another copy of this engine is being made")
+        if self._is_watched:
+            index.watch = self._changed
+        try:
+            yield from self._copy_records()
+            for algorithm in self._engine.driver.algorithm.forks():
+                if algorithm is not None:
+                    self._algorithm = algorithm
+                    break
+                self._copy_changed(PIECE)
+                yield False
+            self._finish()
+            yield True
+            yield from self._unwatch()
+        finally:
+            index.watch = None
+            for _ in self._unwatch():
+                pass
+
+    def _copy_records(self) -> Iterator[bool]:
+        index, rooms = self._engine.state.pods, self._engine.state.cache.rooms
+        for chunk in _chunks(list(index)):
+            for entry in chunk:
+                self._copy_pod(entry)
+            yield False
+        for names in _chunks(list(rooms)):
+            for name in names:
+                if name in rooms:
+                    self._nodes[name] = rooms[name].copy()
+            yield False
+        while len(self._changed) > _LAST:
+            self._copy_changed(PIECE)
+            yield False
+
+    def _copy_changed(self, most: int) -> None:
+        for _ in range(min(most, len(self._changed))):
+            self._copy_pod(self._changed.pop())
+
+    def _copy_pod(self, entry: PodInfo) -> None:
+        self._pods[entry] = twin = PodInfo(*_values_of(entry))
+        twin.history, twin.binds = entry.history.copy(), entry.binds.copy()
+        if self._is_watched:
+            entry.__class__ = self._watched
+
+    def _finish(self) -> None:
+        """Copy all that is left: what has changed, and every container."""
+        self._engine.state.pods.watch = None
+        self._copy_changed(len(self._changed))
+        for name, room in self._engine.state.cache.rooms.items():
+            twin = self._nodes.get(name)
+            if twin is None or twin.generation != room.generation:
+                self._nodes[name] = room.copy()
+        self._preemptions = {id(each): _copied(each) for each in self._engine.executor.preemptions()}
+        self._taken = list(_shallow(self._engine))
+
+    def _unwatch(self) -> Iterator[bool]:
+        for chunk in _chunks(list(self._pods) if self._is_watched else []):
+            for entry in chunk:
+                if type(entry) is self._watched:
+                    entry.__class__ = PodInfo
+            yield True
+
+    # -- without the lock -----------------------------------------------------------------------------------------
+
+    def result(self) -> SchedulerStateMachine:
+        """Return the copy, once `pieces` has come to its last. To be called once."""
+        assert self._algorithm is not None, "it is not complete yet"
+        twin = SchedulerStateMachine(self._algorithm, self._engine.policy)
+        pairs = dict(zip((id(each) for each, _ in self._taken), _components(twin), strict=True))
+        for original, values in self._taken:
+            for name, value in values.items():
+                setattr(pairs[id(original)], name, value)
+        self._link(twin)
+        return twin
+
+    def _link(self, twin: SchedulerStateMachine) -> None:
+        """Put copies in the place of records."""
+        state = twin.state
+        state.pods.replace(self._pods)
+        state.cache.rooms.update({name: self._nodes[name] for name in state.cache.rooms})
+        state.wait_index.restore_waiters()
+        state.ledger.restore_groups()
+        state.disturbed[:] = [self._preemptions[id(each)] for each in state.disturbed]
+        active = twin.executor.outcomes.active
+        active.update({number: self._preemptions[id(each)] for number, each in active.items()})
+        for preemption in self._preemptions.values():
+            preemption.members = {uid: self._pods[entry] for uid, entry in preemption.members.items()}
+        for entry in state.pods:
+            if entry.preemption is not None:
+                entry.preemption = self._preemptions[id(entry.preemption)]
+
+
+def _watched_by(changed: set[PodInfo]) -> type[PodInfo]:
+    """A class for copied records: at its first change, a record goes to `changed`, and is an ordinary one again.
+
+    History and binds change in place, so reading them counts as a change.
+    """
+
+    def is_changed(entry: PodInfo) -> None:
+        entry.__class__ = PodInfo
+        changed.add(entry)
+
+    class Watched(PodInfo):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name != "__class__":
+                is_changed(self)
+            object.__setattr__(self, name, value)
+
+        @property
+        def history(self) -> Any:  # type: ignore[override]
+            is_changed(self)
+            return self.history
+
+        @property
+        def binds(self) -> Any:  # type: ignore[override]
+            is_changed(self)
+            return self.binds
+
+    return Watched
+
+
+def _chunks(things: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(things), PIECE):
+        yield things[start : start + PIECE]
+
+
+def _copied(preemption: Preemption) -> Preemption:
+    """A copy whose members are still the records of the original."""
+    return replace(
+        preemption,
+        members=preemption.members.copy(),
+        shares=preemption.shares.copy(),
+        victims={uid: copy.copy(victim) for uid, victim in preemption.victims.items()},
+        shown=preemption.shown.copy(),
+        marked=preemption.marked.copy(),
+    )
+
+
+def _components(engine: object) -> Iterator[Any]:
+    """The objects that each engine has: itself, its handlers, the state and its parts. Always in the same order."""
+    met: set[int] = set()
+    rest = [engine]
+    while rest:
+        part = rest.pop()
+        if id(part) in met:
+            continue
+        met.add(id(part))
+        yield part
+        rest += [value for _, value in _attributes(part) if _is_component(value)]
+
+
+def _is_component(value: object) -> bool:
+    kind = type(value)
+    return kind.__module__.startswith(_ENGINE) and not isinstance(value, (*_CONTAINERS, type)) and _is_mutable(kind)
+
+
+def _is_mutable(kind: type) -> bool:
+    """Whether it is no plain value: those are frozen dataclasses, named tuples and enums."""
+    frozen = getattr(kind, "__dataclass_params__", None)
+    return not issubclass(kind, (str, int, tuple)) and (frozen is None or not frozen.frozen)
+
+
+def _attributes(part: object) -> Iterator[tuple[str, Any]]:
+    yield from getattr(part, "__dict__", {}).items()
+    for name in getattr(part, "__slots__", ()):
+        yield name, getattr(part, name)
+
+
+def _shallow(engine: SchedulerStateMachine) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Each component with its values by name. A container is copied, once if two components have it."""
+    copies: dict[int, Any] = {}
+    for part in _components(engine):
+        values: dict[str, Any] = {}
+        for name, value in _attributes(part):
+            if isinstance(value, _CONTAINERS):
+                if id(value) not in copies:
+                    copies[id(value)] = type(value)() if _is_made_again(part, name) else value.copy()
+                values[name] = copies[id(value)]
+            elif not (_is_component(value) or isinstance(value, SchedulerAlgorithm)):
+                values[name] = value
+        yield part, values
+
+
+def _is_made_again(part: object, name: str) -> bool:
+    """Whether the container is made from others in `_link`, or is of no use for a copy."""
+    return (
+        isinstance(part, Preparations)
+        or (isinstance(part, PodIndex) and name == "_by_name")
+        or (isinstance(part, WaitIndex) and name == "_waiters")
+        or (isinstance(part, Ledger) and name == "_groups")
+    )

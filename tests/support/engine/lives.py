@@ -1,0 +1,62 @@
+"""Random lives of replicas in the simulation of tests.frozen, with a term, changed settings and prioritize in each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from extender.scheduling.events import AlgorithmPrepared, Event, Instruction, PrioritizeRequested, TermBegan
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server import recording
+from extender.server.recording import Step, encode_instructions, encode_step
+from tests.frozen.worlds import HivedRecorded, Recorded, Run
+from tests.soak.replica import Replica
+from tests.soak.runs import in_one_thread
+
+WORLDS: dict[str, type[Recorded]] = {"packing": Recorded, "hived": HivedRecorded}
+STEPS, LONGEST = 120, 600
+#: What has to be in the lives together.
+NEEDED = (AlgorithmPrepared, TermBegan, PrioritizeRequested)
+
+
+@dataclass
+class Life:
+    """What one replica has heard and said: as a log on disk has it, as events with their times, and as bytes."""
+
+    log: bytes
+    engine: SchedulerStateMachine
+    heard: list[tuple[Event, float]] = field(default_factory=list)
+    said: list[bytes] = field(default_factory=list)
+
+
+def lives(algorithm: str, seed: int) -> list[Life]:
+    """Let a cluster live until all that is needed has happened: every life of a replica, crashed ones included.
+
+    A seed that is divisible by 3 has elections.
+    """
+    found: dict[str, Life] = {}
+    met: Counter[type] = Counter()
+
+    class Living(WORLDS[algorithm]):  # type: ignore[misc]
+        def _boot(self) -> Replica:
+            replica: Replica = super()._boot()
+            head = recording.encode_header(algorithm, self._first_settings, self.policy)
+            found[replica.name] = Life(head, replica.engine)
+            return replica
+
+        def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
+            super()._log(name, event, out)
+            life = found[name]
+            life.log += encode_step(Step(self.now, event, life.engine.sequence)) + b"\n"
+            life.heard.append((event, self.now))
+            life.said.append(encode_instructions(out))
+            met[type(event)] += 1
+
+    with in_one_thread():
+        world = Living(Run(algorithm, seed, STEPS, {"reservation_timeout": 20.0, "patience": 25.0}))
+        while world.steps < STEPS or not all(met[kind] for kind in NEEDED):
+            assert world.steps < LONGEST, f"seed {seed}: not all of {NEEDED} in {met}"
+            world.step()
+            if world.steps % 40 == 0:
+                world._reconfigure(world.replicas[0])  # seldom by itself
+    return list(found.values())

@@ -1,0 +1,134 @@
+"""A copy of the engine is equal to it, shares nothing with it, and is made in pieces while events go on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from algorithm.registry import create
+from extender.scheduling import fork as module
+from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorithm
+from extender.scheduling.fork import Forking, fork
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.state.pod_info import PodInfo
+from extender.server import recording
+from extender.server.recording import encode_instructions
+from tests.support.engine.graphs import difference
+from tests.support.engine.lives import Life, lives
+
+#: A copy has no algorithms that are being prepared; the reasons of nodes are a result, which nobody changes.
+APART = {"SchedulerStateMachine.preparations", "Reconfiguring._preparations", "PodInfo.nodes"}
+ALGORITHMS = pytest.mark.parametrize("algorithm", ["packing", "hived"])
+QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+seeds = st.integers(0, 2)
+
+
+@cache
+def a_life(algorithm: str, seed: int) -> Life:
+    """The longest of a simulation's lives."""
+    return max(lives(algorithm, 3 * seed), key=lambda life: len(life.heard))
+
+
+class Course:
+    """A fresh engine that hears a life again, from its beginning on."""
+
+    def __init__(self, algorithm: str, seed: int) -> None:
+        life = a_life(algorithm, seed)
+        head = recording.read(io.BytesIO(life.log))[0]
+        self.engine = SchedulerStateMachine(create(algorithm, head.settings), recording.policy_of(head))
+        self.rest = list(life.heard)
+
+    def go_on(self, events: int) -> None:
+        """Hear so many events, but do not stop where changed settings are just being prepared."""
+        while self.rest and (events > 0 or isinstance(self.rest[0][0], AlgorithmPrepared)):
+            hear(self.engine, *self.rest.pop(0))
+            events -= 1
+
+
+def hear(engine: SchedulerStateMachine, event: Event, now: float) -> bytes:
+    out = engine.handle(event, now)
+    for item in out:
+        if isinstance(item, PrepareAlgorithm):
+            engine.preparations.carry_out(item, create)
+    return encode_instructions(out)
+
+
+def goes_the_same_way(engine: SchedulerStateMachine, twin: SchedulerStateMachine, rest: list[Any]) -> None:
+    for number, (event, now) in enumerate(rest):
+        assert hear(engine, event, now) == hear(twin, event, now)
+        assert engine.next_due() == twin.next_due()
+        if number % 16 == 0:
+            engine.validate()
+            twin.validate()
+    assert not difference(engine, twin, apart=APART)
+
+
+def in_pieces(course: Course, between: Callable[[], int]) -> SchedulerStateMachine:
+    forking = Forking(course.engine)
+    for is_complete in forking.pieces():
+        if not is_complete:
+            course.go_on(between())
+    return forking.result()
+
+
+@ALGORITHMS
+@QUICK
+@given(seed=seeds, before=st.integers(0, 400))
+def test_a_copy_is_equal_and_decides_the_same_for_ever(algorithm: str, seed: int, before: int) -> None:
+    course = Course(algorithm, seed)
+    course.go_on(before)
+    twin = fork(course.engine)
+    assert difference(course.engine, twin, apart=APART) == ""
+    twin.validate()
+    goes_the_same_way(course.engine, twin, course.rest)
+
+
+@ALGORITHMS
+@QUICK
+@given(seed=seeds, before=st.integers(0, 300), data=st.data())
+def test_a_copy_in_pieces_is_that_of_the_last_moment(algorithm: str, seed: int, before: int, data: Any) -> None:
+    course = Course(algorithm, seed)
+    course.go_on(before)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(module, "PIECE", 2)
+        small.setattr(module, "_LAST", 1)
+        twin = in_pieces(course, lambda: data.draw(st.integers(0, 4), "events"))
+    assert difference(course.engine, twin, apart=APART) == ""
+    assert difference(fork(course.engine), twin, apart=APART) == ""
+    assert {type(entry) for entry in course.engine.state.pods} <= {PodInfo}
+    goes_the_same_way(course.engine, twin, course.rest)
+
+
+@ALGORITHMS
+@QUICK
+@given(seed=seeds, before=st.integers(50, 300), first=st.booleans())
+def test_what_happens_to_one_is_nothing_to_the_other(algorithm: str, seed: int, before: int, first: bool) -> None:
+    course = Course(algorithm, seed)
+    course.go_on(before)
+    twin, witness = fork(course.engine), fork(course.engine)
+    moves, stays = (course.engine, twin) if first else (twin, course.engine)
+    for event, now in course.rest:
+        hear(moves, event, now)
+    assert difference(stays, witness, apart=APART) == ""
+    goes_the_same_way(stays, witness, course.rest)
+
+
+def test_an_abandoned_copy_leaves_nothing_behind() -> None:
+    course = Course("packing", 1)
+    course.go_on(150)
+    for steps in (1, 2):
+        pieces = Forking(course.engine).pieces()
+        for _ in range(steps):
+            next(pieces)
+        with pytest.raises(RuntimeError, match="another copy"):
+            next(Forking(course.engine).pieces())
+        pieces.close()  # type: ignore[attr-defined]
+        assert {type(entry) for entry in course.engine.state.pods} == {PodInfo}
+        assert course.engine.state.pods.watch is None
+    assert difference(course.engine, in_pieces(course, lambda: 0), apart=APART) == ""
