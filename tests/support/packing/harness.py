@@ -1,14 +1,14 @@
-"""Drives a packing algorithm through the contract, as the extender does, and remembers what it told it."""
+"""The public harness (`algorithm.conformance`) around a packing algorithm, and short ways to make its records."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim
+from algorithm.conformance.harness import AlgorithmHarness
+from algorithm.interface import Phase
 from algorithm.model import Node, Pod, pairs
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.packing.nodes import NodeRoom
@@ -63,119 +63,27 @@ def _shown_node(room: NodeRoom) -> dict[str, Any]:
     }
 
 
-class PackingHarness:
-    """The algorithm with the records that it was told. Every change checks the algorithm's invariants."""
+class PackingHarness(AlgorithmHarness[PackingAlgorithm]):
+    """The public harness with all that packing knows in view. Every change checks the algorithm's invariants."""
 
     def __init__(self, *nodes: Node, strategy: str = "pack") -> None:
         self.settings = PackingSettings(strategy=strategy)
-        self.algorithm = PackingAlgorithm(self.settings)
-        self.nodes: dict[str, Node] = {}
-        self.waiting: dict[str, Pod] = {}
-        self.allocated: dict[str, Pod] = {}
-        self.preempting: dict[str, tuple[Victim, ...]] = {}
-        for each in nodes:
-            self.add_node(each)
+        super().__init__(lambda: PackingAlgorithm(self.settings), nodes)
 
-    # -- nodes ------------------------------------------------------------------------------------------------
-
-    def add_node(self, record: Node) -> None:
-        self.nodes[record.name] = record
-        self.algorithm.add_node(record)
+    def check(self) -> None:
         self.algorithm.validate()
 
-    def update_node(self, record: Node) -> None:
-        old, self.nodes[record.name] = self.nodes[record.name], record
-        self.algorithm.update_node(old, record)
-        self.algorithm.validate()
-
-    def delete_node(self, name: str) -> None:
-        self.algorithm.delete_node(self.nodes.pop(name))
-        self.algorithm.validate()
-
-    # -- pods -------------------------------------------------------------------------------------------------
-
-    def submit(self, *records: Pod) -> None:
-        for record in records:
-            self.waiting[record.uid] = record
-            self.algorithm.add_unallocated_pod(record)
-            self.algorithm.validate()
+    def observe(self) -> object:
+        return shown(self.algorithm)
 
     def bound(self, record: Pod, node_name: str) -> Pod:
         """A pod that is found bound, never asked about."""
-        record = msgspec.structs.replace(record, node_name=node_name)
-        self.allocated[record.uid] = record
-        self.algorithm.add_allocated_pod(record)
-        self.algorithm.validate()
-        return record
+        return self.found_bound(msgspec.structs.replace(record, node_name=node_name))
 
-    def ask(self, record: Pod, nodes: Iterable[str] | None = None, phase: Phase = FILTERING) -> ScheduleResult:
-        """The answer; asserts that asking leaves no trace, and that a fork, which remembers nothing, says the same."""
-        offered = SuggestedNodes(self.nodes if nodes is None else nodes)
-        before = shown(self.algorithm)
-        answer = self.algorithm.schedule(record, offered, phase)
-        assert shown(self.algorithm) == before
-        assert self.algorithm.schedule(record, SuggestedNodes(reversed(offered)), phase) == answer
-        assert self.algorithm.fork().schedule(record, SuggestedNodes(offered), phase) == answer
-        self.algorithm.validate()
-        return answer
-
-    def take(self, record: Pod, answer: ScheduleResult) -> Pod:
-        """The extender takes a Bind for real."""
-        assert isinstance(answer, Bind), answer
-        del self.waiting[record.uid]
-        self.preempting.pop(record.uid, None)
-        annotations = pairs({**dict(record.annotations), **dict(answer.annotations)})
-        return self.bound(msgspec.structs.replace(record, annotations=annotations), answer.node)
-
-    def run(self, record: Pod, nodes: Iterable[str] | None = None) -> str:
-        """Submits, asks and takes; returns the node."""
-        if record.uid not in self.waiting:
-            self.submit(record)
-        return self.take(record, self.ask(record, nodes)).node_name
-
-    def expire(self, uid: str) -> Pod:
-        """A proposal comes to nothing: the pod waits again, without what it was given."""
-        gone = self.allocated.pop(uid)
-        self.algorithm.delete_allocated_pod(gone)
-        kept = {key: value for key, value in gone.annotations if key != "waggle.dev/gang-plan"}
-        again = msgspec.structs.replace(gone, node_name="", annotations=pairs(kept))
-        self.submit(again)
-        return again
-
-    def delete(self, uid: str) -> None:
-        if uid in self.preempting:
-            self.stop_preempting(uid)
-        if uid in self.waiting:
-            self.algorithm.delete_unallocated_pod(self.waiting.pop(uid))
-        else:
-            self.algorithm.delete_allocated_pod(self.allocated.pop(uid))
-        self.algorithm.validate()
-
-    def preempt(self, record: Pod, answer: ScheduleResult) -> tuple[str, ...]:
-        """The extender takes a Preempt for real; returns the victims' UIDs."""
-        assert isinstance(answer, Preempt), answer
-        self.preempting[record.uid] = answer.victims
-        self.algorithm.add_preempting_pod(record, answer.victims, answer.node)
-        self.algorithm.validate()
-        return tuple(victim.uid for victim in answer.victims)
-
-    def stop_preempting(self, uid: str) -> None:
-        del self.preempting[uid]
-        self.algorithm.delete_preempting_pod(self.waiting[uid])
-        self.algorithm.validate()
+    def expire(self, uid: str, *, without: Iterable[str] = ("waggle.dev/gang-plan",)) -> Pod:
+        return super().expire(uid, without=without)
 
     def restarted(self, seed: int = 0) -> PackingAlgorithm:
-        """A fresh algorithm that recovers from the records: nodes, then bound pods in any order, then the rest."""
-        order = random.Random(seed)
-        fresh = PackingAlgorithm(self.settings)
-        for group, tell in (
-            (self.nodes, fresh.add_node),
-            (self.allocated, fresh.add_allocated_pod),
-            (self.waiting, fresh.add_unallocated_pod),
-        ):
-            records = list(group.values())
-            order.shuffle(records)
-            for record in records:
-                tell(record)
+        fresh = super().restarted(seed)
         fresh.validate()
         return fresh

@@ -51,7 +51,7 @@ def carry_out(world: PackingHarness, asked, plan) -> None:
 def test_the_plan_names_everybody_who_has_to_go_for_the_whole_gang():
     world = full("a", "b")
     members = gang(world, 4)
-    plan = world.ask(members[0], phase=EVICTING)
+    plan = world.schedule(members[0], phase=EVICTING)
     assert victims(members[0], plan) == ["u-low-a0", "u-low-a1", "u-low-b0", "u-low-b1"]
     assert Counter(share.node for share in shares(members[0], plan).values()) == {"a": 2, "b": 2}
 
@@ -60,14 +60,14 @@ def test_a_single_pod_has_no_mates():
     world = full("a", "b")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=EVICTING) == world.ask(high, phase=Phase.PREEMPTING)
+    assert world.schedule(high, phase=EVICTING) == world.schedule(high, phase=Phase.PREEMPTING)
 
 
 def test_a_mate_gets_the_free_seat_and_nobody_goes_for_it():
     world = full("a")
     world.add_node(node("b", gpu=1))
     members = gang(world, 3)
-    plan = world.ask(members[1], phase=EVICTING)
+    plan = world.schedule(members[1], phase=EVICTING)
     assert victims(members[1], plan) == ["u-low-a0", "u-low-a1"]
     assert sorted(len(share.victims) for share in shares(members[1], plan).values()) == [0, 1, 1]
 
@@ -75,20 +75,20 @@ def test_a_mate_gets_the_free_seat_and_nobody_goes_for_it():
 def test_no_more_members_are_planned_for_than_have_to_have_a_place():
     world = full("a", "b")
     members = gang(world, 4, minimum=3)
-    plan = world.ask(members[0], phase=EVICTING)
+    plan = world.schedule(members[0], phase=EVICTING)
     assert len(shares(members[0], plan)) == len(victims(members[0], plan)) == 3
 
 
 def test_a_gang_that_does_not_fit_even_so_evicts_nobody():
     world = full("a", "b")
     members = gang(world, 5)
-    assert world.ask(members[0], phase=EVICTING).reason.code is Code.GANG_DOES_NOT_FIT
+    assert world.schedule(members[0], phase=EVICTING).reason.code is Code.GANG_DOES_NOT_FIT
 
 
 def test_nobody_goes_on_a_node_that_was_not_offered():
     world = full("a", "b")
     members = gang(world, 4)
-    assert isinstance(world.ask(members[0], ["a"], EVICTING), Wait)
+    assert isinstance(world.schedule(members[0], ["a"], EVICTING), Wait)
 
 
 def test_room_that_is_there_needs_no_plan():
@@ -96,14 +96,14 @@ def test_room_that_is_there_needs_no_plan():
     world.add_node(node("b", gpu=1))
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=EVICTING) == Bind("b")
+    assert world.schedule(high, phase=EVICTING) == Bind("b")
 
 
 def test_equal_priority_stays():
     world = PackingHarness(node("a", gpu=1))
     world.bound(pod("same", gpu=1, priority=2), "a")
     [alone] = gang(world, 1)
-    assert isinstance(world.ask(alone, phase=EVICTING), Wait)
+    assert isinstance(world.schedule(alone, phase=EVICTING), Wait)
 
 
 def test_a_member_that_must_not_preempt_gets_a_free_seat_or_none():
@@ -114,16 +114,16 @@ def test_a_member_that_must_not_preempt_gets_a_free_seat_or_none():
         msgspec.structs.replace(member("m1", "g", 2, gpu=1, priority=2), may_preempt=False),
     ]
     world.submit(*members)
-    assert isinstance(world.ask(members[0], phase=EVICTING), Wait), "the first one takes the free seat"
+    assert isinstance(world.schedule(members[0], phase=EVICTING), Wait), "the first one takes the free seat"
 
 
 def test_protected_pods_are_spared_if_others_can_go():
     world = full("a", "b", pods=1)
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    before = world.ask(high, phase=EVICTING)
+    before = world.schedule(high, phase=EVICTING)
     world.algorithm.set_protected_pods(frozenset(victim.uid for victim in before.victims))
-    after = world.ask(high, phase=EVICTING)
+    after = world.schedule(high, phase=EVICTING)
     assert (before.node, after.node) == ("a", "b")
 
 
@@ -131,11 +131,11 @@ def test_if_only_protected_pods_are_in_the_way_that_is_the_reason():
     world = full("a")
     members = gang(world, 2)
     world.algorithm.set_protected_pods(frozenset(["u-low-a1"]))
-    why = world.ask(members[0], phase=EVICTING).reason
+    why = world.schedule(members[0], phase=EVICTING).reason
     assert why.code is Code.VICTIM_PROTECTED
     assert why.text == "pods that would have to go cannot be evicted now: ns/low-a1"
     world.algorithm.set_protected_pods(frozenset())
-    assert isinstance(world.ask(members[0], phase=EVICTING), Preempt)
+    assert isinstance(world.schedule(members[0], phase=EVICTING), Preempt)
 
 
 def test_a_victim_that_a_later_one_makes_unnecessary_is_spared():
@@ -144,18 +144,18 @@ def test_a_victim_that_a_later_one_makes_unnecessary_is_spared():
     world.bound(pod("large", gpu=3), "a")
     members = [member("m0", "g", 2, gpu=1, priority=2), member("m1", "g", 2, gpu=2, priority=2)]
     world.submit(*members)
-    assert victims(members[0], world.ask(members[0], phase=EVICTING)) == ["u-large"]
+    assert victims(members[0], world.schedule(members[0], phase=EVICTING)) == ["u-large"]
 
 
 def test_while_it_is_carried_out_the_plan_stays_the_same():
     world = full("a", "b", "c")
     members = gang(world, 4)
-    plan = world.ask(members[0], phase=EVICTING)
+    plan = world.schedule(members[0], phase=EVICTING)
     carry_out(world, members[0], plan)
-    assert world.ask(members[0], phase=EVICTING) == plan
+    assert world.schedule(members[0], phase=EVICTING) == plan
     first, *rest = victims(members[0], plan)
     world.delete(first)
-    later = world.ask(members[0], phase=EVICTING)
+    later = world.schedule(members[0], phase=EVICTING)
     assert victims(members[0], later) == rest
     assert {u: s.node for u, s in shares(members[0], later).items()} == {
         u: s.node for u, s in shares(members[0], plan).items()
@@ -166,16 +166,16 @@ def test_what_a_lesser_preemptor_waits_for_is_named_by_the_higher_one_too():
     world = full("a", pods=1)
     lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
     world.submit(lesser, high)
-    carry_out(world, lesser, world.ask(lesser, phase=EVICTING))
-    assert victims(high, world.ask(high, phase=EVICTING)) == ["u-low-a0"]
+    carry_out(world, lesser, world.schedule(lesser, phase=EVICTING))
+    assert victims(high, world.schedule(high, phase=EVICTING)) == ["u-low-a0"]
 
 
 def test_what_a_higher_preemptor_waits_for_is_left_to_it():
     world = full("a", "b", pods=1)
     lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
     world.submit(lesser, high)
-    carry_out(world, high, world.ask(high, phase=EVICTING))
-    assert victims(lesser, world.ask(lesser, phase=EVICTING)) == ["u-low-b0"]
+    carry_out(world, high, world.schedule(high, phase=EVICTING))
+    assert victims(lesser, world.schedule(lesser, phase=EVICTING)) == ["u-low-b0"]
 
 
 def test_who_is_in_a_gang():
@@ -223,7 +223,7 @@ def test_random_plans_fit_are_minimal_and_exist_whenever_anything_does(seed):
         for chosen in itertools.combinations(evictable, count)
         if seats(frozenset(chosen)) >= size
     ]
-    answer = world.ask(members[0], phase=EVICTING)
+    answer = world.schedule(members[0], phase=EVICTING)
     if not ways:
         assert isinstance(answer, Wait), answer
     elif frozenset() in ways:

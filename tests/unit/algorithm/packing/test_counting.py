@@ -89,9 +89,9 @@ def test_what_is_missing_is_what_the_last_member_would_lack():
     world = PackingHarness(node("a", gpu=4, cpu=5), node("b", gpu=8, cpu=6), node("c", gpu=1, cpu=9))
     gang = [member(f"m{i}", "g", 3, gpu=2, cpu=4) for i in range(3)]
     world.submit(*gang)
-    assert world.ask(gang[0]).reason.text.endswith("insufficient cpu")
+    assert world.schedule(gang[0]).reason.text.endswith("insufficient cpu")
     world.bound(pod("x", gpu=7), "b")
-    assert world.ask(gang[0]).reason.text.endswith("insufficient cpu, example.com/gpu")
+    assert world.schedule(gang[0]).reason.text.endswith("insufficient cpu, example.com/gpu")
 
 
 def test_a_gang_larger_than_the_cluster_is_refused_by_name():
@@ -101,7 +101,7 @@ def test_a_gang_larger_than_the_cluster_is_refused_by_name():
         world.algorithm.add_unallocated_pod(each)
     world.bound(pod("x", gpu=8), "n00")
     for phase in (FILTERING, PREEMPTING):
-        assert world.ask(gang[0], phase=phase).reason.text == (
+        assert world.schedule(gang[0], phase=phase).reason.text == (
             "gang ns/g does not fit as a whole: insufficient example.com/gpu"
         )
 
@@ -114,10 +114,10 @@ def test_a_node_given_up_by_a_mate_is_looked_at_again():
     m1, m2, z = gang = [member(name, "g", 2, gpu=1, priority=1) for name in ("m1", "m2", "z")]
     world.submit(*gang)
     for each, place in ((m1, "a"), (m2, "b")):
-        assert world.preempt(each, world.ask(each, phase=PREEMPTING)) == (f"u-low-{place}",)
+        assert world.start_preempting(each, world.schedule(each, phase=PREEMPTING)) == (f"u-low-{place}",)
     for place, priority in (("a", 5), ("b", 0)):
         world.delete(f"u-low-{place}")
         world.bound(pod(f"stranger-{place}", gpu=1, priority=priority), place)
-    answer = world.ask(z, ["c"], PREEMPTING)
+    answer = world.schedule(z, ["c"], PREEMPTING)
     assert isinstance(answer, Preempt)
     assert [victim.uid for victim in answer.victims] == ["u-low-c"]

@@ -30,15 +30,15 @@ def reasons(answer: Wait, *names: str) -> dict[str, str]:
 def test_a_pod_fits_where_all_it_asks_for_is_free(wanted, fits):
     world = PackingHarness(node("a", gpu=2))
     world.submit(wanted)
-    assert isinstance(world.ask(wanted), Bind) is fits
+    assert isinstance(world.schedule(wanted), Bind) is fits
 
 
 def test_every_pod_takes_one_of_the_nodes_pods():
     world = PackingHarness(node("a", pods=1))
-    world.run(pod("first"))
+    world.place(pod("first"))
     second = pod("second")
     world.submit(second)
-    answer = world.ask(second)
+    answer = world.schedule(second)
     assert answer == Wait(answer.reason)
     assert answer.reason.code is Code.TOO_MANY_PODS
 
@@ -47,14 +47,14 @@ def test_a_node_that_does_not_say_how_many_pods_takes_none_as_in_kube_scheduler(
     world = PackingHarness(Node(name="a", allocatable=(("cpu", 1000),)))
     one = pod("p")
     world.submit(one)
-    assert world.ask(one).reason.text == "node never has enough pods"
+    assert world.schedule(one).reason.text == "node never has enough pods"
 
 
 def test_a_request_of_zero_never_refuses():
     world = PackingHarness(node("a", cpu=1000))
     world.bound(pod("hog", cpu=2000), "a")
     zero = msgspec.structs.replace(pod("p"), requests=(("cpu", 0), (GPU, 0)))
-    assert world.run(zero) == "a"
+    assert world.place(zero) == "a"
 
 
 def test_each_refused_node_has_its_own_reason():
@@ -63,7 +63,7 @@ def test_each_refused_node_has_its_own_reason():
     world.bound(pod("y"), "crowded")
     wanted = pod("p", gpu=1)
     world.submit(wanted)
-    answer = world.ask(wanted, ["full", "small", "crowded", "stranger"])
+    answer = world.schedule(wanted, ["full", "small", "crowded", "stranger"])
     assert answer.reason.code is Code.NO_NODE_FITS
     assert reasons(answer, "full", "small", "crowded", "stranger") == {
         "full": "insufficient example.com/gpu",
@@ -77,7 +77,7 @@ def test_a_reason_that_all_nodes_share_is_told_once():
     world = PackingHarness(node("a"), node("b"))
     wanted = pod("p", gpu=1)
     world.submit(wanted)
-    answer = world.ask(wanted)
+    answer = world.schedule(wanted)
     assert answer.nodes == {}
     assert answer.reason.text == "node never has enough example.com/gpu"
 
@@ -88,16 +88,16 @@ def test_reasons_follow_every_change():
         world.bound(pod(f"x{name}", gpu=1), name)
     wanted = pod("p", gpu=1)
     world.submit(wanted)
-    assert world.ask(wanted).reason.code is Code.INSUFFICIENT
+    assert world.schedule(wanted).reason.code is Code.INSUFFICIENT
     world.update_node(node("a"))
-    assert reasons(world.ask(wanted), "a", "b") == {
+    assert reasons(world.schedule(wanted), "a", "b") == {
         "a": "node never has enough example.com/gpu",
         "b": "insufficient example.com/gpu",
     }
     world.delete_node("b")
-    assert reasons(world.ask(wanted, ["a", "b"]), "b") == {"b": "node is not known to the extender yet"}
+    assert reasons(world.schedule(wanted, ["a", "b"]), "b") == {"b": "node is not known to the extender yet"}
     world.add_node(node("b", gpu=2))
-    assert world.ask(wanted).node == "b"
+    assert world.schedule(wanted).node == "b"
 
 
 def test_only_offered_nodes_are_named():
@@ -105,7 +105,7 @@ def test_only_offered_nodes_are_named():
     one = pod("p", cpu=100)
     world.submit(one)
     for offered in (["n07"], ["n33", "n08"], [f"n{i}" for i in range(39, 20, -1)]):
-        assert world.ask(one, offered).node == min(offered)
+        assert world.schedule(one, offered).node == min(offered)
 
 
 def test_nothing_offered_is_said_so():
@@ -121,37 +121,37 @@ def test_pods_on_a_node_not_known_yet_count_when_it_appears():
     world.add_node(node("late", gpu=4))
     two = pod("two", gpu=2)
     world.submit(two)
-    assert world.ask(two).reason.code is Code.INSUFFICIENT
-    assert world.run(pod("one", gpu=1)) == "late"
+    assert world.schedule(two).reason.code is Code.INSUFFICIENT
+    assert world.place(pod("one", gpu=1)) == "late"
 
 
 def test_pods_of_a_deleted_node_count_when_it_comes_back():
     world = PackingHarness(node("a", gpu=2))
-    world.run(pod("x", gpu=2))
+    world.place(pod("x", gpu=2))
     world.delete_node("a")
     world.add_node(node("a", gpu=2))
     one = pod("one", gpu=1)
     world.submit(one)
-    assert isinstance(world.ask(one), Wait)
+    assert isinstance(world.schedule(one), Wait)
     world.delete("u-x")
-    assert world.ask(one).node == "a"
+    assert world.schedule(one).node == "a"
 
 
 def test_a_node_that_shrinks_below_what_is_used_takes_nothing_more():
     world = PackingHarness(node("a", cpu=4000))
-    world.run(pod("x", cpu=3000))
+    world.place(pod("x", cpu=3000))
     world.update_node(node("a", cpu=1000))
     assert shown(world.algorithm)["nodes"]["a"]["free"]["cpu"] == -2000
     small = pod("small", cpu=1)
     world.submit(small)
-    assert isinstance(world.ask(small), Wait)
+    assert isinstance(world.schedule(small), Wait)
     world.delete("u-x")
-    assert world.ask(small).node == "a"
+    assert world.schedule(small).node == "a"
 
 
 def test_a_pod_resized_in_place_counts_with_its_new_size():
     world = PackingHarness(node("a", cpu=4000))
-    world.run(pod("x", cpu=1000))
+    world.place(pod("x", cpu=1000))
     old = world.allocated["u-x"]
     new = msgspec.structs.replace(old, requests=(("cpu", 3500),))
     world.algorithm.update_allocated_pod(old, new)
@@ -159,15 +159,15 @@ def test_a_pod_resized_in_place_counts_with_its_new_size():
     world.algorithm.validate()
     one = pod("one", cpu=1000)
     world.submit(one)
-    assert isinstance(world.ask(one), Wait)
+    assert isinstance(world.schedule(one), Wait)
     world.delete("u-x")
-    assert world.ask(one).node == "a"
+    assert world.schedule(one).node == "a"
 
 
 def test_deleting_everything_leads_back_to_the_start():
     world = PackingHarness(node("a", gpu=1))
     start = shown(PackingHarness().algorithm)
-    world.run(pod("x", gpu=1))
+    world.place(pod("x", gpu=1))
     world.delete("u-x")
     world.delete_node("a")
     assert shown(world.algorithm) == start

@@ -108,14 +108,14 @@ def test_a_gang_for_which_too_many_pods_would_have_to_go_waits_and_says_so(
 def test_a_plan_forgets_members_that_are_gone() -> None:
     w = PackingHarness(node("n"))
     first = w.submit(*(member(name, "g", 2, cpu=1) for name in "ab")) or w.waiting["u-a"]
-    w.run(first)
-    w.run(w.waiting["u-b"])
+    w.place(first)
+    w.place(w.waiting["u-b"])
     for index in range(5):
         late = member(f"late{index}", "g", 2, cpu=1)
-        w.run(late)
+        w.place(late)
         w.delete(late.uid)
     last = member("last", "g", 2, cpu=1)
-    w.run(last)
+    w.place(last)
     plan = read_plan(w.allocated["u-last"].annotation(GANG_PLAN) or "")
     assert set(plan.seats) == {"u-a", "u-b", "u-last"}
 

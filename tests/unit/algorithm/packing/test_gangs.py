@@ -46,7 +46,7 @@ def test_a_gang_declared_wrongly_is_refused_with_the_annotations_name(annotation
     wrong = msgspec.structs.replace(pod("p"), annotations=pairs(annotations))
     world.submit(wrong)
     with pytest.raises(PodRefused) as refused:
-        world.ask(wrong)
+        world.schedule(wrong)
     assert refused.value.reason.code is Code.GANG_INVALID
     assert text in refused.value.reason.text
     world.bound(msgspec.structs.replace(wrong, uid="other"), "a")
@@ -56,33 +56,33 @@ def test_a_gang_waits_until_its_minimum_exists():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=8))
     first, second, third = trio()
     world.submit(first, second)
-    assert world.ask(first).reason.text == "gang ns/g waits until 3 of its pods exist"
+    assert world.schedule(first).reason.text == "gang ns/g waits until 3 of its pods exist"
     world.submit(third)
-    assert isinstance(world.ask(first), Bind)
+    assert isinstance(world.schedule(first), Bind)
 
 
 def test_gangs_of_one_name_in_two_namespaces_are_two():
     world = PackingHarness(node("a", gpu=8))
     mine, other = member("m", "g", 2), msgspec.structs.replace(member("o", "g", 2), namespace="elsewhere")
     world.submit(mine, other)
-    assert world.ask(mine).reason.code is Code.GANG_INCOMPLETE
+    assert world.schedule(mine).reason.code is Code.GANG_INCOMPLETE
 
 
 def test_all_members_are_seated_at_the_first_ones_turn():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=8))
     world.submit(*trio())
-    answer = world.ask(world.waiting["u-m1"])
+    answer = world.schedule(world.waiting["u-m1"])
     plan = json.loads(dict(answer.annotations)[PLAN])
     assert sorted(plan["seats"]) == ["u-m0", "u-m1", "u-m2"]
     assert sorted(plan["seats"].values()) == ["a", "a", "b"]
-    world.take(world.waiting["u-m1"], answer)
+    world.allocate(world.waiting["u-m1"], answer)
     assert seats(world).keys() == {"m0", "m2"}
 
 
 def test_nobody_is_seated_if_not_all_fit():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=3))
     world.submit(*trio())
-    answer = world.ask(world.waiting["u-m0"])
+    answer = world.schedule(world.waiting["u-m0"])
     assert answer.reason.text == "gang ns/g does not fit as a whole: insufficient example.com/gpu"
     assert answer.nodes["b"].text == "node never has enough example.com/gpu"
 
@@ -91,20 +91,20 @@ def test_the_plan_uses_only_nodes_offered_to_the_asking_pod():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
     first = world.waiting["u-m0"]
-    assert isinstance(world.ask(first, ["a", "b"]), Wait)
-    answer = world.ask(first, ["b", "c", "d"])
+    assert isinstance(world.schedule(first, ["a", "b"]), Wait)
+    answer = world.schedule(first, ["b", "c", "d"])
     assert sorted(json.loads(dict(answer.annotations)[PLAN])["seats"].values()) == ["b", "c", "d"]
 
 
 def test_others_may_not_take_a_seat():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=4))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"])
+    world.place(world.waiting["u-m0"])
     single = pod("single", gpu=4)
     world.submit(single)
-    answer = world.ask(single)
+    answer = world.schedule(single)
     assert answer.nodes["a"].text == "room is held for gang ns/g"
-    assert [world.run(world.waiting[f"u-m{i}"]) for i in (1, 2)] == [
+    assert [world.place(world.waiting[f"u-m{i}"]) for i in (1, 2)] == [
         json.loads(world.allocated["u-m0"].annotation(PLAN))["seats"][f"u-m{i}"] for i in (1, 2)
     ]
 
@@ -112,24 +112,24 @@ def test_others_may_not_take_a_seat():
 def test_a_pod_of_higher_priority_may_take_a_seat_if_nothing_else_is_free():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=4), node("c", gpu=4))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"])
+    world.place(world.waiting["u-m0"])
     held = set(seats(world).values())
-    assert world.run(pod("first", gpu=4, priority=1)) == "a"
-    assert isinstance(world.ask(world.waiting["u-m2"]), Bind)
-    assert world.run(pod("second", gpu=4, priority=1)) in held
+    assert world.place(pod("first", gpu=4, priority=1)) == "a"
+    assert isinstance(world.schedule(world.waiting["u-m2"]), Bind)
+    assert world.place(pod("second", gpu=4, priority=1)) in held
     equal = pod("equal", gpu=4)
     world.submit(equal)
-    assert isinstance(world.ask(equal), Wait)
+    assert isinstance(world.schedule(equal), Wait)
 
 
 def test_a_member_whose_seat_is_not_offered_is_seated_anew_where_it_fits():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"], ["a", "b", "c"])
+    world.place(world.waiting["u-m0"], ["a", "b", "c"])
     seat = seats(world)["m1"]
-    other = world.ask(world.waiting["u-m1"], ["d"])
+    other = world.schedule(world.waiting["u-m1"], ["d"])
     assert other.node == "d" != seat
-    world.take(world.waiting["u-m1"], other)
+    world.allocate(world.waiting["u-m1"], other)
     assert seats(world).keys() == {"m2"}
     assert seat not in seats(world).values()
 
@@ -137,27 +137,27 @@ def test_a_member_whose_seat_is_not_offered_is_seated_anew_where_it_fits():
 def test_a_member_whose_seat_is_not_offered_waits_for_it_if_nothing_else_fits():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"], ["a", "b", "c"])
+    world.place(world.waiting["u-m0"], ["a", "b", "c"])
     seat = seats(world)["m1"]
-    answer = world.ask(world.waiting["u-m1"], ["a"])
+    answer = world.schedule(world.waiting["u-m1"], ["a"])
     assert answer.reason.text == f"gang ns/g holds a place for this pod on {seat}"
 
 
 def test_a_deleted_member_gives_its_seat_to_its_replacement():
     world = PackingHarness(*(node(name, gpu=4) for name in "abc"))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"])
+    world.place(world.waiting["u-m0"])
     seat = seats(world)["m1"]
     world.delete("u-m1")
     assert "m1" not in seats(world)
-    assert world.run(member("m1", "g", 3, gpu=4, uid="again")) == seat
+    assert world.place(member("m1", "g", 3, gpu=4, uid="again")) == seat
 
 
 def test_no_seat_is_held_once_no_member_has_a_place():
     world = PackingHarness(*(node(name, gpu=4) for name in "abc"))
     start = shown(world.algorithm)["nodes"]
     world.submit(*trio())
-    world.run(world.waiting["u-m0"])
+    world.place(world.waiting["u-m0"])
     world.expire("u-m0")
     assert shown(world.algorithm)["nodes"] == start
 
@@ -165,19 +165,19 @@ def test_no_seat_is_held_once_no_member_has_a_place():
 def test_a_member_whose_proposal_expires_gets_its_seat_back():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"])
-    was = world.run(world.waiting["u-m1"])
+    world.place(world.waiting["u-m0"])
+    was = world.place(world.waiting["u-m1"])
     again = world.expire("u-m1")
     assert seats(world)["m1"] == was
-    assert world.ask(again).node == was
+    assert world.schedule(again).node == was
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_seats_are_the_same_after_a_restart_in_any_order(seed):
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*(member(f"m{i}", "g", 4, gpu=4) for i in range(4)))
-    world.run(world.waiting["u-m0"])
-    world.run(world.waiting["u-m1"])
+    world.place(world.waiting["u-m0"])
+    world.place(world.waiting["u-m1"])
     assert len(seats(world)) == 2
     assert shown(world.restarted(seed)) == shown(world.algorithm)
 
@@ -185,8 +185,8 @@ def test_seats_are_the_same_after_a_restart_in_any_order(seed):
 def test_the_newest_plan_counts_after_a_restart():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcde"))
     world.submit(*(member(f"m{i}", "g", 4, gpu=4) for i in range(4)))
-    world.run(world.waiting["u-m0"], "abcd")
-    world.take(world.waiting["u-m1"], world.ask(world.waiting["u-m1"], "e"))
+    world.place(world.waiting["u-m0"], "abcd")
+    world.allocate(world.waiting["u-m1"], world.schedule(world.waiting["u-m1"], "e"))
     plan = json.loads(world.allocated["u-m1"].annotation(PLAN))
     assert plan["generation"] == 2
     assert plan["seats"]["u-m1"] == "e"
@@ -210,7 +210,7 @@ def test_members_may_ask_for_different_things():
     members = [member("small0", "g", 4, gpu=2), member("big", "g", 4, gpu=6), *trio()[:0]]
     members += [member("small1", "g", 4, gpu=2), member("small2", "g", 4, gpu=2)]
     world.submit(*members)
-    assert [world.run(each) for each in members].count("a") == 2
+    assert [world.place(each) for each in members].count("a") == 2
     assert world.allocated["u-big"].node_name == "a"
 
 
@@ -218,60 +218,60 @@ def test_members_beyond_the_minimum_come_along_if_there_is_room():
     world = PackingHarness(node("a", gpu=8))
     world.submit(*(member(f"m{i}", "g", 2, gpu=3) for i in range(3)))
     last = world.waiting["u-m2"]
-    world.take(last, world.ask(last))
+    world.allocate(last, world.schedule(last))
     assert len(seats(world)) == 1
-    world.run(world.waiting[f"u-{next(iter(seats(world)))}"])
+    world.place(world.waiting[f"u-{next(iter(seats(world)))}"])
     (left,) = world.waiting.values()
-    assert world.ask(left).reason.code is Code.INSUFFICIENT
+    assert world.schedule(left).reason.code is Code.INSUFFICIENT
 
 
 def test_a_small_gang_is_not_kept_out_by_big_members_beyond_its_minimum():
     world = PackingHarness(node("a", gpu=4))
     world.submit(member("big", "g", 2, gpu=4), member("s0", "g", 2, gpu=2), member("s1", "g", 2, gpu=2))
-    assert isinstance(world.ask(world.waiting["u-s0"]), Bind)
+    assert isinstance(world.schedule(world.waiting["u-s0"]), Bind)
 
 
 def test_members_that_come_later_are_placed_one_by_one():
     world = PackingHarness(node("a", gpu=8), node("b", gpu=4))
     world.submit(*trio())
     for record in list(world.waiting.values()):
-        world.run(record)
+        world.place(record)
     world.delete("u-m1")
     world.delete("u-m2")
-    assert world.run(member("late", "g", 3, gpu=4)) in "ab"
+    assert world.place(member("late", "g", 3, gpu=4)) in "ab"
 
 
 def test_a_pod_group_without_minimum_is_placed_seat_by_seat():
     world = PackingHarness(node("a", gpu=4))
     first = pod("p", gpu=4, group="job")
     world.submit(first, pod("q", gpu=4, group="job"))
-    assert world.ask(first) == Bind("a")
+    assert world.schedule(first) == Bind("a")
 
 
 def test_a_pod_group_with_the_annotation_is_a_gang():
     world = PackingHarness(node("a", gpu=4))
     one = pod("p", gpu=4, group="job", annotations=(("waggle.dev/gang-min", "2"),))
     world.submit(one)
-    assert world.ask(one).reason.code is Code.GANG_INCOMPLETE
+    assert world.schedule(one).reason.code is Code.GANG_INCOMPLETE
 
 
 def test_where_members_disagree_about_the_minimum_the_highest_counts():
     world = PackingHarness(node("a", gpu=8))
     world.submit(member("p", "g", 2), member("q", "g", 3))
-    assert world.ask(world.waiting["u-p"]).reason.text == "gang ns/g waits until 3 of its pods exist"
+    assert world.schedule(world.waiting["u-p"]).reason.text == "gang ns/g waits until 3 of its pods exist"
 
 
 def test_a_newer_record_of_the_asking_pod_counts():
     world = PackingHarness(node("a", gpu=8))
     world.submit(member("p", "g", 2, gpu=1), member("q", "g", 2, gpu=1))
     newer = member("p", "g", 2, gpu=8)
-    assert world.ask(newer).reason.code is Code.GANG_DOES_NOT_FIT
+    assert world.schedule(newer).reason.code is Code.GANG_DOES_NOT_FIT
 
 
 def test_a_seat_on_a_node_that_is_gone_is_given_up_for_another():
     world = PackingHarness(*(node(name, gpu=4) for name in "abcd"))
     world.submit(*trio())
-    world.run(world.waiting["u-m0"], "abc")
+    world.place(world.waiting["u-m0"], "abc")
     seat = seats(world)["m1"]
     world.delete_node(seat)
-    assert world.run(world.waiting["u-m1"]) == "d"
+    assert world.place(world.waiting["u-m1"]) == "d"

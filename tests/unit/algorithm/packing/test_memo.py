@@ -1,6 +1,6 @@
 """Verdicts are remembered as long as they hold, and no longer; how much is remembered is bounded.
 
-That remembering changes no answer is checked by `PackingHarness.ask` and the packing machine: both ask a fork, too.
+`PackingHarness.schedule` and the packing machine check that remembering changes no answer: both ask a fork, too.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def test_a_place_is_never_shared():
     world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
     one, other = member("m", "g", 2, gpu=4), member("n", "g", 2, gpu=4)
     world.submit(one, other)
-    first = world.take(one, world.ask(one))
-    second = world.take(other, world.ask(other))
+    first = world.allocate(one, world.schedule(one))
+    second = world.allocate(other, world.schedule(other))
     assert {first.node_name, second.node_name} == {"a", "b"}
 
 
@@ -107,7 +107,7 @@ def test_a_pod_for_which_something_is_held_is_looked_at_by_itself():
     world.bound(pod("low", gpu=4), "a")
     one, other = pod("one", gpu=4, priority=1), pod("other", gpu=4, priority=1)
     world.submit(one, other)
-    world.preempt(one, world.ask(one, phase=PREEMPTING))
+    world.start_preempting(one, world.schedule(one, phase=PREEMPTING))
     assert isinstance(verdict(world, one, ("a",), PREEMPTING), Preempt)
     assert isinstance(verdict(world, other, ("a",), PREEMPTING), Wait)
 
@@ -150,8 +150,8 @@ def test_asking_makes_no_new_generation():
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
     before = world.algorithm._state.generation
-    assert isinstance(world.ask(high, ["a"], PREEMPTING), Preempt)
-    assert isinstance(world.ask(high, ["b"]), Bind)
+    assert isinstance(world.schedule(high, ["a"], PREEMPTING), Preempt)
+    assert isinstance(world.schedule(high, ["b"]), Bind)
     assert world.algorithm._state.generation == before
 
 
@@ -209,12 +209,12 @@ def test_the_minimum_of_a_gang_that_runs_counts_for_its_preemptors():
     world.bound(member("n", "h", 1, gpu=1), "b")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
+    assert world.schedule(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
     demanding = member("k", "h", 5, gpu=1)
     world.submit(demanding)
-    assert world.ask(high, phase=PREEMPTING).victims == (Victim("b", "u-n"),)
+    assert world.schedule(high, phase=PREEMPTING).victims == (Victim("b", "u-n"),)
     world.delete(demanding.uid)
-    assert world.ask(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
+    assert world.schedule(high, phase=PREEMPTING).victims == (Victim("a", "u-m"),)
 
 
 def test_a_fork_has_a_memory_of_its_own():
@@ -273,7 +273,7 @@ def test_the_summary_sums_up():
     world = PackingHarness(node("a", gpu=4, cpu=8), node("b", gpu=4, cpu=8, unschedulable=True))
     gang = [member(f"m{i}", "g", 2, gpu=2) for i in range(2)]
     world.submit(*gang)
-    world.take(gang[0], world.ask(gang[0], ["a"]))
+    world.allocate(gang[0], world.schedule(gang[0], ["a"]))
     summary = world.algorithm.inspect()
     assert summary["nodes"] == {"known": 2, "schedulable": 1, "empty": 1}
     assert summary["resources"]["example.com/gpu"] == {"allocatable": 8, "used": 2, "held": 2}

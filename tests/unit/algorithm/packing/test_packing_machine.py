@@ -86,11 +86,11 @@ class TrackedWorld(PackingHarness):
         super().__init__(*nodes, strategy=strategy)
         self.overriding = set()
 
-    def preempt(self, record, answer):
+    def start_preempting(self, record, answer):
         gang = record.annotation("waggle.dev/gang")
         placed = gang is not None and any(p.annotation("waggle.dev/gang") == gang for p in self.allocated.values())
         (self.overriding.add if placed else self.overriding.discard)(record.uid)
-        return super().preempt(record, answer)
+        return super().start_preempting(record, answer)
 
 
 class PackingMachine(RuleBasedStateMachine):
@@ -177,10 +177,10 @@ class PackingMachine(RuleBasedStateMachine):
         if record is None or not self.world.nodes:
             return
         offered = self.offered(leave_out)
-        answer = self.world.ask(record, offered)
+        answer = self.world.schedule(record, offered)
         self.check(record, answer, offered, FILTERING)
         if take and isinstance(answer, Bind):
-            self.world.take(record, answer)
+            self.world.allocate(record, answer)
 
     @rule(pick=picks, leave_out=picks)
     def preempt(self, pick, leave_out):
@@ -188,10 +188,10 @@ class PackingMachine(RuleBasedStateMachine):
         if record is None or not self.world.nodes:
             return
         offered = self.offered(leave_out)
-        answer = self.world.ask(record, offered, PREEMPTING)
+        answer = self.world.schedule(record, offered, PREEMPTING)
         self.check(record, answer, offered, PREEMPTING)
         if isinstance(answer, Preempt):
-            self.world.preempt(record, answer)
+            self.world.start_preempting(record, answer)
 
     @precondition(lambda self: len(self.world.waiting) > 1)
     @rule(leave_out=picks)

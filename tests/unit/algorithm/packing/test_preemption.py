@@ -22,7 +22,7 @@ def test_a_pod_of_lower_priority_has_to_go():
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    answer = world.ask(high, phase=PREEMPTING)
+    answer = world.schedule(high, phase=PREEMPTING)
     assert answer.victims == (Victim("a", "u-low"),)
     assert answer.reason.text == "pods of lower priority would have to go: ns/low"
 
@@ -33,8 +33,8 @@ def test_filtering_announces_whom_preempting_would_evict():
         world.bound(pod(f"low{i}", gpu=1), "a")
     high = pod("high", gpu=4, priority=1)
     world.submit(high)
-    answer = world.ask(high)
-    assert answer == world.ask(high, phase=PREEMPTING)
+    answer = world.schedule(high)
+    assert answer == world.schedule(high, phase=PREEMPTING)
     assert answer.reason.text == "pods of lower priority would have to go: ns/low0, ns/low1, ns/low2 and others"
 
 
@@ -43,7 +43,7 @@ def test_a_pod_that_fits_is_bound_also_when_preempting():
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=PREEMPTING) == Bind("b")
+    assert world.schedule(high, phase=PREEMPTING) == Bind("b")
 
 
 def test_pods_of_the_same_priority_stay():
@@ -51,8 +51,8 @@ def test_pods_of_the_same_priority_stay():
     world.bound(pod("same", gpu=1, priority=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=PREEMPTING).reason.code is Code.PRIORITY_TOO_LOW
-    assert world.ask(high).reason.code is Code.INSUFFICIENT
+    assert world.schedule(high, phase=PREEMPTING).reason.code is Code.PRIORITY_TOO_LOW
+    assert world.schedule(high).reason.code is Code.INSUFFICIENT
 
 
 def test_a_pod_that_never_fits_evicts_nobody():
@@ -60,7 +60,7 @@ def test_a_pod_that_never_fits_evicts_nobody():
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
-    assert world.ask(high, phase=PREEMPTING).reason.code is Code.NODE_LACKS_RESOURCE
+    assert world.schedule(high, phase=PREEMPTING).reason.code is Code.NODE_LACKS_RESOURCE
 
 
 def test_a_pod_that_may_not_preempt_waits():
@@ -69,7 +69,7 @@ def test_a_pod_that_may_not_preempt_waits():
     high = pod("high", gpu=1, priority=1, may_preempt=False)
     world.submit(high)
     for phase in ("Filtering", "Preempting"):
-        assert world.ask(high, phase=phase).reason.code is Code.INSUFFICIENT
+        assert world.schedule(high, phase=phase).reason.code is Code.INSUFFICIENT
 
 
 def test_victims_run_on_suggested_nodes_only():
@@ -78,8 +78,8 @@ def test_victims_run_on_suggested_nodes_only():
     world.bound(pod("middle", gpu=1, priority=1), "b")
     high = pod("high", gpu=1, priority=2)
     world.submit(high)
-    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-low"]
-    assert uids(world.ask(high, ["b"], PREEMPTING)) == ["u-middle"]
+    assert uids(world.schedule(high, phase=PREEMPTING)) == ["u-low"]
+    assert uids(world.schedule(high, ["b"], PREEMPTING)) == ["u-middle"]
 
 
 def test_the_highest_victim_is_as_low_as_possible():
@@ -89,7 +89,7 @@ def test_the_highest_victim_is_as_low_as_possible():
     world.bound(pod("middle", gpu=2, priority=1), "a")
     high = pod("high", gpu=2, priority=2)
     world.submit(high)
-    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-low0", "u-low1"]
+    assert uids(world.schedule(high, phase=PREEMPTING)) == ["u-low0", "u-low1"]
 
 
 def test_a_pod_goes_before_a_member_of_a_gang():
@@ -101,8 +101,8 @@ def test_a_pod_goes_before_a_member_of_a_gang():
     high = pod("high", gpu=1, priority=1)
     world.update_node(node("a", gpu=2))
     world.submit(high)
-    assert uids(world.ask(high, ["a"], PREEMPTING)) == ["u-m0"]
-    assert uids(world.ask(high, phase=PREEMPTING)) in (["u-m0"], ["u-single"])
+    assert uids(world.schedule(high, ["a"], PREEMPTING)) == ["u-m0"]
+    assert uids(world.schedule(high, phase=PREEMPTING)) in (["u-m0"], ["u-single"])
 
 
 def test_one_gang_goes_whole_before_two_are_broken():
@@ -111,7 +111,7 @@ def test_one_gang_goes_whole_before_two_are_broken():
         world.bound(member(name, gang, 2, gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
-    assert uids(world.ask(high, phase=PREEMPTING)) in (["u-x0", "u-x1"], ["u-y0", "u-y1"])
+    assert uids(world.schedule(high, phase=PREEMPTING)) in (["u-x0", "u-x1"], ["u-y0", "u-y1"])
 
 
 def test_what_is_left_of_a_broken_gang_goes_first():
@@ -121,10 +121,10 @@ def test_what_is_left_of_a_broken_gang_goes_first():
     world.bound(member("w1", "w", 2, gpu=0), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    assert len(uids(world.ask(high, phase=PREEMPTING))) == 1
+    assert len(uids(world.schedule(high, phase=PREEMPTING))) == 1
     world.delete("u-whole")
     world.bound(member("w0", "w", 2, gpu=1), "a")
-    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-rest"]
+    assert uids(world.schedule(high, phase=PREEMPTING)) == ["u-rest"]
 
 
 def test_the_node_with_fewer_victims_is_taken():
@@ -134,7 +134,7 @@ def test_the_node_with_fewer_victims_is_taken():
     world.bound(pod("large", gpu=2), "b")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
-    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-large"]
+    assert uids(world.schedule(high, phase=PREEMPTING)) == ["u-large"]
 
 
 # -- what is kept for the preemptor ------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def preempting_world():
     world.bound(pod("low", gpu=1), "a")
     high = pod("high", gpu=1, priority=1)
     world.submit(high)
-    world.preempt(high, world.ask(high, phase=PREEMPTING))
+    world.start_preempting(high, world.schedule(high, phase=PREEMPTING))
     return world, high
 
 
@@ -154,26 +154,26 @@ def test_the_room_of_the_victims_is_kept_for_the_preemptor():
     world.delete("u-low")
     equal = pod("equal", gpu=1, priority=1)
     world.submit(equal)
-    assert world.ask(equal).reason.text == "room is held for pod ns/high"
-    assert world.run(high) == "a"
+    assert world.schedule(equal).reason.text == "room is held for pod ns/high"
+    assert world.place(high) == "a"
 
 
 def test_a_pod_of_higher_priority_takes_it_all_the_same():
     world, _ = preempting_world()
     world.delete("u-low")
-    assert world.run(pod("higher", gpu=1, priority=2)) == "a"
+    assert world.place(pod("higher", gpu=1, priority=2)) == "a"
 
 
 def test_the_room_is_free_when_the_pod_no_longer_preempts():
     world, high = preempting_world()
     world.delete("u-low")
     world.stop_preempting(high.uid)
-    assert world.run(pod("equal", gpu=1, priority=1)) == "a"
+    assert world.place(pod("equal", gpu=1, priority=1)) == "a"
 
 
 def test_the_preemptor_waits_for_its_victims():
     world, high = preempting_world()
-    answer = world.ask(high)
+    answer = world.schedule(high)
     assert answer.reason.text == "waits until preempted pods are gone: ns/low"
     assert answer.nodes["a"].text == "insufficient example.com/gpu"
 
@@ -184,11 +184,11 @@ def test_the_plan_is_made_anew_at_each_call():
     world.bound(pod("low1", gpu=1), "a")
     high = pod("high", gpu=2, priority=1)
     world.submit(high)
-    assert world.preempt(high, world.ask(high, phase=PREEMPTING)) == ("u-low0", "u-low1")
+    assert world.start_preempting(high, world.schedule(high, phase=PREEMPTING)) == ("u-low0", "u-low1")
     world.delete("u-low0")
-    assert world.preempt(high, world.ask(high, phase=PREEMPTING)) == ("u-low1",)
+    assert world.start_preempting(high, world.schedule(high, phase=PREEMPTING)) == ("u-low1",)
     world.delete("u-low1")
-    assert world.ask(high, phase=PREEMPTING) == Bind("a")
+    assert world.schedule(high, phase=PREEMPTING) == Bind("a")
 
 
 def test_the_second_preemptor_takes_other_victims():
@@ -197,9 +197,9 @@ def test_the_second_preemptor_takes_other_victims():
     world.bound(pod("low1", gpu=1), "b")
     first, second, third = (pod(f"high{i}", gpu=1, priority=1) for i in range(3))
     world.submit(first, second, third)
-    assert world.preempt(first, world.ask(first, phase=PREEMPTING)) == ("u-low0",)
-    assert world.preempt(second, world.ask(second, phase=PREEMPTING)) == ("u-low1",)
-    assert isinstance(world.ask(third, phase=PREEMPTING), Wait)
+    assert world.start_preempting(first, world.schedule(first, phase=PREEMPTING)) == ("u-low0",)
+    assert world.start_preempting(second, world.schedule(second, phase=PREEMPTING)) == ("u-low1",)
+    assert isinstance(world.schedule(third, phase=PREEMPTING), Wait)
 
 
 def test_what_other_victims_leave_over_is_waited_for_not_evicted_for():
@@ -207,9 +207,9 @@ def test_what_other_victims_leave_over_is_waited_for_not_evicted_for():
     world.bound(pod("low", gpu=2), "a")
     first, second = (pod(f"high{i}", gpu=1, priority=1) for i in range(2))
     world.submit(first, second)
-    world.preempt(first, world.ask(first, phase=PREEMPTING))
-    assert uids(world.ask(second, phase=PREEMPTING)) == []
-    assert isinstance(world.ask(second), Wait)
+    world.start_preempting(first, world.schedule(first, phase=PREEMPTING))
+    assert uids(world.schedule(second, phase=PREEMPTING)) == []
+    assert isinstance(world.schedule(second), Wait)
 
 
 # -- gangs -------------------------------------------------------------------------------------------------------
@@ -226,60 +226,60 @@ def gang_world(nodes=3, members=3):
 
 def test_every_member_is_told_the_victims_of_its_own_seat():
     world, gang = gang_world()
-    victims = [world.preempt(each, world.ask(each, phase=PREEMPTING)) for each in gang]
+    victims = [world.start_preempting(each, world.schedule(each, phase=PREEMPTING)) for each in gang]
     assert sorted(victims) == [("u-low0",), ("u-low1",), ("u-low2",)]
     for i in range(3):
         world.delete(f"u-low{i}")
     for each in gang:
         seat = world.algorithm.inspect()["preempting"][str(each.key)]["node"]
-        assert world.run(each, [seat]) == seat
+        assert world.place(each, [seat]) == seat
 
 
 def test_nobody_is_evicted_if_the_gang_does_not_fit_all_the_same():
     world, gang = gang_world(nodes=2)
     for each in gang:
         for phase in ("Filtering", "Preempting"):
-            assert world.ask(each, phase=phase).reason.code is Code.GANG_DOES_NOT_FIT
+            assert world.schedule(each, phase=phase).reason.code is Code.GANG_DOES_NOT_FIT
 
 
 def test_only_priority_keeps_a_gang_out():
     world, gang = gang_world()
     world.delete("u-low2")
     world.bound(pod("high", gpu=4, priority=1), "n2")
-    assert world.ask(gang[0], phase=PREEMPTING).reason.code is Code.PRIORITY_TOO_LOW
+    assert world.schedule(gang[0], phase=PREEMPTING).reason.code is Code.PRIORITY_TOO_LOW
 
 
 def test_members_for_whom_enough_is_free_elsewhere_evict_nobody():
     world, gang = gang_world()
     world.delete("u-low2")
     occupied = ["n0", "n1"]
-    victims = [world.preempt(each, world.ask(each, occupied, PREEMPTING)) for each in gang]
+    victims = [world.start_preempting(each, world.schedule(each, occupied, PREEMPTING)) for each in gang]
     assert victims == [("u-low0",), ("u-low1",), ()]
-    assert world.ask(gang[2], occupied, PREEMPTING).reason.text.startswith("waits until preempted pods are gone")
+    assert world.schedule(gang[2], occupied, PREEMPTING).reason.text.startswith("waits until preempted pods are gone")
 
 
 def test_a_member_with_nobody_to_evict_keeps_a_free_place():
     world, gang = gang_world()
     world.delete("u-low2")
     for each in gang:
-        world.preempt(each, world.ask(each, ["n0", "n1"], PREEMPTING))
+        world.start_preempting(each, world.schedule(each, ["n0", "n1"], PREEMPTING))
     other = pod("other", gpu=4)
     world.submit(other)
-    assert world.ask(other).nodes["n2"].text == "room is held for gang ns/g"
+    assert world.schedule(other).nodes["n2"].text == "room is held for gang ns/g"
     for name in ("low0", "low1"):
         world.delete(f"u-{name}")
-    assert world.run(gang[0], ["n0"]) == "n0"
-    assert world.run(gang[2]) == "n2"
-    assert world.run(gang[1]) == "n1"
+    assert world.place(gang[0], ["n0"]) == "n0"
+    assert world.place(gang[2]) == "n2"
+    assert world.place(gang[1]) == "n1"
 
 
 def test_mates_beyond_the_offer_are_not_seated_on_cordoned_nodes():
     world, gang = gang_world()
     world.delete("u-low2")
     world.update_node(node("n2", gpu=4, unschedulable=True))
-    assert world.ask(gang[0], ["n0", "n1"], PREEMPTING).reason.code is Code.GANG_DOES_NOT_FIT
+    assert world.schedule(gang[0], ["n0", "n1"], PREEMPTING).reason.code is Code.GANG_DOES_NOT_FIT
     world.update_node(node("n2", gpu=4))
-    assert uids(world.ask(gang[0], ["n0", "n1"], PREEMPTING)) == ["u-low0"]
+    assert uids(world.schedule(gang[0], ["n0", "n1"], PREEMPTING)) == ["u-low0"]
 
 
 def test_a_member_of_a_placed_gang_preempts_for_itself_and_never_its_mates():
@@ -287,13 +287,13 @@ def test_a_member_of_a_placed_gang_preempts_for_itself_and_never_its_mates():
     for i in range(3):
         world.delete(f"u-low{i}")
     for each in gang:
-        world.run(each)
+        world.place(each)
     late = member("late", "g", 3, gpu=4, priority=2)
     world.submit(late)
-    assert world.ask(late, phase=PREEMPTING).reason.code is Code.INSUFFICIENT
+    assert world.schedule(late, phase=PREEMPTING).reason.code is Code.INSUFFICIENT
     world.delete("u-m0")
     world.bound(pod("low", gpu=4), "n0")
-    assert uids(world.ask(late, phase=PREEMPTING)) == ["u-low"]
+    assert uids(world.schedule(late, phase=PREEMPTING)) == ["u-low"]
 
 
 def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
@@ -301,14 +301,14 @@ def test_a_seat_that_is_out_of_reach_is_given_up_by_preempting_elsewhere():
     world = PackingHarness(*(node(f"n{i}", gpu=4) for i in range(2)))
     gang = [member(f"m{i}", "g", 2, gpu=4, priority=1) for i in range(2)]
     world.submit(*gang)
-    world.run(gang[0])
+    world.place(gang[0])
     world.delete_node("n1")
     world.add_node(node("n2", gpu=4))
     world.bound(pod("low", gpu=4), "n2")
-    assert world.preempt(gang[1], world.ask(gang[1], phase=PREEMPTING)) == ("u-low",)
+    assert world.start_preempting(gang[1], world.schedule(gang[1], phase=PREEMPTING)) == ("u-low",)
     assert shown(world.algorithm)["nodes"]["n2"]["heldFor"] == ["gang ns/g"]
     world.delete("u-low")
-    assert world.run(gang[1]) == "n2"
+    assert world.place(gang[1]) == "n2"
 
 
 def test_mates_do_not_take_what_is_held_for_a_member_whose_victims_still_run():
@@ -317,11 +317,11 @@ def test_mates_do_not_take_what_is_held_for_a_member_whose_victims_still_run():
     large = member("large", "g", 2, gpu=4, priority=1)
     small = [member(f"small{i}", "g", 2, gpu=2, priority=1) for i in range(2)]
     world.submit(large, *small)
-    assert world.preempt(large, world.ask(large, phase=PREEMPTING)) == ("u-low",)
-    assert world.ask(small[0]).reason.code is Code.GANG_DOES_NOT_FIT
+    assert world.start_preempting(large, world.schedule(large, phase=PREEMPTING)) == ("u-low",)
+    assert world.schedule(small[0]).reason.code is Code.GANG_DOES_NOT_FIT
     world.delete("u-low")
-    assert world.run(small[0]) == "b"
-    assert world.run(large) == "a"
+    assert world.place(small[0]) == "b"
+    assert world.place(large) == "a"
 
 
 def test_the_preemptor_keeps_its_room_when_its_record_changes():
@@ -331,7 +331,7 @@ def test_the_preemptor_keeps_its_room_when_its_record_changes():
     world.algorithm.add_unallocated_pod(high)
     equal = pod("equal", gpu=1, priority=1)
     world.submit(equal)
-    assert world.ask(equal).reason.text == "room is held for pod ns/high"
+    assert world.schedule(equal).reason.text == "room is held for pod ns/high"
 
 
 # -- against brute force -----------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def subsets(world, name, below):
 @pytest.mark.parametrize("seed", range(150))
 def test_victims_are_sufficient_minimal_and_of_the_least_possible_priority(seed):
     world, high = random_cluster(seed)
-    answer = world.ask(high, phase=PREEMPTING)
+    answer = world.schedule(high, phase=PREEMPTING)
     ways = [
         way
         for name in world.nodes
@@ -408,15 +408,15 @@ def test_a_gang_that_waits_for_a_lesser_preemptors_victims_gets_their_room():
     thief = pod("thief", gpu=1, priority=1)
     world.submit(thief)
     for record in (gang[0], thief, *gang[1:]):
-        world.preempt(record, world.ask(record, phase=PREEMPTING))
+        world.start_preempting(record, world.schedule(record, phase=PREEMPTING))
         for victim in world.preempting[record.uid]:
             if victim.uid in world.allocated:
                 world.delete(victim.uid)
     for name in sorted(uid for uid in world.allocated):
         world.delete(name)
 
-    assert not isinstance(world.ask(thief), Bind)
-    assert all(isinstance(world.ask(record), Bind) for record in gang)
+    assert not isinstance(world.schedule(thief), Bind)
+    assert all(isinstance(world.schedule(record), Bind) for record in gang)
 
 
 def test_a_lesser_preemptors_victims_are_not_counted_on_as_long_as_they_run():
@@ -424,20 +424,20 @@ def test_a_lesser_preemptors_victims_are_not_counted_on_as_long_as_they_run():
     world.bound(pod("low", gpu=1), "a")
     lesser, high = pod("lesser", gpu=1, priority=1), pod("high", gpu=1, priority=2)
     world.submit(lesser, high)
-    world.preempt(lesser, world.ask(lesser, phase=PREEMPTING))
-    assert uids(world.ask(high, phase=PREEMPTING)) == ["u-low"]
+    world.start_preempting(lesser, world.schedule(lesser, phase=PREEMPTING))
+    assert uids(world.schedule(high, phase=PREEMPTING)) == ["u-low"]
 
 
 def test_a_member_whose_own_victims_are_gone_waits_for_those_of_its_mates():
     world, gang = gang_before_two_full_nodes()
-    first = world.ask(gang[0], phase=PREEMPTING)
-    world.preempt(gang[0], first)
+    first = world.schedule(gang[0], phase=PREEMPTING)
+    world.start_preempting(gang[0], first)
     world.delete(first.victims[0].uid)
 
-    answer = world.ask(gang[0])
+    answer = world.schedule(gang[0])
 
     assert answer.reason.code is Code.WAITING_FOR_VICTIMS
-    assert uids(world.ask(gang[1], phase=PREEMPTING))
+    assert uids(world.schedule(gang[1], phase=PREEMPTING))
 
 
 @pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
@@ -447,12 +447,12 @@ def test_pods_that_do_not_go_are_nobodys_victims(phase):
         world.bound(pod(f"low-{name}", cpu=1000, priority=-1, terminating=name == "a"), name)
     p = pod("p", cpu=1000)
     world.submit(p)
-    before = world.ask(p, phase=phase)
+    before = world.schedule(p, phase=phase)
     assert isinstance(before, Preempt)
     assert [victim.uid for victim in before.victims] == ["u-low-a"]
     world.algorithm.set_lingering_pods(frozenset(["u-low-a"]))
-    after = world.ask(p, phase=phase)
+    after = world.schedule(p, phase=phase)
     assert isinstance(after, Preempt)
     assert [victim.uid for victim in after.victims] == ["u-low-b"]
     world.algorithm.set_lingering_pods(frozenset(["u-low-a", "u-low-b"]))
-    assert isinstance(world.ask(p, phase=phase), Wait)
+    assert isinstance(world.schedule(p, phase=phase), Wait)
