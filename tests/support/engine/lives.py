@@ -41,7 +41,7 @@ def lives(algorithm: str, seed: int) -> list[Life]:
         def _boot(self) -> Replica:
             replica: Replica = super()._boot()
             head = recording.encode_header(algorithm, self._first_settings, self.policy)
-            found[replica.name] = Life(head, replica.engine)
+            found[replica.name] = Life(head, replica.machine)
             return replica
 
         def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
