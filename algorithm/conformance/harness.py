@@ -16,9 +16,9 @@ ContractBroken with a sentence that says which promise was broken.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -176,10 +176,10 @@ class AlgorithmHarness(Generic[AlgorithmT]):
 
         All nodes come first, then all allocated pods, then the waiting ones. Preemptions are not known any more.
         """
-        chance, fresh = random.Random(seed), self.create()  # noqa: S311 - an order, not a secret
-        _report(self.nodes, fresh.add_node, chance)
-        _report(self.allocated, fresh.add_allocated_pod, chance)
-        _report(self.waiting, fresh.add_unallocated_pod, chance)
+        fresh = self.create()
+        _report(self.nodes, fresh.add_node, seed)
+        _report(self.allocated, fresh.add_allocated_pod, seed)
+        _report(self.waiting, fresh.add_unallocated_pod, seed)
         return fresh
 
     # -- promises ---------------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ class AlgorithmHarness(Generic[AlgorithmT]):
         _promise(theirs == answer, f"a fork gives {pod.key} another answer: {theirs}, not {answer}")
 
 
-def _report(records: Mapping[str, RecordT], report: Callable[[RecordT], None], chance: random.Random) -> None:
-    for name in chance.sample(list(records), len(records)):
+def _report(records: Mapping[str, RecordT], report: Callable[[RecordT], None], seed: int) -> None:
+    for name in sorted(records, key=lambda name: crc32(f"{seed} {name}".encode())):
         report(records[name])
 
 
