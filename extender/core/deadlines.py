@@ -117,4 +117,4 @@ class Deadlines(Generic[K]):
 
 def first_of(*deadlines: float | None) -> float | None:
     """Return the earliest of these times; None if none of them is a time."""
-    return min((at for at in deadlines if at is not None), default=None)
+    return min([at for at in deadlines if at is not None], default=None)

@@ -58,6 +58,9 @@ class PodInfo:
     """One pod. A field that is used in one state only says so; `transitions.py` keeps the fields consistent."""
 
     pod: Pod
+    #: Those of every record of this pod.
+    uid: str = field(init=False)
+    key: PodKey = field(init=False)
     state: State = State.UNKNOWN
     #: When this state began, seconds.
     since: float = 0.0
@@ -110,13 +113,8 @@ class PodInfo:
     requeued_at: float = float("-inf")
     history: deque[HistoryLine] = field(default_factory=lambda: deque(maxlen=64))
 
-    @property
-    def uid(self) -> str:
-        return self.pod.uid
-
-    @property
-    def key(self) -> PodKey:
-        return self.pod.key
+    def __post_init__(self) -> None:
+        self.uid, self.key = self.pod.uid, self.pod.key
 
     @property
     def node(self) -> str:
@@ -200,6 +198,7 @@ class PodIndex:
         """Raises AssertionError if the indexes disagree."""
         for uid, entry in self._by_uid.items():
             assert entry.uid == uid, f"{entry.key} is filed under UID {uid}, but has {entry.uid}"
+            assert (entry.pod.uid, entry.pod.key) == (uid, entry.key), f"{entry.key} has a record of {entry.pod.key}"
             assert self._by_name.get(entry.key) is entry, f"{entry.key} is not found by its name"
             assert not entry.token or self._by_token.get(entry.token) is entry, f"{entry.key}: {entry.token} is lost"
         assert len(self._by_name) == len(self._by_uid), "two pods have one name"
