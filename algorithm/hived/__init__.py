@@ -1,8 +1,9 @@
 """HiveD: tenants have guaranteed cells of a GPU cluster, and also use idle ones. See docs/algorithm-hived.md.
 
     formats/     the contents of annotations: requests of pods (podspec.py), decisions (bindinfo.py)
-    cells/       cells from the configuration (config.py, layout.py), and what is free and owed of each chain
-    state/       groups, quota, devices (cluster.py); recovery of earlier decisions (recovery.py, gangs.py)
+    cells/       cells from the configuration (config.py, layout.py), the free and owed cells of each chain
+                 (chain_allocator.py), and how changes of them are undone (journal.py)
+    state/       groups, quota, devices (cluster.py), pods (pods.py); recovery of decisions (recovery.py, gangs.py)
     planning/    a decision (planner.py): virtual devices (placement.py), then the hardware (mapping.py)
     insight/     pages, explanations, what a changed configuration would mean, a first configuration
 

@@ -1,4 +1,4 @@
-"""The accounts of one chain: which hardware is free, how much of it is owed, and what is known to be missing.
+"""The accounts of one chain: which hardware is free, how much of it is owed, and which promises bad hardware breaks.
 
 These accounts protect tenants from each other. *Free* hardware belongs to no preassigned cell. It is listed at the
 highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; a returned cell
@@ -65,7 +65,7 @@ class ChainAllocator:
     def allocate(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False, shows: bool = True) -> bool:
         """The tenant's preassigned cell, already bound to `cell`, leaves the free hardware. False: safety is broken.
 
-        Unless it `shows` at once what is bad in it, `show_bad` has to follow.
+        Without `shows`, the caller has to call `show_bad` afterwards, which binds the bad parts of the cell.
         """
         level = cell.level
         self._owe(tenant, level, -1)
@@ -96,7 +96,7 @@ class ChainAllocator:
         return all(left >= reserved(self.chain, self.owed, level) for level, left in self.total_left.items())
 
     def release(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> None:
-        """The reverse: nobody's any more, merged with its buddies."""
+        """The reverse of `allocate`: the cell is free, and merges with its buddies."""
         level = cell.level
         self._owe(tenant, level, 1)
         self._count(level, 1)
@@ -129,7 +129,7 @@ class ChainAllocator:
         self.total_left[level] += number
 
     def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> None:
-        """What is inside the cell comes or goes with it."""
+        """Count the smaller cells inside the cell, which are allocated or released with it."""
         number = 1
         for level in range(cell.level - 1, 0, -1):
             number *= self.chain.levels[level + 1].fanout
@@ -142,7 +142,7 @@ class ChainAllocator:
     # -- the free lists ---------------------------------------------------------------------------------------
 
     def _take_out(self, cell: PhysicalCell) -> int:
-        """Splits what it is part of. The highest level that was touched."""
+        """Take it out of the free lists; a larger free cell is split. Return the highest level that was changed."""
         while True:
             above = cell.parent
             whole = above is not None and not above.split
@@ -155,7 +155,7 @@ class ChainAllocator:
             cell = above
 
     def _put_back(self, cell: PhysicalCell) -> int:
-        """Merges it with its buddies, if all are free. The level at which it is listed now."""
+        """List it as free, merged with its buddies if all are free. Return the level at which it is listed."""
         while True:
             above, free = cell.parent, self.free[cell.level]
             if above is None or any(buddy is not cell and buddy not in free for buddy in above.children):
@@ -168,7 +168,7 @@ class ChainAllocator:
             cell = above
 
     def is_free(self, cell: PhysicalCell) -> bool:
-        """Whether it is listed as free, or part of something that is."""
+        """Whether it is free: listed as such, or part of a free cell."""
         here: PhysicalCell | None = cell
         while here is not None:
             if here.virtual is not None or here.split:
@@ -181,14 +181,14 @@ class ChainAllocator:
     # -- bad hardware -----------------------------------------------------------------------------------------
 
     def _unlist_bad(self, cell: PhysicalCell) -> None:
-        """It and its bad parts are bad, but free no more."""
+        """It and its bad parts are no longer free, so they are no longer listed as bad and free."""
         self.bad_free[cell.level].remove(cell)
         for child in cell.children:
             if not child.healthy:
                 self._unlist_bad(child)
 
     def show_bad(self, cell: PhysicalCell) -> None:
-        """The tenant sees what is bad in its cell: bad parts are bound, each to some virtual part."""
+        """Bind each bad part of the cell to a virtual part, so that the tenant's scheduler sees it."""
         for child in cell.children:
             if not child.healthy:
                 if child.virtual is None:
@@ -204,7 +204,7 @@ class ChainAllocator:
                 self._release_bad(child)
 
     def _show(self, cell: PhysicalCell) -> None:
-        """Binds a bad part to the first virtual part that is no hardware in particular yet."""
+        """Bind a bad part to the first virtual part that is not bound yet."""
         assert cell.parent is not None
         above = cell.parent.virtual
         assert above is not None
@@ -226,14 +226,14 @@ class ChainAllocator:
         elif _in_use(cell):
             self._unlist(cell)
         elif cell.virtual is not None and not cell.pinned and cell.priority < 0:
-            # It was bound only in order to be shown as bad.
+            # It was bound only so that the tenant sees that it is bad.
             virtual = unpair(cell)
             if virtual.is_preassigned:
                 self.doomed[virtual.tenant][cell.level].remove(cell)
                 self.release(cell, virtual.tenant, doomed=True)
 
     def _unlist(self, cell: PhysicalCell) -> None:
-        """A doomed cell in use turned healthy: it is now an ordinary allocated cell."""
+        """A doomed cell that is in use turned healthy: from now on it is an ordinary allocated cell."""
         virtual = cell.virtual
         if virtual is not None and virtual.is_preassigned and self.is_doomed(cell, virtual.tenant):
             self.doomed[virtual.tenant][cell.level].remove(cell)
@@ -246,7 +246,7 @@ class ChainAllocator:
             while owed[level] > self.healthy_free(level):
                 cell = self._to_doom(level)
                 if cell is None:
-                    # A promise was broken by a changed configuration.
+                    # A changed configuration has broken a promise.
                     break
                 virtual = next(each for each in self._preassigned[tenant][level] if each.physical is None)
                 pair(cell, virtual)
@@ -254,7 +254,7 @@ class ChainAllocator:
                 self.allocate(cell, tenant, doomed=True)
 
     def _to_doom(self, level: int) -> PhysicalCell | None:
-        """The first that can be spared; where machines may be bad in part, the one with the most healthy devices."""
+        """The first bad cell that can be spared; where machines may be bad in part, the one with fewest bad devices."""
         spare = (cell for cell in self.bad_free[level] if self.can_be_spared(cell))
         return min(spare, key=lambda cell: cell.bad_leafs, default=None) if self._weighs_damage else next(spare, None)
 
@@ -268,7 +268,7 @@ class ChainAllocator:
         return True
 
     def _absolve(self, level: int) -> None:
-        """Undo this as far as there is healthy hardware again. Cells in use stay."""
+        """Release doomed cells as far as there is healthy hardware again. Cells in use stay."""
         if self._paused:
             return
         for tenant, doomed in self.doomed.items():
@@ -291,7 +291,7 @@ class ChainAllocator:
                 self.pardon(cell)
 
     def health_changed(self) -> None:
-        """What is doomed is chosen anew where one choice is better than another."""
+        """Choose doomed cells anew, where machines may be bad in part and so one choice is better than another."""
         with self.paused():
             if self._weighs_damage:
                 self.pardon_all()
@@ -306,11 +306,11 @@ class ChainAllocator:
         )
 
     def order(self) -> Order:
-        """How things are listed: that decides between equals."""
+        """The order of the free lists, which decides between equal cells."""
         return _copied(self.free), _copied(self.bad_free)
 
     def restore(self, order: Order) -> None:
-        """Where the same is listed as then, in the order of then."""
+        """Restore that order in each list that has the same cells as then."""
         for now, then in zip((self.free, self.bad_free), order, strict=True):
             for level, cells in then.items():
                 if set(now[level]) == set(cells):
@@ -319,9 +319,9 @@ class ChainAllocator:
 
     @contextmanager
     def paused(self, *, settles: bool = True) -> Iterator[None]:
-        """Nothing is doomed or pardoned while cells change hands; what has to be is done at the end.
+        """Doom and release nothing within the block, and settle at its end.
 
-        Unless it `settles`: then nothing has to be, because all changes were taken back.
+        Without `settles`, all changes made within the block must be undone at its end.
         """
         before, self._paused = self._paused, True
         try:
@@ -332,10 +332,10 @@ class ChainAllocator:
             self.settle()
 
     def settle(self) -> None:
-        """Pardons what can be, and dooms what has to be, at every level.
+        """Release doomed cells where possible, and doom cells where necessary, at every level.
 
-        Top down: how much healthy hardware is free at a level depends on what is doomed above it. Again if anything
-        was done: what was pardoned below may have become a whole larger cell.
+        It goes from the top down, because doomed cells of a level reduce the free healthy hardware below. It repeats
+        if anything changed, because released cells may have merged into a larger one.
         """
         for _ in self.owed:
             before = self._number_doomed()
@@ -350,7 +350,7 @@ class ChainAllocator:
 
 
 def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
-    """So many cells of the level are owed, as such or as parts of larger ones."""
+    """The number of cells of the level that are owed, as such or as parts of larger cells."""
     number = 0
     for higher in range(chain.top, level, -1):
         number = (number + owed[higher]) * chain.levels[higher].fanout

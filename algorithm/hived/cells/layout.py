@@ -24,7 +24,7 @@ def build(config: HivedConfig) -> Layout:
     fit.check(chains.values(), tenants, pinned)
     promised = {pinned_id for tenant in tenants.values() for pinned_id in tenant.pinned}
     for pinned_id in pinned.keys() - promised:
-        # An id to which nobody refers reserves nothing.
+        # An id that no virtual cluster names reserves nothing.
         pinned.pop(pinned_id).pinned = False
     chains_of: dict[str, list[str]] = defaultdict(list)
     machines: dict[str, list[PhysicalCell]] = defaultdict(list)
@@ -38,7 +38,7 @@ def build(config: HivedConfig) -> Layout:
 
 
 def hardware(config: HivedConfig) -> tuple[dict[str, Chain], dict[str, PhysicalCell]]:
-    """The chains, and the cells that have a pinned id, whatever is promised to whom. Raises HivedConfigError."""
+    """The chains, and the cells that have a pinned id; promises are not read. Raises HivedConfigError."""
     return _Hardware(config, Journal()).build()
 
 
@@ -146,7 +146,7 @@ class _Hardware:
         self.pinned[pinned_id] = cell
 
     def _number_machines(self, top: PhysicalCell, where: str) -> None:
-        """Every cell learns which machines it spans, or of which one it is a part."""
+        """Set the machines that each cell spans or is part of, and the numbers of its devices."""
         chain = self.chains[top.chain]
         for machine in (cell for cell in top.walk() if cell.level == chain.machine_level):
             name = machine.address.rpartition("/")[2]

@@ -20,7 +20,7 @@ from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.cells.request import Offered
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 
-#: Damage, not offered, less used, more used by higher priorities: each is tried later.
+#: Sort key: damage, whether it is not offered, use (negative), use by higher priorities. Smaller ones are tried first.
 _Key = tuple[int, bool, int, int]
 #: Some devices of a machine are bad, or all.
 _SOME, _ALL = 1, 2
@@ -78,18 +78,18 @@ class NodeList:
             self._put(cell, self._key(cell, offered=True), last=True)
 
     def touch(self, cell: Cell) -> None:
-        """Something changed by which it is ordered."""
+        """The use or the health of the cell has changed: `arrange` moves it."""
         self._changed[cell] = None
 
     def remembered(self) -> _Remembered:
-        """The order of the last time, and what has changed since."""
+        """A copy of the order and of the pending changes, for `put_back`."""
         buckets = {key: bucket.copy() for key, bucket in self._buckets.items()}
         alike = {key: {use: cells.copy() for use, cells in of_bucket.items()} for key, of_bucket in self._alike.items()}
         of_each = (self._key_of.copy(), self._rank.copy(), self._use_of.copy())
         return buckets, self._keys.copy(), *of_each, self._changed.copy(), self._unoffered.copy(), alike
 
     def put_back(self, remembered: _Remembered) -> None:
-        """What was remembered is so again; it can be put back only once."""
+        """Restore a copy that `remembered` made. Each copy can be restored only once."""
         self._buckets, self._keys, self._key_of, self._rank, self._use_of = remembered[:5]
         self._changed, self._unoffered, self._alike = remembered[5:]
 
@@ -159,7 +159,7 @@ class NodeList:
             del of_bucket[use]
 
     def _missing(self, offered: Offered) -> dict[Cell, None]:
-        """Machines that are not offered. A virtual one that is no hardware yet counts as offered."""
+        """The machines that are not offered. An unbound virtual machine counts as offered."""
         if offered.ignored:
             return {}
         return {cell: None for cell in self._key_of if not _is_offered(cell, offered)}
@@ -202,7 +202,7 @@ class NodeList:
             yield from ((cell, free, not bad, not unoffered) for _, cell, free in self._with_room(key, priority, least))
 
     def _with_room(self, key: _Key, priority: int, least: int) -> Iterator[tuple[int, Cell, int]]:
-        """Rank, machine and free devices of those of the bucket that have so many free, in order."""
+        """Rank, machine and free devices of the bucket's machines that have `least` or more free, in order."""
         rows = []
         for (leafs, used), alike in self._alike[key].items():
             free = leafs - sum(number for held, number in used if held >= priority)
@@ -211,7 +211,7 @@ class NodeList:
         return rows[0] if len(rows) == 1 else merge(*rows, key=_rank)
 
     def with_bad_devices(self, priority: int, least: int) -> Cell | None:
-        """A machine that would have so many devices for this priority, were some of them not bad."""
+        """A machine that would have `least` devices for this priority if none of them were bad."""
         return next(
             (
                 cell
@@ -262,7 +262,7 @@ def _is_offered(cell: Cell, offered: Offered) -> bool:
 def schedulable_nodes(
     full: dict[int, list[VirtualCell]] | dict[int, list[PhysicalCell]], machine_level: int
 ) -> list[VirtualCell] | list[PhysicalCell]:
-    """Machines first, then level by level what is smaller than a machine and part of none of these."""
+    """Machines first, then level by level the smaller cells that have no parent."""
     found = list(full.get(machine_level, ()))
     for level in range(machine_level - 1, 0, -1):
         found += [cell for cell in full.get(level, ()) if cell.parent is None]

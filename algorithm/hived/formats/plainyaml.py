@@ -1,9 +1,9 @@
-"""YAML whose scalars stay the text that was written: 08 is an address as well as a number, whatever the field wants.
+"""Reads YAML and keeps scalars as they were written: the field decides whether 08 is an address or a number.
 
-What YAML would take for a number, a truth value or a date comes as `Plain`, a null as None, a quoted text as str.
+A number, truth value or date of YAML becomes `Plain`, a null becomes None, a quoted text becomes str.
 
-Anybody may write annotations, and libyaml builds nested values on the C stack: 100,000 opening brackets would end the
-process. So what may be nested deeply, or repeats itself by aliases, is measured first, without building anything.
+Anyone may write annotations, and libyaml builds nested values on the C stack: 100,000 opening brackets would end the
+process. So a text with deep nesting or aliases is measured first, without building any value.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import yaml
 #: How deep values may be nested, and how many there may be once aliases are followed.
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
-#: What ends a line, and what stands between values in one.
+#: Characters that end a line or separate values.
 _PARTS = "\n\r\x85\u2028\u2029,"
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Plain(str):
-    """An unquoted scalar that is not just a text."""
+    """An unquoted scalar that YAML reads as a number, truth value or date."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ def _plain(loader: Any, node: Any) -> Plain:
 
 
 def _text_of_binary(loader: Any, node: Any) -> str:
-    """As Go's YAML reads it into a text. Raises ValueError for what is none."""
+    """Decode a binary scalar as Go's YAML does. Raises ValueError if it is not a text."""
     return base64.b64decode("".join(loader.construct_scalar(node).split()), validate=True).decode()
 
 
@@ -50,14 +50,14 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), l
 _OTHER_NUMBERS = re.compile(r"[-+]?0(?:[0-9_]+|[xX][0-9a-fA-F_]+|[bB][01_]+|[oO][0-7_]+)$", re.ASCII)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _OTHER_NUMBERS, list("-+0"))
 
-#: With a base in front; what begins with 0 and may be octal; anything else. Never so long that reading it is work.
+#: Numbers with a base, octal numbers, and decimal ones; short enough to be read quickly.
 _BASED = re.compile(r"[-+]?0[xXbBoO][0-9a-fA-F_]{1,64}", re.ASCII)
 _OCTAL = re.compile(r"[-+]?0[0-7_]{1,30}", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?[0-9][0-9_]{0,30}(?:\.0*)?", re.ASCII)
 
 
 def whole_number(text: str) -> int | None:
-    """The number that Go's yaml.v2 reads: 010 is 8, and so is 08, which can be no octal number. None for any other."""
+    """The number that Go's yaml.v2 reads; None if it is no whole number. 010 is octal; 08 cannot be, and is 8."""
     digits = text.replace("_", "")
     try:
         if _BASED.fullmatch(text):
@@ -70,7 +70,7 @@ def whole_number(text: str) -> int | None:
 
 
 def load(text: str, *, longest: int | None = None, most_parts: int | None = None) -> Any:
-    """Mappings, lists, texts and None. Raises ValueError with the line for what is no YAML.
+    """Read mappings, lists, texts and None. Raises ValueError, with the line, if the text is no YAML.
 
     `longest` is how many characters are read at all, `most_parts` how many lines and commas: each value has one or the
     other, and 16,384 characters of the shortest values take 50 ms to read.
@@ -90,13 +90,13 @@ def load(text: str, *, longest: int | None = None, most_parts: int | None = None
 
 
 def _may_be_deep(text: str) -> bool:
-    """Each level of brackets needs one, and each level of indentation a column."""
+    """Whether it may be nested deeply: each level needs a bracket or a column of indentation."""
     return text.count("[") + text.count("{") + max(map(len, text.split("\n"))) > MAX_DEPTH
 
 
 def _measure(text: str) -> None:
-    """Raises ValueError if it is nested too deeply, or too large. Events come one by one, whatever they amount to."""
-    #: Of each value that has begun and not ended: its anchor, and how many values are in it.
+    """Raises ValueError if it is nested too deeply, or too large. Reads events one by one and keeps no value."""
+    #: For each open value: its anchor, and the number of values in it.
     open_: list[tuple[str | None, int]] = [(None, 0)]
     anchored: dict[str, int] = {}
     for event in yaml.parse(text, Loader=_Loader):

@@ -1,4 +1,4 @@
-"""What a group that waits could have of a chain, counted in devices: what `explain.py` says in words.
+"""Counts the devices of a chain that a waiting group could have; `explain.py` puts the counts into words.
 
 A guaranteed group may have what its tenant was promised (or the pinned cell that it names), an opportunistic one any
 hardware of the chain. A pod has its devices in one *piece*: a machine, or a smaller cell that was promised by itself.
@@ -17,7 +17,7 @@ from algorithm.hived.state.cluster import HivedCluster
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`left` of its devices are healthy and could be had, `bad` more would be if they were healthy."""
+    """`left` of its devices are healthy and available; `bad` more would be available if they were healthy."""
 
     cell: Cell
     left: int
@@ -26,10 +26,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ChainCapacity:
-    """Of `total` devices, `held` are used by the same or higher priorities, or kept for such.
+    """Of `total` devices, `held` are used by the same or higher priorities, or reserved for them.
 
-    The others, `left`, are: `lower`, used by lower priorities, which would have to go; `bad`, that nobody may use now.
-    `idle` are all healthy devices of the chain that nobody uses or waits for.
+    `left` are the others. Of these, `lower` are used by lower priorities, which would have to go, and `bad` are bad.
+    `idle` are all healthy devices of the chain that no group uses or has reserved.
     """
 
     chain: str

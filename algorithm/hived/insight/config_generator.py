@@ -1,11 +1,11 @@
 """A first configuration, written from the nodes of a cluster: cells from labels and devices, promises in equal shares.
 
 Machines with the same number of the same devices are cells of one type. Each label of `Wishes.levels` is a level above
-them: what has the same value, and the same things in it, is one cell. So what differs never gets into one chain: a rack
+them: machines with the same value and the same devices are one cell. So different cells are never in one chain: a rack
 with four machines and one with three are cells of two types.
 
-The text is meant to be read and edited: it says what it is made of, what was left out, and what to decide now. The same
-nodes, in whatever order, give the same text.
+People read and edit the text: it names its sources, the nodes that were left out, and the decisions to make now. The
+same nodes give the same text in any order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED = 20
 
 
 class DraftError(ValueError):
-    """Of these nodes no configuration can be made; the message says what was looked for."""
+    """No configuration can be made of these nodes; the message says which resources and labels were searched for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Draft:
-    """`text` is YAML. `remarks` are what its author should know, in sentences; they stand in the text as well."""
+    """`text` is YAML. `remarks` are sentences for its author; the text contains them as comments."""
 
     text: str
     remarks: list[str]
@@ -60,7 +60,7 @@ def draft(nodes: Iterable[Node], wishes: Wishes, *, whole: bool = True) -> Draft
         names.add(top)
     remarks = list(_remarks(known, machines, wishes))
     settings = list(_settings(tops, names, wishes.tenants))
-    # A name with a line break in it, from somebody's file, would go on as configuration.
+    # A line break in a name would end the comment, and the rest of the name would be configuration.
     lines = [f"# {' '.join(line.split())}" for line in _opening(len(machines), wishes, remarks)]
     lines += _wrapped(settings) if whole else settings
     return Draft("\n".join(lines) + "\n", remarks)
@@ -68,7 +68,7 @@ def draft(nodes: Iterable[Node], wishes: Wishes, *, whole: bool = True) -> Draft
 
 # -- from nodes to cells ----------------------------------------------------------------------------------------------
 
-#: What a cell consists of: how many of what on each level, down to the devices.
+#: The number of children on each level of a cell, down to the devices.
 _Sizes = tuple[int, ...]
 
 
@@ -105,7 +105,7 @@ def _tops(machines: Sequence[_Cell], levels: int) -> list[_Cell]:
 
 
 def _grouped(cells: Sequence[_Cell], level: int, depth: int) -> list[_Cell]:
-    """One level up: what has the same labels down to this depth and is of one type belongs together."""
+    """The cells one level up: cells of one type with the same labels down to this depth form one."""
     found: dict[tuple[object, ...], list[_Cell]] = {}
     for cell in cells:
         found.setdefault((cell.groups[:depth], cell.device, cell.sizes), []).append(cell)
@@ -140,7 +140,7 @@ class _Names:
         self._bases = ["host", *(_slug(label.rpartition("/")[2]) for label in reversed(labels))]
         if len(set(self._bases)) < len(self._bases):
             self._bases = ["host", *(_slug(label) for label in reversed(labels))]
-        #: Of each type what it consists of, from the devices up.
+        #: An example of each type, from the devices up.
         self.types: dict[_Key, _Cell] = {}
 
     def add(self, cell: _Cell) -> None:
@@ -186,7 +186,7 @@ def _below(cell: _Cell) -> Iterator[str]:
 
 
 def _promises(tops: Sequence[_Cell], names: _Names, tenants: int) -> Iterator[str]:
-    """Equal shares: of the top cells, and what cannot be shared is shared one level below, down to machines."""
+    """Equal shares of the top cells. A remainder is shared one level below, down to machines."""
     lines = []
     for name, number in Counter(names.of(top) for top in tops).items():
         cell, path, left = next(top for top in tops if names.of(top) == name), name, number
@@ -254,5 +254,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Quoted where YAML would take it for something else than a text."""
+    """Quoted where YAML would read it as something other than a text."""
     return text if _SAFE.fullmatch(text) and not _NOT_TEXT.fullmatch(text) else json.dumps(text)

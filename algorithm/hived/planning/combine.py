@@ -27,7 +27,7 @@ from algorithm.hived.state.recovery import virtual_for
 
 #: A point to go back to: a mark of the journal, and how many devices were held.
 _Mark = tuple[int, int]
-#: The devices of each pod and what they are held as, by devices per pod.
+#: The physical and virtual devices of each pod, by devices per pod.
 Combined = tuple[Physical, Virtual]
 
 
@@ -58,7 +58,7 @@ def _small(hive: HivedCluster, group: Group) -> VirtualLevels:
 
 
 class _Trial:
-    """`below`: whose devices may be taken, those of priorities that are lower than this."""
+    """Devices of priorities lower than `below` may be taken."""
 
     def __init__(self, hive: HivedCluster, group: Group, cells: VirtualLevels, offered: Offered, below: int) -> None:
         self._hive, self._group, self._cells, self._offered, self._below = hive, group, cells, offered, below
@@ -100,7 +100,7 @@ class _Trial:
         return False
 
     def _machines(self, devices: int) -> list[PhysicalCell]:
-        """Those that might do, best first."""
+        """The machines that may have room for a pod, best first."""
         chain = self._hive.layout.chains[self._group.chain]
         bound: dict[str, int] = {}
         for device in self._bound_devices(chain.full[chain.machine_level]):
@@ -156,7 +156,7 @@ class _Trial:
     # -- free hardware ------------------------------------------------------------------------------------------
 
     def _take_piece(self, machine: PhysicalCell, left: int) -> int:
-        """Free hardware becomes one more cell of the tenant: how many of its devices were taken, 0 if none can be."""
+        """Bind free hardware to one more cell of the tenant. Return how many of its devices were taken; 0 if none."""
         for level in self._levels(left):
             for piece in self._pieces(machine, level):
                 mark = self._mark()
@@ -167,20 +167,20 @@ class _Trial:
         return 0
 
     def _levels(self, left: int) -> list[int]:
-        """Of which the tenant has cells that are no hardware yet: the largest that is used up, else the smallest."""
+        """Levels of unbound cells of the tenant: first cells that the pod fills, largest first, then larger ones."""
         unbound = [level for level, cells in self._cells.items() if any(cell.physical is None for cell in cells)]
         leafs = {level: self._cells[level][0].leafs for level in unbound}
         return sorted(unbound, key=lambda level: (leafs[level] > left, -level if leafs[level] <= left else level))
 
     def _pieces(self, machine: PhysicalCell, level: int) -> list[PhysicalCell]:
-        """Free healthy cells of the level on the machine, those first for which the smallest has to be split."""
+        """Free healthy cells of the level on the machine, first those for which the smallest cell has to be split."""
         cells = [cell for cell in _at(machine, level) if cell.healthy and self._books.is_free(cell)]
         return sorted(cells, key=lambda cell: (_listed_at(cell), cell.used.get(OPPORTUNISTIC, 0)))
 
     # -- devices ------------------------------------------------------------------------------------------------
 
     def _take(self, device: PhysicalCell, type_: str) -> bool:
-        """Holds the device with the tenant's quota. False, and nothing has changed, if that is not possible."""
+        """Hold the device with the tenant's quota. Return False if that is not possible; then nothing has changed."""
         mark = self._mark()
         before = self._holder(device)
         if before is not None:

@@ -349,7 +349,7 @@ class HivedCluster:
 
     def give_up(self, group: Group, devices: int, number: int) -> None:
         """Give up the devices of this place; the group goes on. Call it inside `changing_hands`."""
-        _ = group.places  # is worked out from the devices as long as it has them
+        _ = group.places  # filled in from the devices while the group still has them
         mine = group.physical[devices][number]
         theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
         self._leave([(device, virtual) for device, virtual in zip(mine, theirs, strict=True) if device is not None])

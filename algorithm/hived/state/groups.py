@@ -54,7 +54,7 @@ class Group:
     physical: Physical
     virtual: Virtual | None
     chain: str
-    #: What is written on its pods, by devices per pod; also of devices that are no longer configured.
+    #: The places that are written on its pods, by devices per pod. They include devices that are no longer configured.
     written: dict[int, tuple[Place, ...]] = field(default_factory=dict)
     slots: dict[int, list[Member | None]] = field(default_factory=dict)
     preempting: dict[str, None] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Group:
     lazily_preempted_by: str = ""
     #: When, in seconds since 1970; 0 if that is not known.
     lazily_preempted_at: float = 0.0
-    #: What its name begins with that its author did not write, see `tenancy.py`.
+    #: The prefix of its name that its author did not write, see `tenancy.py`.
     scope: str = ""
     #: Whether it gives devices back pod by pod, see `release.py`.
     releases: bool = False
@@ -70,7 +70,7 @@ class Group:
     given_up: set[tuple[int, int]] = field(default_factory=set)
     #: The first pod that has ended; empty as long as all of its pods may still be to come.
     ended_by: str = ""
-    #: Whether its pods go on to say what it was promised while it runs without, see `promotion.py`.
+    #: Whether its pods still name its promised cells while it runs without quota, see `promotion.py`.
     keeps_claim: bool = False
 
     def __post_init__(self) -> None:
@@ -108,12 +108,12 @@ class Group:
 
     @property
     def shown(self) -> str:
-        """The name that its author gave."""
+        """The name that its author wrote."""
         return self.name.removeprefix(self.scope)
 
     @property
     def places(self) -> dict[int, tuple[Place, ...]]:
-        """What is to be written on its next pod."""
+        """The places of the group, as they are written on its next pod."""
         if not self.written:
             self.written = {
                 devices: tuple(self._place(devices, n) for n in range(len(pods)))
@@ -124,15 +124,15 @@ class Group:
         return {devices: tuple(unpromised(place) for place in places) for devices, places in self.written.items()}
 
     def join(self, said: Allocation, *, lazy: bool) -> None:
-        """Another of its pods is found bound: what any pod says is true of the group."""
-        _ = self.places  # is worked out from the devices as long as it has them
+        """Another pod of the group is found bound. A statement of any pod holds for the group."""
+        _ = self.places  # filled in from the devices while the group still has them
         self.lazy = self.lazy or lazy
         self.written = with_claim(self.written, said)
 
     def add_place(self, place: Place) -> None:
         """Add a place of the group that has become known. Its devices are not held for the group yet."""
         devices = len(place.indices)
-        _ = self.places  # is worked out from the devices as long as it has them
+        _ = self.places  # filled in from the devices while the group still has them
         known = self.written.get(devices, ())
         self.written[devices] = (*known, place)
         self.physical.setdefault(devices, []).append([None] * devices)
@@ -182,7 +182,7 @@ class Held(NamedTuple):
 
 
 def with_claim(places: dict[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
-    """The places of a group, with what another of its pods says about the same places that was bound with quota."""
+    """The places of a group, with the types of cells that another of its pods names, which was bound with quota."""
     told = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
     return {
         devices: tuple(each if any(each.types) else told.get((devices, each.node, each.indices), each) for each in pods)

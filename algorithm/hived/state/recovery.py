@@ -25,9 +25,9 @@ NOBODY_KNOWS = "?"
 def recovered(
     hive: HivedCluster, spec: PodSpec, allocation: Allocation, *, whole: bool = True, preemptor: str = ""
 ) -> Group:
-    """The group, which the hive knows then. `preemptor` has its quota. Call it while devices change hands.
+    """Add the group to the hive and return it. `preemptor` has its quota. Call it while devices change hands.
 
-    If not `whole`, it has no devices yet, and each of its pods brings its own: `occupied`.
+    Unless it is `whole`, it has no devices yet: each of its pods brings its own (`occupied`).
     """
     if spec.priority < 0:
         allocation = _unpromised(allocation)
@@ -44,7 +44,7 @@ def recovered(
 
 
 def _unpromised(allocation: Allocation) -> Allocation:
-    """Opportunistic pods have no quota, whatever is written on one: devices held with quota would count as free."""
+    """Opportunistic pods have no quota, even if one is written on them: devices held with quota would count as free."""
     places = tuple((devices, tuple(map(unpromised, pods))) for devices, pods in allocation.places)
     return replace(allocation, places=places)
 
@@ -65,10 +65,10 @@ def occupied(hive: HivedCluster, group: Group, devices: int, number: int) -> Non
 
 
 def claimed(hive: HivedCluster, group: Group, devices: int, number: int) -> bool:
-    """The group has the devices of a place that it has given up, if they are free, healthy, and promised to it still.
+    """Take back the devices of a place that the group has given up, if they are free, healthy and still promised to it.
 
-    Right after a restart bad ones will do: it may have had them all the time. Nobody else is disturbed. Call it while
-    devices change hands.
+    Right after a restart, bad devices are taken too: the group may have had them all the time. No other group is
+    affected. If it fails, nothing has changed. Call it while devices change hands.
     """
     place = group.places[devices][number]
     found = [hive.layout.devices.get((group.chain, place.node, index)) for index in place.indices]
@@ -85,9 +85,9 @@ def claimed(hive: HivedCluster, group: Group, devices: int, number: int) -> bool
 
 
 def restored(hive: HivedCluster, group: Group) -> bool:
-    """Gives a group that lost its quota all of it back that stands on its pods, if nobody has to give up any for it.
+    """Give a group all of its lost quota back that its pods name, if no other group has to give up quota for it.
 
-    Otherwise nothing is changed but what is doomed. Call it while devices change hands.
+    If it fails, only doomed cells may have changed. Call it while devices change hands.
     """
     if not is_promised(hive.layout, group):
         return False
@@ -96,7 +96,7 @@ def restored(hive: HivedCluster, group: Group) -> bool:
 
 
 def is_promised(layout: Layout, group: Group) -> bool:
-    """Whether its virtual cluster has cells of all types that its pods were bound with. Without, it never has quota."""
+    """Whether its virtual cluster has cells of all types that its pods were bound with. Else it never gets quota."""
     tenant, chain = layout.tenants.get(group.tenant), layout.chains.get(group.chain)
     types = {type_ for places in group.written.values() for place in places for type_ in place.types}
     if tenant is None or chain is None or "" in types:
@@ -106,15 +106,15 @@ def is_promised(layout: Layout, group: Group) -> bool:
 
 
 def virtual_for(hive: HivedCluster, group: Group, device: PhysicalCell, type_: str) -> VirtualCell | None:
-    """The virtual device that this one would be for the group, below a preassigned cell of that type.
+    """The virtual device that this device would be for the group, below a preassigned cell of that type.
 
-    None if its tenant has no such cell left, or the hardware is somebody else's or owed to others.
+    None if its tenant has no such cell left, or if the hardware is used by or owed to another tenant.
     """
     return _Recovery(hive, group, gentle=True).virtual_for(device, type_)
 
 
 class _Recovery:
-    """`gentle`: take nothing from any group. `preemptor`: the group that already has this group's quota."""
+    """With `gentle`, no group loses anything. `preemptor` is the group that already has this group's quota."""
 
     def __init__(self, hive: HivedCluster, group: Group, *, gentle: bool = False, preemptor: str = "") -> None:
         self._hive, self._group, self._gentle = hive, group, gentle
@@ -123,7 +123,7 @@ class _Recovery:
         self.keeps = not preemptor
 
     def fill(self, devices: int, number: int) -> None:
-        """The place that was given up is held, as far as its devices are there."""
+        """Hold the devices of a place that was given up, as far as they are configured and free."""
         group = self._group
         place = group.places[devices][number]
         held = self._place(group.chain, place if group.virtual is not None else unpromised(place))
@@ -136,7 +136,7 @@ class _Recovery:
             self._hive.make_opportunistic(group, group.name)
 
     def restore(self) -> bool:
-        """What it runs on is held with its quota, all of it or nothing."""
+        """Hold all devices of the group with its quota, or change nothing."""
         group, hive = self._group, self._hive
         virtual: Virtual = {devices: [[None] * len(pod) for pod in pods] for devices, pods in group.physical.items()}
         with hive.journal.recorded() as mark:
@@ -187,7 +187,7 @@ class _Recovery:
         if user is not None and not self._yields(user, device):
             return None
         if reserver is not None:
-            # A group is placed on what a preemptor had reserved: that preemption is over.
+            # A preemptor had reserved the device. A group runs there, so that preemption is over.
             self._hive.cancel(reserver)
         cell = self.virtual_for(device, type_) if type_ and self.keeps else None
         held = Held(device, cell, self._group)
@@ -202,7 +202,7 @@ class _Recovery:
         return any(device is not None and device.group is not None for device in found)
 
     def _yields(self, user: Group, device: PhysicalCell) -> bool:
-        """At a restart, a place without a pod is given up for a pod that really runs there."""
+        """Give up the user's place if it has no pod: at a restart, the found pod runs there. Return whether it did."""
         if not self._hive.recovering:
             return False
         for devices, slots in user.slots.items():
@@ -213,7 +213,7 @@ class _Recovery:
         return False
 
     def _find(self, chain: str, node: str, index: int) -> PhysicalCell | None:
-        """Where it was, or in another chain."""
+        """The device in this chain, or in another one."""
         layout = self._hive.layout
         found = (layout.devices.get((name, node, index)) for name in (chain, *layout.chains))
         return next((device for device in found if device is not None), None)
@@ -221,9 +221,9 @@ class _Recovery:
     # -- quota ------------------------------------------------------------------------------------------------
 
     def virtual_for(self, device: PhysicalCell, type_: str) -> VirtualCell | None:
-        """The virtual device that this one is for the tenant, below a preassigned cell of that type.
+        """The virtual device that this device is for the tenant, below a preassigned cell of that type.
 
-        None if the tenant is not promised such a cell any more, or others are in the way.
+        None if the tenant is no longer promised such a cell, or if other groups have it.
         """
         layout, group = self._hive.layout, self._group
         level = layout.chains[device.chain].level_of(type_)
@@ -252,7 +252,7 @@ class _Recovery:
         if root is None or (self._gentle and root.physical is not None):
             return None
         if root.physical is not None:
-            # Its quota is needed here: the group that has it goes on without (possible after a reconfiguration).
+            # After a reconfiguration, another group may have this quota. It goes on without.
             for user in _users(root):
                 self._hive.make_opportunistic(user, self._group.name)
             if root.physical is not None and books.can_be_pardoned(root.physical):
@@ -260,9 +260,9 @@ class _Recovery:
         return root if root.physical is None else None
 
     def _freed(self, hardware: PhysicalCell, books: ChainAllocator) -> bool:
-        """Whether the hardware is nobody's and may be taken, if need be once what is doomed in the chain is pardoned.
+        """Whether the hardware is free and may be taken; if it is not, once the chain's doomed cells are released.
 
-        What was doomed after a restart was chosen without knowing who runs where.
+        Cells are doomed after a restart before it is known where groups run.
         """
         if books.is_free(hardware) and books.can_be_spared(hardware):
             return True
@@ -282,7 +282,7 @@ class _Recovery:
 
 
 def _claims(group: Group, virtual: Virtual) -> Iterator[tuple[PhysicalCell, str, list[VirtualCell | None], int]]:
-    """Each device with the type of the promise that it was used for, and where its virtual one belongs."""
+    """Each device, the type of the preassigned cell that it was used as, and where its virtual device belongs."""
     # Not `group.places`: while the group has no quota, its next pod is promised nothing.
     for devices, places in group.written.items():
         for place, pod, row in zip(places, group.physical[devices], virtual[devices], strict=True):

@@ -34,7 +34,7 @@ def pod_waits(hive: HivedCluster, group: Group, uid: str, waiting: Waiting) -> N
 
 
 def hold_what_is_awaited(hive: HivedCluster, group: Group, waiting: Waiting) -> None:
-    """Gives up vacant places that nobody waits for, and takes back those that somebody does, if nobody has them.
+    """Give up vacant places that no pod waits for, and take back places that a pod waits for, if they are free.
 
     Places are filled from the first one on, so those for pods that have not come yet are the last ones.
     """
@@ -68,7 +68,7 @@ def _could_be_held(hive: HivedCluster, group: Group, devices: int, number: int) 
 
 
 def occupants(hive: HivedCluster, group: Group, devices: int) -> list[str]:
-    """The groups that have devices of vacant places of the group."""
+    """The names of the groups that use or reserve devices of the group's vacant places, sorted."""
     places = [group.places[devices][number] for at, number in group.given_up if at == devices]
     found = [hive.layout.devices.get((group.chain, place.node, index)) for place in places for index in place.indices]
     return sorted({name for device in found if device is not None for name in _names(device)})
