@@ -135,3 +135,17 @@ def anchors(text: str) -> set[str]:
 def test_every_page_is_on_the_map() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES if page.name != "index.md" and f"({page.name})" not in index] == []
+
+
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:algorithm|extender|tests)/[\w./]+)`", GLOSSARY))))
+def test_what_the_glossary_points_to_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize(("name", "path"), re.findall(r"`([\w.]+)` in `([\w./]+\.py)`", GLOSSARY))
+def test_a_name_of_the_glossary_is_in_the_file_that_it_gives(name: str, path: str) -> None:
+    for part in name.split("."):
+        assert re.search(rf"\b{part}\b", (ROOT / path).read_text(encoding="utf-8")), part

@@ -1,26 +1,21 @@
 """The pod's state machine: one transition table, and what each transition changes in algorithm, cache and ledger.
 
-                     filter, or the informer shows it unbound
-      (Unknown) ------------------------------------------------> Waiting <-----------------------------+
-          |                                                        |  |  ^                              |
-          | shown bound          preempt finds victims             |  |  | preempt or filter says wait, |
-          | (recovery)        +------------------------------------+  |  | a victim does not go, or     |
-          |                   v                                       |  | no request for too long      |
-          |              Preempting ---(again, other victims)--+      |  |      not bound after all:    |
-          |                |  |  ^                             |      |  |      hold verified and       |
-          |                |  |  +-----------------------------+      |  |      expired, bind refused,  |
-          |                |  +---------------------------------------|--+      node deleted            |
-          |                |  filter places it                        | filter places it                |
-          |                v                                          v                                 |
-          |             Binding <-------------------------------------+                                 |
-          |                |  |  ^                                                                      |
-          |                |  |  +--- (filter again: other node, where the first is not offered) ---+   |
-          |                |  +------------------------------------------------------------------+---+--+
-          |                | the informer, or a live read, shows it bound
-          v                v
-        Bound <------------+---- (Waiting, Preempting: another client bound it)
+                        +--+ refused again                      +--+ renewed: filter offers its node again
+                        |  v                                    |  v
+    (Unknown) -----> Waiting ---------- filter places it ----> Binding ------- shown bound -----> Bound
+      seen unbound,   ^  ^  |                                  ^    |                             |  ^
+      or asked about  |  |  | preempt                          |    |                             +--+ shown again, changed
+                      |  |  v                                  |    |
+                      |  | Preempting -- filter places it -----+    |
+                      |  |  |    |  ^                               |
+                      |  +--+    +--+ renewed, or planned anew      |
+                      |   it came to nothing                        |
+                      |                                             |
+                      +---- not bound after all --------------------+
 
-      any --- deleted or finished ---> (Unknown)
+    (Unknown), Waiting, Preempting --> Bound    another client bound it, or a restart found it bound
+    (Unknown) --> Binding                       a pod of others that passed a filter is bound through us
+    any state --> (Unknown)                     it was deleted, has ended, or does not wait any more
 
 Binding and Bound are the *allocated* states: `add_allocated_pod` is called when a pod enters the first of them, and
 `delete_allocated_pod` when it leaves the last. Only the API server makes a pod Bound, and a Bound pod leaves that state
