@@ -4,7 +4,7 @@
                         |  v                                    |  v
     (Unknown) -----> Waiting ---------- filter places it ----> Binding ------- shown bound -----> Bound
       seen unbound,   ^  ^  |                                  ^    |                             |  ^
-      or asked about  |  |  | preempt                          |    |                             +--+ shown again, changed
+      or asked about  |  |  | preempt                          |    |                             +--+ shown, changed
                       |  |  v                                  |    |
                       |  | Preempting -- filter places it -----+    |
                       |  |  |    |  ^                               |
