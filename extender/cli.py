@@ -179,8 +179,8 @@ def check(config: ConfigOption = None) -> None:
     open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
     if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
         remark(
-            f"server.host {settings.server.host} without server.tls.client_ca_file: whoever reaches this port can bind "
-            "pods (docs/security.md)",
+            f"server.host {settings.server.host} without server.tls.client_ca_file: anyone who reaches this port can "
+            "bind pods (docs/security.md)",
             title="warning",
             style="yellow",
         )

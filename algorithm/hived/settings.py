@@ -114,7 +114,7 @@ class HivedSettings(HivedConfig):
         unambiguous(self.group_names_per, tenants)
         return self
 
-    #: The cells that were made in order to check the configuration; whoever asks first has them.
+    #: The cells that were made in order to check the configuration; the first algorithm takes them.
     _checked: Layout | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")

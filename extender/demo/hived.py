@@ -47,7 +47,7 @@ def acts() -> list[Act]:
         _act("Promised: vision trains on six machines of its rack", _gang("vision-train", "vision", 10, 6)),
         _act("Borrowed: search runs without a guarantee on all that is idle", _alone("borrowed", "search", -1, 28)),
         _act(
-            "Claimed: speech wants ten of its twelve machines; whoever borrowed them has to go",
+            "Claimed: speech wants ten of its twelve machines; the pods that borrowed them have to go",
             _gang("speech-train", "speech", 5, 10),
             preempts=True,
         ),

@@ -2,7 +2,7 @@
 
     CA (ten years, its key stays with the operator)
      +-- server certificate   Waggle shows it; holds the names and addresses by which it is called
-     +-- client certificates  kube-scheduler (and Prometheus, or people) show one; the CA says whom Waggle serves
+     +-- client certificates  kube-scheduler (and Prometheus, or people) show one; Waggle serves the clients of that CA
 
 In a folder, ready to be mounted as a Secret would be:
 
@@ -11,7 +11,7 @@ In a folder, ready to be mounted as a Secret would be:
     kube-scheduler/  tls.crt  tls.key  ca.crt        one folder for each client
 
 Keys are readable by their owner only, and nothing is overwritten unless that was said. A file is replaced in one step,
-so that whoever reads it never sees half of it.
+so that a reader never sees half of it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Authority:
         return self._certificate.not_valid_after_utc
 
     def server(self, hosts: Iterable[str], *, days: int = 365, now: datetime | None = None) -> Pair:
-        """A certificate for whoever is called by one of `hosts`: DNS names and IP addresses. Raises CertsError."""
+        """A server certificate for `hosts`: DNS names and IP addresses. Raises CertsError."""
         names = [_general_name(host) for host in dict.fromkeys(hosts)]
         if not names:
             raise CertsError("--host: a server certificate needs a name or an address")

@@ -181,7 +181,7 @@ def certs(
 ) -> None:
     """Make the certificates of both sides: a CA, Waggle's, and one for everybody who may call it.
 
-    For clusters without cert-manager. ca.key stays with you: whoever has it can call Waggle.
+    For clusters without cert-manager. ca.key stays with you: anyone who has it can call Waggle.
     """
     from extender.operate import certs as maker
 

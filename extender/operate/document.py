@@ -1,4 +1,4 @@
-"""A YAML file with the line of every field: what is wrong is to be found by whoever has to mend it.
+"""A YAML file with the line of every field, so that a finding can name the line that has to be mended.
 
     fields = read(text).root
     for extender in fields.items("extenders"):

@@ -85,7 +85,7 @@ def slash_in_verb(config: Section) -> Iterator[At]:
     "WL304",
     "plain-http",
     Severity.WARNING,
-    happens="Whoever is on the way reads all pods and can answer in Waggle's name; and whoever reaches the port can "
+    happens="Anyone on the way reads all pods and can answer in Waggle's name; and anyone who reaches the port can "
     "bind pods, since kube-scheduler cannot show a certificate.",
     mend="https with tlsConfig.caFile, certFile and keyFile (`waggle certs` makes them). Plain HTTP is for the "
     "loopback.",
@@ -149,7 +149,7 @@ def tls_without_https(config: Section) -> Iterator[At]:
     "https-without-ca",
     Severity.ERROR,
     happens="enableHTTPS without a CA means 'do not verify': kube-scheduler silently accepts any certificate, and "
-    "whoever answers in Waggle's place decides where pods go.",
+    "anyone who answers in Waggle's place decides where pods go.",
     mend="tlsConfig.caFile with the CA of Waggle's certificate. enableHTTPS is then not needed.",
 )
 def https_without_ca(config: Section) -> Iterator[At]:
@@ -163,7 +163,7 @@ def https_without_ca(config: Section) -> Iterator[At]:
     "WL313",
     "insecure",
     Severity.ERROR,
-    happens="kube-scheduler accepts any certificate, and whoever answers in Waggle's place decides where pods go. "
+    happens="kube-scheduler accepts any certificate, and anyone who answers in Waggle's place decides where pods go. "
     "Together with a CA it does not even start.",
     mend="Take tlsConfig.insecure away and name the CA in caFile. If the name does not fit, set serverName.",
 )

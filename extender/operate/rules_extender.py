@@ -63,7 +63,7 @@ def no_filter(config: Section) -> Iterator[At]:
     "no-bind",
     Severity.WARNING,
     happens="kube-scheduler binds by itself, and the decision is not written on the pod: after a restart an algorithm "
-    "that assigns devices or cells cannot know what was given to whom.",
+    "that assigns devices or cells cannot know which pod has which.",
     mend="bindVerb: bind.",
 )
 def no_bind(config: Section) -> Iterator[At]:

@@ -183,7 +183,7 @@ Event = (
 class FilterAnswer:
     """The answer to a filter request: one of three.
 
-    * `untouched`: the pod is not ours; all offered nodes pass.
+    * `pass_through`: the pod is not managed by this server; all offered nodes pass.
     * `node` is set: that one node passes (it was offered); the others are refused without a reason.
     * otherwise refused: every offered node with its own reason in `nodes`, or else with `reason`.
 
@@ -208,7 +208,8 @@ class PrioritizeAnswer:
 class PreemptAnswer:
     """The answer to a preempt request: victims by node, nodes sorted; never a node without victims.
 
-    `untouched`: the pod is not ours, kube-scheduler's own choice stands. Empty candidates: nothing to evict.
+    `pass_through`: this server does not manage the pod; kube-scheduler's own choice stands. No candidates: nothing to
+    evict.
     `error` means that the request itself could not be served; the protocol has no field for it, only an HTTP status.
     """
 

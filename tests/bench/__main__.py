@@ -1,10 +1,10 @@
 """make bench: how fast is it? Ratios against a floor measured in the same run, since machines differ and are noisy.
 
-    python -m tests.bench [--verbs | --rim] [--quick] [--json FILE] [--check]
+    python -m tests.bench [--verbs | --io] [--quick] [--json FILE] [--check]
 
 Three processes: an API server that costs next to nothing, the extender with 5,000 nodes and 20,000 running pods, and
 this one, which calls it as kube-scheduler does. What is measured and how: docs/performance.md. Each of its two
-parts, the verbs and the rim, takes about two minutes.
+parts, the verbs and the I/O layers, takes about two minutes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import msgspec
 from rich.console import Console
 
 from tests.bench.client import Process
+from tests.bench.io_layers import measure
 from tests.bench.measures import Bench
-from tests.bench.report import aims, as_json, rim_as_json, show, show_rim
-from tests.bench.rim import measure
-from tests.bench.world import FULL, QUICK, RIM_FULL, RIM_QUICK, RimScale, Scale
+from tests.bench.report import aims, as_json, io_as_json, show, show_io
+from tests.bench.world import FULL, IO_FULL, IO_QUICK, QUICK, IoScale, Scale
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="How fast is it?")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--verbs", action="store_true", help="only what kube-scheduler's calls cost")
-    part.add_argument("--rim", action="store_true", help="only start-up, watch events, relists, binds, the stand-in")
+    part.add_argument("--io", action="store_true", help="only start-up, watch events, relists, binds, the stand-in")
     parser.add_argument("--quick", action="store_true", help="a small cluster and few calls: does the bench work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every single measurement to FILE")
     parser.add_argument("--check", action="store_true", help="fail if an aim is missed")
@@ -42,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the start", highlight=False)
     found: dict[str, Any] = {}
     met = True
-    if not chosen.rim:
+    if not chosen.io:
         met &= verbs(QUICK if chosen.quick else FULL, console, found)
     if not chosen.verbs:
-        met &= rim(RIM_QUICK if chosen.quick else RIM_FULL, console, found)
+        met &= io_layers(IO_QUICK if chosen.quick else IO_FULL, console, found)
     if chosen.json is not None:
         chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2))
     return 1 if chosen.check and not met else 0
@@ -66,12 +66,12 @@ def verbs(scale: Scale, console: Console, found: dict[str, Any]) -> bool:
     return all(aim.met for aim in aims(filters, decisions))
 
 
-def rim(scale: RimScale, console: Console, found: dict[str, Any]) -> bool:
+def io_layers(scale: IoScale, console: Console, found: dict[str, Any]) -> bool:
     """What surrounds them. Adds what was measured to `found`; returns whether all aims are met."""
     with console.status("starting") as status:
         figures = measure(scale, status.update)
-    show_rim(console, figures)
-    found["rim"] = rim_as_json(figures)
+    show_io(console, figures)
+    found["io"] = io_as_json(figures)
     return all(each.aim.met for each in figures if each.aim is not None)
 
 

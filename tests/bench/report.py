@@ -63,7 +63,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of the rim, round by round. `value` sums it up (the median unless given); `most` is the aim."""
+    """One figure of the I/O layers, round by round. `value` sums it up (the median unless given); `most` is the aim."""
 
     what: str
     rounds: list[float]
@@ -136,9 +136,11 @@ def _filter_table(title: str, filters: list[Filter]) -> Table:
     return table
 
 
-def show_rim(console: Console, figures: list[Figure]) -> None:
+def show_io(console: Console, figures: list[Figure]) -> None:
     """The table and the aims."""
-    table = Table("figure", title="the rim", title_justify="left", caption="min and max of the rounds; found: over all")
+    table = Table(
+        "figure", title="I/O layers", title_justify="left", caption="min and max of the rounds; found: over all"
+    )
     for name in ("min", "found", "max", "aim"):
         table.add_column(name, justify="right")
     for each in figures:
@@ -155,7 +157,7 @@ def show_aims(console: Console, aims: list[Aim]) -> None:
         console.print(str(aim), style="green" if aim.met else "red", highlight=False)
 
 
-def rim_as_json(figures: list[Figure]) -> list[dict[str, Any]]:
+def io_as_json(figures: list[Figure]) -> list[dict[str, Any]]:
     """Every figure with its rounds, and whether its aim is met (null: it has none)."""
     return [
         {"what": each.what, "found": each.found, "rounds": each.rounds, "met": each.aim.met if each.aim else None}

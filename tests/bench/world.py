@@ -53,8 +53,8 @@ QUICK = Scale(nodes=200, names=(50, 200), items=50, calls=3, rounds=2, rounds_be
 
 
 @dataclass(frozen=True)
-class RimScale:
-    """The same for the rim. The aims are those of the full scale, and said only there (`aimed`)."""
+class IoScale:
+    """The same for the I/O layers. The aims are those of the full scale, and said only there (`aimed`)."""
 
     cluster: Scale
     #: Pods of 7 KB in the cluster that is started with, and in the one that is listed anew.
@@ -71,7 +71,7 @@ class RimScale:
     aimed: bool
 
 
-RIM_FULL = RimScale(
+IO_FULL = IoScale(
     cluster=FULL,
     pods=50_000,
     relisted=10_000,
@@ -83,7 +83,7 @@ RIM_FULL = RimScale(
     filters=300,
     aimed=True,
 )
-RIM_QUICK = RimScale(
+IO_QUICK = IoScale(
     cluster=QUICK,
     pods=400,
     relisted=400,

@@ -15,7 +15,7 @@ from tests.bench.hived.figures import Figure as HivedFigure
 from tests.bench.hived.figures import aims as hived_aims
 from tests.bench.hived.figures import show as show_hived
 from tests.bench.hived.workload import DOES_NOT_FIT, KINDS
-from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_rim
+from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_io
 from tests.bench.world import QUICK
 
 
@@ -45,11 +45,11 @@ def test_the_quick_bench_measures_every_kind_of_call_and_ends_well(
 
 
 @pytest.mark.slow
-def test_the_quick_bench_of_the_rim_measures_every_figure_and_ends_well(
+def test_the_quick_bench_of_the_io_layers_measures_every_figure_and_ends_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--rim", "--quick", "--json", str(tmp_path / "raw.json")]) == 0
-    figures = json.loads((tmp_path / "raw.json").read_bytes())["rim"]
+    assert main(["--io", "--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    figures = json.loads((tmp_path / "raw.json").read_bytes())["io"]
     assert len(figures) == 16
     assert all(value > 0 for each in figures for value in each["rounds"])
     assert "binds per second" in capsys.readouterr().out
@@ -85,10 +85,10 @@ def test_hived_is_held_against_the_original_and_against_growth() -> None:
     assert len(hived_aims(figures)) == 2
 
 
-def test_a_figure_of_the_rim_is_held_against_its_aim() -> None:
+def test_a_figure_of_the_io_layers_is_held_against_its_aim() -> None:
     out = StringIO()
     figures = [Figure("met", [1.0, 2.0, 9.0], most=3.0), Figure("missed", [1.0], value=3.1, most=3.0)]
-    show_rim(Console(file=out, width=120), [*figures, Figure("without aim", [1.0])])
+    show_io(Console(file=out, width=120), [*figures, Figure("without aim", [1.0])])
     assert [each.aim is not None and each.aim.met for each in figures] == [True, False]
     assert "MISSED  missed: 3.10 (aim: at most 3)" in out.getvalue()
 

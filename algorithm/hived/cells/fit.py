@@ -60,7 +60,7 @@ def check(chains: Iterable[Chain], tenants: Mapping[str, Tenant], pinned: Mappin
 
 
 def _owners(tenants: Mapping[str, Tenant]) -> dict[str, str]:
-    """For whom each cell is pinned."""
+    """The virtual cluster that each cell is pinned for."""
     owners: dict[str, str] = {}
     for tenant in tenants.values():
         for pinned_id in tenant.pinned:

@@ -36,7 +36,7 @@ class Tenancy:
         self._obeys = obeys_gang_release
 
     def read(self, pod: Pod, *, scope: str | None = None) -> PodSpec:
-        """What the pod wants, whoever it is; `scope` in place of the one that its names have. Raises UserError."""
+        """The request of the pod, of whatever namespace; `scope` replaces the scope of its names. Raises UserError."""
         spec = parse_spec(pod.annotation(SPEC) or "", namespace=pod.namespace, name=pod.name)
         if scope is None:
             scope = f"{spec.tenant}/" if self._per_tenant else ""

@@ -1,7 +1,7 @@
 """Kubernetes objects inside this server: plain JSON values, and how they become bytes.
 
 An object is stored without `kind` and `apiVersion`, as its encoded bytes: a LIST joins those bytes, and a single
-object or a watch event puts the two fields in front. Whoever changes an object decodes a fresh copy, so a stored
+object or a watch event puts the two fields in front. To change an object, decode a fresh copy, so a stored
 object is never changed by anybody.
 """
 

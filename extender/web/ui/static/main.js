@@ -245,7 +245,7 @@ search(world, {
 });
 feed.start();
 
-// For tests, and for whoever looks from the console: what is drawn, where a cell is, and what a frame costs.
+// For tests, and for people who look from the console: what is drawn, where a cell is, and what a frame costs.
 globalThis.waggle = Object.freeze({
   stats: () => ({ looks, frames: map.drawn, milliseconds: map.milliseconds, leafs: world.forests.reduce((sum, { leafs }) => sum + leafs, 0), scale: map.camera.scale, mode: map.mode }),
   place: (forest, level, index) => map.onScreen(placeOf({ forest: world.forests[forest], level, index })),

@@ -1,4 +1,4 @@
-"""What the rim costs: start-up, watch events, /filter beside a relist and beside binds; and the API server stand-in.
+"""What the I/O layers cost: start-up, watch events, /filter beside a relist and beside binds; and the stand-in.
 
 Start-up and events are those of a large cluster (50,000 pods of 7 KB), the rest of one with 10,000. As in `measures`,
 quiet and disturbed calls take turns, so that whatever else the machine does hits both.
@@ -21,7 +21,7 @@ from tests.bench import world
 from tests.bench.client import Binders, Connection, Process, proposed
 from tests.bench.measures import BINDS_PER_SECOND, Bench
 from tests.bench.report import Figure, p99
-from tests.bench.world import RimScale
+from tests.bench.world import IoScale
 
 #: Seconds for the extender to finish what it has read.
 _SETTLE = 0.3
@@ -31,7 +31,7 @@ _EVENT_RATE = 500
 _CONNECTIONS = 8
 
 
-def measure(scale: RimScale, say: Callable[[str], None]) -> list[Figure]:
+def measure(scale: IoScale, say: Callable[[str], None]) -> list[Figure]:
     """All figures. Takes about a minute, on a busy machine two."""
     return [*_large(scale, say), *_disturbed(scale, say), *_stand_in(scale, say)]
 
@@ -52,7 +52,7 @@ def _usage(extender: Connection) -> _Usage:
     return msgspec.json.decode(extender.call("GET", "/usage"), type=_Usage)
 
 
-def _large(scale: RimScale, say: Callable[[str], None]) -> Iterator[Figure]:
+def _large(scale: IoScale, say: Callable[[str], None]) -> Iterator[Figure]:
     size = f"{scale.cluster.nodes:,} nodes, {scale.pods:,} pods"
     aimed = scale.aimed
     say(f"start-up, {size}")
@@ -86,7 +86,7 @@ def _cost(extender: Connection, control: Connection, number: int, rate: int, *, 
 # -- what disturbs /filter ----------------------------------------------------------------------------------------
 
 
-def _disturbed(scale: RimScale, say: Callable[[str], None]) -> Iterator[Figure]:
+def _disturbed(scale: IoScale, say: Callable[[str], None]) -> Iterator[Figure]:
     with (
         Process("tests.bench.cluster", str(scale.cluster.nodes), str(scale.relisted)) as api_server,
         Process("tests.bench.server", api_server.url) as extender,
@@ -99,9 +99,9 @@ def _disturbed(scale: RimScale, say: Callable[[str], None]) -> Iterator[Figure]:
 class _Disturbed(Bench):
     """/filter of 500 names in a quiet server, in one that lists anew, and in one that binds."""
 
-    def __init__(self, extender: str, api_server: str, scale: RimScale, say: Callable[[str], None]) -> None:
+    def __init__(self, extender: str, api_server: str, scale: IoScale, say: Callable[[str], None]) -> None:
         super().__init__(extender, api_server, scale.cluster, say)
-        self._rim = scale
+        self._scale_of_io = scale
         self._many_binders = Binders(extender, _CONNECTIONS)
         self._control = Connection(api_server)
 
@@ -114,18 +114,18 @@ class _Disturbed(Bench):
         """A tenth of the pods is different in each new list."""
         self._say("/filter beside a relist")
         self._round(self._sample)  # warms up
-        rounds = [(self._filters(), self._beside_relist()) for _ in range(self._rim.relists)]
+        rounds = [(self._filters(), self._beside_relist()) for _ in range(self._scale_of_io.relists)]
         quiet = [each for calls, _ in rounds for each in calls]
         beside = [each for _, calls in rounds for each in calls]
-        what = f"a relist of {self._rim.relisted:,} pods"
+        what = f"a relist of {self._scale_of_io.relisted:,} pods"
         yield Figure("/filter p99, quiet, ms", [p99(calls) for calls, _ in rounds], value=p99(quiet))
         yield Figure(f"/filter p99 beside {what}, ms", [p99(calls) for _, calls in rounds], value=p99(beside))
         ratios = [p99(disturbed) / p99(calm) for calm, disturbed in rounds]
-        most = 3.0 if self._rim.aimed else None
+        most = 3.0 if self._scale_of_io.aimed else None
         yield Figure(f"p99 beside {what} over quiet", ratios, value=p99(beside) / p99(quiet), most=most)
 
     def _beside_relist(self) -> list[float]:
-        self._control.call("POST", "/bench/age", b"%d" % (self._rim.relisted // 10))
+        self._control.call("POST", "/bench/age", b"%d" % (self._scale_of_io.relisted // 10))
         begun, done = threading.Event(), threading.Event()
 
         def relist() -> None:
@@ -143,7 +143,7 @@ class _Disturbed(Bench):
 
     def _filters(self, until: threading.Event | None = None) -> list[float]:
         """Milliseconds of some calls of /filter; of at least two. Leaves nothing behind."""
-        names = self._names("placed", self._rim.filters)
+        names = self._names("placed", self._scale_of_io.filters)
         self._cluster.make(names)
         taken: dict[str, list[float]] = {}
         nodes = {}
@@ -169,15 +169,15 @@ class _Disturbed(Bench):
         """Alone, as many as can be; and beside /filter, as many as part one's load has."""
         self._say("binds")
         rates = []
-        for _ in range(self._rim.rounds):
-            names = self._names("placed", self._rim.binds)
+        for _ in range(self._scale_of_io.rounds):
+            names = self._names("placed", self._scale_of_io.binds)
             self._cluster.make(names)
             rates.append(self._finish({name: self._propose(name) for name in names}))
         yield Figure(f"binds per second, {_CONNECTIONS} at a time", rates)
         self._say("/filter beside binds")
         rounds = [
             (self._round(self._sample)["placed"], self._round(self._sample, load=True)["placed"])
-            for _ in range(self._rim.relists)
+            for _ in range(self._scale_of_io.relists)
         ]
         for name, of in (("p50", median), ("p99", p99)):
             ratios = [of(beside) / of(quiet) for quiet, beside in rounds]
@@ -190,7 +190,7 @@ class _Disturbed(Bench):
 # -- the API server stand-in --------------------------------------------------------------------------------------
 
 
-def _stand_in(scale: RimScale, say: Callable[[str], None]) -> Iterator[Figure]:
+def _stand_in(scale: IoScale, say: Callable[[str], None]) -> Iterator[Figure]:
     say("the embedded API server")
     creates, binds, lists = [], [], []
     for turn in range(scale.rounds):
