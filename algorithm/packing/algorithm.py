@@ -13,7 +13,7 @@ one place keeps the promise that schedule leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -31,6 +31,7 @@ from algorithm.interface import (
 )
 from algorithm.model import Node, Pairs, Pod
 from algorithm.packing.clearing import Clearing
+from algorithm.packing.copying import copied_in_pieces
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
 from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none, too_large
@@ -319,8 +320,15 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return {"strategy": self.settings.strategy, **summary(self._state)}
 
     def fork(self) -> Self:
+        return self._with(self._state.copy())
+
+    def forks(self) -> Iterator[Self | None]:
+        for state in copied_in_pieces(self._state):
+            yield None if state is None else self._with(state)
+
+    def _with(self, state: State) -> Self:
         twin = type(self)(self.settings)
-        twin._state = self._state.copy()
+        twin._state = state
         twin._start_memories()
         return twin
 

@@ -302,6 +302,13 @@ class GangBook:
     def __init__(self) -> None:
         self.gangs: dict[GangKey, Gang] = {}
         self._of: dict[str, GangKey] = {}
+        #: The gangs that have changed since a copy in pieces began (`copying.py`); None: there is none.
+        self.watch: set[GangKey] | None = None
+
+    def changed(self, gang: Gang) -> None:
+        """Note that the gang has changed."""
+        if self.watch is not None:
+            self.watch.add(gang.key)
 
     def add(self, pod: Pod, declared: Membership) -> Gang:
         """Add the record of a pod, which declares this, and return its gang. A pod with a node counts as allocated,
@@ -311,6 +318,7 @@ class GangBook:
             gang = self.gangs[declared.gang] = Gang(declared.gang)
         gang.add(pod, declared.minimum)
         self._of[pod.uid] = declared.gang
+        self.changed(gang)
         return gang
 
     def remove(self, pod: Pod) -> Gang | None:
@@ -320,6 +328,7 @@ class GangBook:
             return None
         gang = self.gangs[key]
         gang.remove(pod)
+        self.changed(gang)
         if not gang.minimums:
             del self.gangs[key]
         return gang
@@ -329,9 +338,10 @@ class GangBook:
         key = self._of.get(uid)
         return None if key is None else self.gangs[key]
 
-    def copy(self) -> GangBook:
+    def copy(self, copies: Mapping[GangKey, Gang] | None = None) -> GangBook:
+        """An independent copy. It takes `copies` of the gangs, if given."""
         twin = GangBook()
-        twin.gangs = {key: gang.copy() for key, gang in self.gangs.items()}
+        twin.gangs = {key: copies[key] if copies else gang.copy() for key, gang in self.gangs.items()}
         twin._of = self._of.copy()
         return twin
 

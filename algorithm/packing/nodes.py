@@ -175,14 +175,17 @@ class Cluster:
         self._journal: list[str] = []
         #: In a batch, the nodes that were taken out of the index and are not back yet.
         self._aside: dict[str, NodeRoom] | None = None
+        #: The nodes that have changed since a copy in pieces began (`copying.py`); None: there is none.
+        self.watch: set[str] | None = None
         #: Sums over the known nodes: allocatable, and the amounts that pods and holds take, as far as they count.
         self.allocatable: dict[str, int] = {}
         self.used: dict[str, int] = {}
         self.held: dict[str, int] = {}
 
-    def copy(self) -> Self:
+    def copy(self, copies: Mapping[str, NodeRoom] | None = None) -> Self:
+        """An independent copy. It takes `copies` of the rooms, if given."""
         twin = type(self)(spread=self.spread)
-        twin.rooms = {name: room.copy() for name, room in self.rooms.items()}
+        twin.rooms = {name: copies[name] if copies else room.copy() for name, room in self.rooms.items()}
         twin.index = self.index.copy()
         twin.by_priority = self.by_priority.copy()
         twin.allocatable, twin.used, twin.held = self.allocatable.copy(), self.used.copy(), self.held.copy()
@@ -195,6 +198,7 @@ class Cluster:
         room = self._room(node.name)
         if room.node is not None and _counts(room.node) == _counts(node):
             room.node = node
+            self._note(node.name)
             return
         self._set_node(room, node)
 
@@ -241,6 +245,7 @@ class Cluster:
     def replace(self, pod: Pod) -> None:
         """Replace the record of a placed pod that takes the same as before."""
         self.rooms[pod.node_name].pods[pod.uid] = pod
+        self._note(pod.node_name)
 
     def hold(self, hold: Hold) -> None:
         room = self._room(hold.node)
@@ -338,6 +343,10 @@ class Cluster:
             self.names_changed += 1
         return room
 
+    def _note(self, name: str) -> None:
+        if self.watch is not None:
+            self.watch.add(name)
+
     def _out(self, room: NodeRoom) -> None:
         if self._aside is not None:
             if room.name in self._aside:
@@ -354,6 +363,7 @@ class Cluster:
         if self._aside is not None:
             return
         self.generation += 1
+        self._note(room.name)
         self._journal.append(room.name)
         if len(self._journal) > 2 * _JOURNAL:
             del self._journal[:_JOURNAL]

@@ -13,6 +13,7 @@ event concerns: the pod itself, and all waiting members of its gang if the gang'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Self
@@ -20,8 +21,8 @@ from typing import Self
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod
 from algorithm.packing.demand import demand_of, fits
-from algorithm.packing.gangs import Gang, GangBook, membership_or_none
-from algorithm.packing.nodes import Cluster, Hold
+from algorithm.packing.gangs import Gang, GangBook, GangKey, membership_or_none
+from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,11 @@ class State:
         """
         return self._changes + self.cluster.generation
 
-    def copy(self) -> Self:
+    def copy(self, rooms: Mapping[str, NodeRoom] | None = None, gangs: Mapping[GangKey, Gang] | None = None) -> Self:
+        """An independent copy. `rooms` and `gangs` are copies of those of now, which it takes, if given."""
         twin = type(self)(spread=self.cluster.spread)
-        twin.cluster = self.cluster.copy()
-        twin.gangs = self.gangs.copy()
+        twin.cluster = self.cluster.copy(rooms)
+        twin.gangs = self.gangs.copy(gangs)
         twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
         twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
         twin.lingering = self.lingering
@@ -117,6 +119,7 @@ class State:
         gang = self.gangs.of(new.uid)
         if gang is not None:
             gang.allocated[new.uid] = new
+            self.gangs.changed(gang)
 
     def preempt(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         """The pod waits for the victims, then goes to `node`; if that is "", to the node of the first victim."""

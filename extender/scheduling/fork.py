@@ -11,10 +11,9 @@ The copy is equal to the engine at one moment, that of the last piece, and share
 Why that is so. The state has three kinds of parts:
 
 * *records* that change in place: `PodInfo` (of every pod) and `NodeInfoBuilder` (of every node). They are copied in the
-  pieces. A record that changes afterwards is copied again: a pod's record that was copied is *watched* until its first
-  change, which puts it on a list, as the index does with a new one; a node's record has a generation that every change
-  raises. The last piece copies the records that are on the list, or whose generation differs: so each copy is of its
-  record as it is then.
+  pieces. A record that changes afterwards is copied again in the last piece, so each copy is of its record as it is
+  then: a pod's record that was copied is *watched* until its first change, which puts it on a list, as the index does
+  with a new one; the cache notes the nodes of which a record changes.
 * *containers* of immutable values and of records: the last piece copies them all, shallowly, which takes a fraction of
   a millisecond each. Afterwards, copies are put in the place of the records in them.
 * the *algorithm*: `SchedulerAlgorithm.forks` yields its copy in the last piece, equal to it at that moment.
@@ -29,6 +28,7 @@ field of the engine is copied without a word here, unless it holds records of a 
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -39,6 +39,7 @@ from extender.core.ledger import Ledger
 from extender.core.wait_index import WaitIndex
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.reconfiguration import Preparations
+from extender.scheduling.state.cache import Cache
 from extender.scheduling.state.node_info import NodeInfoBuilder
 from extender.scheduling.state.pod_info import PodIndex, PodInfo
 from extender.scheduling.state.preemption_record import Preemption
@@ -50,8 +51,8 @@ _LAST = 50
 _CONTAINERS = (dict, list, set)
 _ENGINE = ("extender.scheduling.", "extender.core.")
 
-_POD_FIELDS = tuple(field.name for field in fields(PodInfo))
-_values_of = attrgetter(*_POD_FIELDS)
+#: The fields of a pod's record that are not derived from others, in the order of its constructor.
+_values_of = attrgetter(*(field.name for field in fields(PodInfo) if field.init))
 
 
 def fork(engine: SchedulerStateMachine) -> SchedulerStateMachine:
@@ -75,7 +76,8 @@ class Forking:
         self._pods: dict[PodInfo, PodInfo] = {}
         self._nodes: dict[str, NodeInfoBuilder] = {}
         self._changed: set[PodInfo] = set()
-        self._taken: list[tuple[Any, dict[str, Any]]] = []
+        self._parts = list(_components(engine))
+        self._taken: list[dict[str, Any]] = []
         self._preemptions: dict[int, Preemption] = {}
         self._watched = _watched_by(self._changed)
         self._algorithm: SchedulerAlgorithm | None = None
@@ -87,11 +89,11 @@ class Forking:
 
         Raises RuntimeError if another copy is being made.
         """
-        index = self._engine.state.pods
+        index, cache = self._engine.state.pods, self._engine.state.cache
         if index.watch is not None:
             raise RuntimeError("another copy of this engine is being made")
         if self._is_watched:
-            index.watch = self._changed
+            index.watch, cache.watch = self._changed, set()
         try:
             yield from self._copy_records()
             for algorithm in self._engine.driver.algorithm.forks():
@@ -104,7 +106,7 @@ class Forking:
             yield True
             yield from self._unwatch()
         finally:
-            index.watch = None
+            index.watch = cache.watch = None
             for _ in self._unwatch():
                 pass
 
@@ -137,12 +139,11 @@ class Forking:
         """Copy all that is left: what has changed, and every container."""
         self._engine.state.pods.watch = None
         self._copy_changed(len(self._changed))
-        for name, room in self._engine.state.cache.rooms.items():
-            twin = self._nodes.get(name)
-            if twin is None or twin.generation != room.generation:
-                self._nodes[name] = room.copy()
+        cache = self._engine.state.cache
+        changed, cache.watch = cache.watch or (), None
+        self._nodes.update((name, cache.rooms[name].copy()) for name in changed if name in cache.rooms)
         self._preemptions = {id(each): _copied(each) for each in self._engine.executor.preemptions()}
-        self._taken = list(_shallow(self._engine))
+        self._taken = list(_shallow(self._parts))
 
     def _unwatch(self) -> Iterator[bool]:
         for chunk in _chunks(list(self._pods) if self._is_watched else []):
@@ -157,10 +158,10 @@ class Forking:
         """Return the copy, once `pieces` has come to its last. To be called once."""
         assert self._algorithm is not None, "it is not complete yet"
         twin = SchedulerStateMachine(self._algorithm, self._engine.policy)
-        pairs = dict(zip((id(each) for each, _ in self._taken), _components(twin), strict=True))
-        for original, values in self._taken:
+        for part, values in zip(_components(twin), self._taken, strict=True):
             for name, value in values.items():
-                setattr(pairs[id(original)], name, value)
+                is_ordered = isinstance(getattr(part, name), OrderedDict)
+                setattr(part, name, OrderedDict(value) if is_ordered else value)
         self._link(twin)
         return twin
 
@@ -169,6 +170,7 @@ class Forking:
         state = twin.state
         state.pods.replace(self._pods)
         state.cache.rooms.update({name: self._nodes[name] for name in state.cache.rooms})
+        state.cache.restore_names()
         state.wait_index.restore_waiters()
         state.ledger.restore_groups()
         state.disturbed[:] = [self._preemptions[id(each)] for each in state.disturbed]
@@ -259,19 +261,26 @@ def _attributes(part: object) -> Iterator[tuple[str, Any]]:
         yield name, getattr(part, name)
 
 
-def _shallow(engine: SchedulerStateMachine) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Each component with its values by name. A container is copied, once if two components have it."""
+def _shallow(parts: list[Any]) -> Iterator[dict[str, Any]]:
+    """The values of each component by name. A container is copied, once if two components have it."""
     copies: dict[int, Any] = {}
-    for part in _components(engine):
+    for part in parts:
         values: dict[str, Any] = {}
         for name, value in _attributes(part):
             if isinstance(value, _CONTAINERS):
                 if id(value) not in copies:
-                    copies[id(value)] = type(value)() if _is_made_again(part, name) else value.copy()
+                    copies[id(value)] = _copied_container(part, name, value)
                 values[name] = copies[id(value)]
             elif not (_is_component(value) or isinstance(value, SchedulerAlgorithm)):
                 values[name] = value
-        yield part, values
+        yield values
+
+
+def _copied_container(part: object, name: str, value: Any) -> Any:
+    if _is_made_again(part, name):
+        return type(value)()
+    # OrderedDict.copy takes ten times as long as that of a dict; `_link` does the rest.
+    return list(value.items()) if type(value) is OrderedDict else value.copy()
 
 
 def _is_made_again(part: object, name: str) -> bool:
@@ -279,6 +288,7 @@ def _is_made_again(part: object, name: str) -> bool:
     return (
         isinstance(part, Preparations)
         or (isinstance(part, PodIndex) and name == "_by_name")
+        or (isinstance(part, Cache) and name == "_uids")
         or (isinstance(part, WaitIndex) and name == "_waiters")
         or (isinstance(part, Ledger) and name == "_groups")
     )

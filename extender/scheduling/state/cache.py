@@ -104,6 +104,8 @@ class Cache:
         #: Names of nodes whose builder differs from their NodeInfo in _infos.
         self._changed: set[str] = set()
         self._infos: dict[str, NodeInfo] = {}
+        #: The names of which the builder has changed, while the state is copied (`scheduling/fork.py`).
+        self.watch: set[str] | None = None
         self._snapshot = Snapshot(0, MappingProxyType(self._infos), self.counts())
 
     # -- our own decisions ------------------------------------------------------------------------------------
@@ -267,8 +269,14 @@ class Cache:
         self._changed.add(name)
         room = self._rooms[name]
         room.generation = self._generation
+        if self.watch is not None:
+            self.watch.add(name)
         if room.deserted:
             del self._rooms[name]
+
+    def restore_names(self) -> None:
+        """Make the index of names from the records, in a copy."""
+        self._uids = {held.pod.key: uid for uid, held in self._pods.items()}
 
     @property
     def rooms(self) -> dict[str, NodeInfoBuilder]:
