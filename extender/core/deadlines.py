@@ -18,9 +18,9 @@ Times are seconds of a monotonic clock. An infinite time means no deadline.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -115,6 +115,21 @@ class Deadlines(Generic[K]):
         assert not lost, f"they will never be due: {lost}"
 
 
-def first_of(*deadlines: float | None) -> float | None:
-    """Return the earliest of these times; None if none of them is a time."""
-    return min([at for at in deadlines if at is not None], default=None)
+def earliest(timers: Iterable[Deadlines[Any]]) -> float | None:
+    """Return the first deadline of all; None if there is none. An engine asks this after every event."""
+    found = None
+    for timer in timers:
+        heap = timer._heap
+        if not heap or (found is not None and heap[0][0] >= found):
+            continue
+        at = heap[0][0] if timer._entries.get(heap[0][2]) is heap[0] else timer.first()
+        if at is not None and (found is None or at < found):
+            found = at
+    return found
+
+
+def first_of(one: float | None, other: float | None) -> float | None:
+    """Return the earlier of two times; None if neither is a time."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -99,7 +99,7 @@ class Ledger(Generic[P]):
         #: Active tokens of each group, in the order of acquisition; no empty ones.
         self._groups: dict[int, list[int]] = {}
         #: When each timed hold is due, by token.
-        self._deadlines: Deadlines[int] = Deadlines()
+        self.deadlines: Deadlines[int] = Deadlines()
         self._counts: Counter[HoldState] = Counter()
         self._required: dict[str, str] = {}
         self._seen: dict[str, str] = {}
@@ -200,7 +200,7 @@ class Ledger(Generic[P]):
             self._counts[before.state] -= 1
         self._counts[hold.state] += 1
         self._holds[hold.token] = hold
-        self._deadlines.set(hold.token, hold.deadline)
+        self.deadlines.set(hold.token, hold.deadline)
 
     # -- ends -------------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Ledger(Generic[P]):
             return False
         del self._holds[hold.token]
         del self._tokens[hold.key]
-        self._deadlines.discard(hold.token)
+        self.deadlines.discard(hold.token)
         if hold.group:
             self._groups[hold.group].remove(hold.token)
             if not self._groups[hold.group]:
@@ -234,7 +234,7 @@ class Ledger(Generic[P]):
 
     def due(self, now: float) -> list[Hold[P]]:
         """Timed holds whose deadline has passed, by deadline and token. They stay due until they change."""
-        found = [self._holds[token] for token in self._deadlines.due(now)]
+        found = [self._holds[token] for token in self.deadlines.due(now)]
         return sorted(found, key=lambda hold: (hold.deadline, hold.token))
 
     def restore_groups(self) -> None:
@@ -243,10 +243,6 @@ class Ledger(Generic[P]):
         for token, hold in sorted(self._holds.items()):
             if hold.group:
                 self._groups.setdefault(hold.group, []).append(token)
-
-    def next_deadline(self) -> float | None:
-        """The earliest deadline, seconds; None if no hold is timed."""
-        return self._deadlines.first()
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -314,14 +310,14 @@ class Ledger(Generic[P]):
             assert seen is None or older(seen, version), f"{key}: {version} is required, {seen} was seen"
 
     def _validate_states(self) -> None:
-        self._deadlines.validate()
+        self.deadlines.validate()
         active = Counter(hold.state for hold in self._holds.values())
         for state in (HoldState.HELD, HoldState.COMMITTING, HoldState.COMMITTED):
             assert self._counts[state] == active[state], f"{state}: counted {self._counts[state]}, are {active[state]}"
         for token, hold in self._holds.items():
             assert token == hold.token, f"{hold} under token {token}"
             if hold.state in _TIMED:
-                assert self._deadlines.get(token) == hold.deadline, f"{hold} will never be due"
+                assert self.deadlines.get(token) == hold.deadline, f"{hold} will never be due"
             else:
                 assert hold.state is HoldState.COMMITTING, f"{hold} has ended"
                 assert hold.deadline == math.inf, f"{hold} has a deadline while committing"

@@ -54,6 +54,8 @@ class AlgorithmDriver:
         #: Nodes and pods of which the algorithm does not have the current record, which stands here (None: gone).
         self._pending_nodes: dict[str, Node | None] = {}
         self._pending_pods: dict[str, Pod | None] = {}
+        #: How often the algorithm was called in a way that may change what it knows.
+        self.calls = 0
         #: How many faults the algorithm has had, and the text of the last one.
         self.faults = 0
         self.last_fault = ""
@@ -76,6 +78,7 @@ class AlgorithmDriver:
         self.nodes, self.unallocated, self.allocated = other.nodes, other.unallocated, other.allocated
         self.preempting = other.preempting
         self._pending_nodes, self._pending_pods = other._pending_nodes, other._pending_pods
+        self.calls += other.calls + 1
         self.faults += other.faults
         self.last_fault = other.last_fault or self.last_fault
 
@@ -255,6 +258,7 @@ class AlgorithmDriver:
             self.catch_up()
         if pod.uid not in self.unallocated or pod.uid in self._pending_pods:
             raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before
+        self.calls += 1
         try:
             result = self.algorithm.schedule(pod, nodes, phase)
             wrong = _wrong_with(result)
@@ -317,6 +321,7 @@ class AlgorithmDriver:
         return good
 
     def _deliver(self, call: Callable[..., None], *args: object) -> bool:
+        self.calls += 1
         try:
             if self.epoch is not None:
                 self.algorithm.set_time(self.epoch + self.now)

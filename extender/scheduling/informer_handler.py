@@ -99,7 +99,7 @@ class InformerHandler:
         if entry.state is State.BOUND and older(pod.resource_version, entry.pod.resource_version):
             return self._late()
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
-        out = self.answer_binds(entry, lost)
+        out = self.answer_binds(entry, lost) if entry.binds else []
         freed = entry.state is State.BINDING and lost is not None
         self.state.move(
             entry, State.BOUND, now, TransitionContext("shown bound", placed=believed(self.state, entry, pod))

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, reason
-from extender.core.deadlines import first_of
+from extender.core.deadlines import earliest, first_of
 from extender.core.freshness import HandoverVersions
 from extender.scheduling.commands import BindFinished, EvictFinished, PodRead, PreemptionRecorded
 from extender.scheduling.driver import AlgorithmDriver
@@ -91,6 +91,14 @@ class SchedulerStateMachine:
         self._terms = TermHandler(self.state, self._informer_handler, self._bind, self._requeuer)
         self._reconfiguring = Reconfiguring(
             self.state, self._informer_handler, self.executor, self._requeuer, self._reservations, self.preparations
+        )
+        self._timers = (
+            self.state.ledger.deadlines,
+            self.state.unresolved,
+            self.executor.outcomes.reviews,
+            self.executor.backoff.protected,
+            self.executor.backoff.backing_off,
+            self._reservations.lapses,
         )
 
     @property
@@ -184,12 +192,7 @@ class SchedulerStateMachine:
 
     def next_due(self) -> float | None:
         """When the next Ticked has work to do, seconds; None if no timer is set."""
-        return first_of(
-            self._write_results.next_due(),
-            self.executor.next_due(),
-            self._requeuer.next_due(),
-            self._reservations.next_due(),
-        )
+        return first_of(earliest(self._timers), self._requeuer.next_due())
 
     # -- read model -----------------------------------------------------------------------------------------------
 

@@ -30,18 +30,20 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 class Reservations:
-    """Checks the reserved pods after every event; costs nothing while the set does not change."""
+    """Checks the reserved pods after every event in which the algorithm was called."""
 
     def __init__(self, state: SchedulingState, requeuer: Requeuer, counts: Counter[tuple[str, str]]) -> None:
         self.state = state
         self.requeuer = requeuer
         self.counts = counts
         #: When each reservation lapses, by UID.
-        self._lapses: Deadlines[str] = Deadlines()
+        self.lapses: Deadlines[str] = Deadlines()
         #: Past reservations by UID: how long room was kept, and when that ended, seconds.
         self._spent: dict[str, tuple[float, float]] = {}
         self._lapsed: frozenset[str] = frozenset()
         self._seen: frozenset[str] = frozenset()
+        #: How often the algorithm had been called when it was last asked: what it reserves changes only in its calls.
+        self._calls = 0
 
     @property
     def lapsed(self) -> frozenset[str]:
@@ -51,12 +53,14 @@ class Reservations:
     def after(self, event: AnyEvent, now: float) -> list[Instruction]:
         """Return further instructions after this event, which has been handled already."""
         if isinstance(event, Synced | TermBegan):
-            for uid in sorted(self._lapses):
-                self._lapses.set(uid, now + self.state.policy.reservation_timeout)
+            for uid in sorted(self.lapses):
+                self.lapses.set(uid, now + self.state.policy.reservation_timeout)
             self._spent.clear()
-        reserved = self.state.driver.reserved_pods()
-        if reserved is not self._seen:
-            self._follow(reserved, now)
+        if self.state.driver.calls != self._calls:
+            self._calls = self.state.driver.calls
+            reserved = self.state.driver.reserved_pods()
+            if reserved is not self._seen:
+                self._follow(reserved, now)
         if self._lapsed:
             self._forget()
         return self._expire(now) if isinstance(event, Ticked) else []
@@ -65,17 +69,13 @@ class Reservations:
         """Pass the lapsed pods to a new algorithm that has taken over."""
         self.state.driver.set_lapsed(self._lapsed)
 
-    def next_due(self) -> float | None:
-        """When the next reservation lapses, seconds; None if nothing is reserved."""
-        return self._lapses.first()
-
     def _follow(self, reserved: frozenset[str], now: float) -> None:
-        known = frozenset(self._lapses)
+        known = frozenset(self.lapses)
         for uid in known - reserved:
-            self._spent[uid] = (now + self.state.policy.reservation_timeout - (self._lapses.get(uid) or now), now)
-            self._lapses.discard(uid)
+            self._spent[uid] = (now + self.state.policy.reservation_timeout - (self.lapses.get(uid) or now), now)
+            self.lapses.discard(uid)
         for uid in sorted(reserved - known):
-            self._lapses.set(uid, now - self._kept(uid, now) + self.state.policy.reservation_timeout)
+            self.lapses.set(uid, now - self._kept(uid, now) + self.state.policy.reservation_timeout)
         self._spent = {
             uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
         }
@@ -96,11 +96,11 @@ class Reservations:
         return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
 
     def _expire(self, now: float) -> list[Instruction]:
-        due = self._lapses.due(now)
+        due = self.lapses.due(now)
         if not due:
             return []
         for uid in due:
-            self._lapses.discard(uid)
+            self.lapses.discard(uid)
             self.counts["holds", "seat_lapsed"] += 1
             entry = self.state.pods.get(uid)
             if entry is not None:

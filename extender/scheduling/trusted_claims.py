@@ -26,10 +26,11 @@ def believed(state: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
     claims = state.policy.claims
     if not claims:
         return pod
-    if entry.placed is not None and entry.node == pod.node_name and entry.state in (State.BINDING, State.BOUND):
-        if pod.annotations == entry.placed.annotations:
+    placed = entry.placed
+    if placed is not None and placed.node_name == pod.node_name and entry.state in (State.BINDING, State.BOUND):
+        if pod.annotations == placed.annotations:
             return pod
-        return _with(pod, tuple(pair for pair in entry.placed.annotations if pair[0] in claims), claims)
+        return _with(pod, tuple(pair for pair in placed.annotations if pair[0] in claims), claims)
     return _with(pod, (), claims) if state.deciding else pod
 
 

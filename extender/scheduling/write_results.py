@@ -20,7 +20,6 @@ from collections import Counter
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
-from extender.core.deadlines import first_of
 from extender.core.ledger import HoldState
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import BindFinished, PodRead, ReadPod, RecordEvent
@@ -222,7 +221,3 @@ class WriteResultHandler:
         entry.reading, entry.read_token = why, self._reads
         self._reading[self._reads] = entry.uid
         return ReadPod(self._reads, entry.key.namespace, entry.key.name, entry.uid)
-
-    def next_due(self) -> float | None:
-        """When `tick` next has work to do, seconds; None if no timer is set."""
-        return first_of(self.state.ledger.next_deadline(), self.state.unresolved.first())

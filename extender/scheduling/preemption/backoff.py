@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from algorithm.reasons import Code, Reason
-from extender.core.deadlines import Deadlines, first_of
+from extender.core.deadlines import Deadlines
 from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.state.transitions import SchedulingState
 
@@ -21,19 +21,19 @@ class EvictionBackoff:
     def __init__(self, state: SchedulingState) -> None:
         self.state = state
         self._pause = state.policy.protection
-        self._protected: Deadlines[str] = Deadlines()
-        self._backed_off: Deadlines[str] = Deadlines()
+        self.protected: Deadlines[str] = Deadlines()
+        self.backing_off: Deadlines[str] = Deadlines()
         #: Why each of the resting pods backs off.
         self._why: dict[str, Reason] = {}
 
     @property
     def uids(self) -> frozenset[str]:
         """UIDs of the pods that cannot be evicted now."""
-        return frozenset(self._protected)
+        return frozenset(self.protected)
 
     def protect(self, uid: str, now: float) -> None:
         """Start the back-off of a pod that could not be evicted: plans must not name it."""
-        self._protected.set(uid, now + self._pause)
+        self.protected.set(uid, now + self._pause)
         self.state.driver.set_protected(self.uids)
 
     @contextmanager
@@ -49,7 +49,7 @@ class EvictionBackoff:
 
     def back_off(self, uid: str, why: Reason, now: float) -> None:
         """Start the back-off of a pod whose preemption was given up for this reason, which it shows meanwhile."""
-        self._backed_off.set(uid, now + self._pause)
+        self.backing_off.set(uid, now + self._pause)
         self._why[uid] = why
 
     def backed_off(self, uid: str) -> Reason | None:
@@ -58,23 +58,19 @@ class EvictionBackoff:
 
     def tick(self, now: float) -> list[PodInfo]:
         """End the back-offs that are due. Returns the pods that waited for that, the highest priority first."""
-        over = self._backed_off.due(now)
+        over = self.backing_off.due(now)
         for uid in over:
-            self._backed_off.discard(uid)
+            self.backing_off.discard(uid)
             del self._why[uid]
-        free = self._protected.due(now)
+        free = self.protected.due(now)
         for uid in free:
-            self._protected.discard(uid)
+            self.protected.discard(uid)
         if free:
             self.state.driver.set_protected(self.uids)
         if not free and not over:
             return []
         waited = [entry for entry in self.state.pods if entry.uid in over or (free and _is_blocked(entry))]
         return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
-
-    def next_due(self) -> float | None:
-        """When a back-off ends, seconds; None if there is none."""
-        return first_of(self._protected.first(), self._backed_off.first())
 
 
 def _is_blocked(entry: PodInfo) -> bool:

@@ -20,7 +20,6 @@ from collections import Counter
 from algorithm.interface import Bind, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
-from extender.core.deadlines import first_of
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import EvictFinished, PreemptionRecorded, RecordEvent
 from extender.scheduling.driver import AlgorithmFault
@@ -155,7 +154,7 @@ class PreemptionExecutor:
             disturbed, self.state.disturbed = self.state.disturbed, []
             for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
                 out += self._review(preemption, now)
-        return out + self._unblocked(event, now)
+        return out + self._unblocked(event, now) if isinstance(event, PodSeen | PodGone) else out
 
     def reconsider(self, now: float) -> list[Instruction]:
         """Plan all active preemptions again: another algorithm decides now."""
@@ -165,10 +164,8 @@ class PreemptionExecutor:
             out += self._review(preemption, now)
         return out
 
-    def _unblocked(self, event: Event, now: float) -> list[Instruction]:
+    def _unblocked(self, event: PodSeen | PodGone, now: float) -> list[Instruction]:
         """Retry preemptions that this event unblocks: its pod was reported at last, or was bound, or is gone."""
-        if not isinstance(event, PodSeen | PodGone):
-            return []
         uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
         out: list[Instruction] = []
         entry = self.state.pods.get(uid)
@@ -405,7 +402,3 @@ class PreemptionExecutor:
                 return self.outcomes.give_up(preemption, why, now)
             case _:
                 return self._advance(preemption, now)
-
-    def next_due(self) -> float | None:
-        """When `tick` next has work to do, seconds; None if no timer is set."""
-        return first_of(self.outcomes.reviews.first(), self.backoff.next_due())

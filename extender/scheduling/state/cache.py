@@ -239,7 +239,7 @@ class Cache:
         self._states[state] += 1
         self._generation += 1
         if state is not PodState.EXPIRED:
-            self._room(pod.node_name).replace(pod)
+            self._rooms[pod.node_name].replace(pod)
             self._mark(pod.node_name)
 
     def _remove_namesake(self, pod: Pod) -> None:

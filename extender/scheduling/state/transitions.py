@@ -113,7 +113,7 @@ class SchedulingState:
             entry.since = now
         if context.reason is not None:
             entry.reason = context.reason
-        node = f" on {entry.node}" if entry.node else ""
+        node = f" on {entry.placed.node_name}" if entry.placed is not None else ""
         entry.record(now, f"{start} -> {to}{node}: {context.why}", self.sequence)
 
     # -- into Waiting ---------------------------------------------------------------------------------------------

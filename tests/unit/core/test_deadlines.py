@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from extender.core.deadlines import Deadlines, first_of
+from extender.core.deadlines import Deadlines, earliest, first_of
 
 
 @pytest.fixture
@@ -96,6 +96,18 @@ def test_validate_finds_a_key_that_would_never_be_due(deadlines: Deadlines[str])
         deadlines.validate()
 
 
-def test_the_first_of_several_times() -> None:
-    assert first_of(None, 3.0, 2.0) == 2.0
-    assert first_of(None, None) is None
+def test_the_earlier_of_two_times() -> None:
+    assert [first_of(None, None), first_of(3.0, None), first_of(None, 2.0), first_of(3.0, 2.0)] == [None, 3.0, 2.0, 2.0]
+
+
+def test_the_earliest_of_several_timers(deadlines: Deadlines[str]) -> None:
+    other: Deadlines[int] = Deadlines()
+    assert earliest((deadlines, other)) is None
+    deadlines.set("a", 5.0)
+    other.set(1, 4.0)
+    other.set(2, 7.0)
+    assert earliest((deadlines, other)) == 4.0
+    other.discard(1)
+    assert earliest((other, deadlines)) == 5.0
+    deadlines.discard("a")
+    assert earliest((deadlines, other)) == 7.0

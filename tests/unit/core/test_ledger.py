@@ -248,7 +248,7 @@ def test_a_hold_keeps_its_payload_in_every_state(ledger):
 def test_a_write_in_flight_is_never_due(ledger):
     token = in_state(ledger, HoldState.COMMITTING)
     assert due(ledger, 1e12) == []
-    assert ledger.next_deadline() is None
+    assert ledger.deadlines.first() is None
     ledger.committed(token, now=100.0, lease=10.0)
     assert due(ledger, 110.0) == [token]
 
@@ -278,12 +278,12 @@ def test_a_committed_hold_under_verification_is_not_due_meanwhile(ledger):
 
 
 def test_the_next_deadline_is_that_of_the_first_timed_hold(ledger):
-    assert ledger.next_deadline() is None
+    assert ledger.deadlines.first() is None
     first = take(ledger, "a", lease=5.0)
     take(ledger, "b", lease=7.0)
-    assert ledger.next_deadline() == 5.0
+    assert ledger.deadlines.first() == 5.0
     ledger.release(first)
-    assert ledger.next_deadline() == 7.0
+    assert ledger.deadlines.first() == 7.0
 
 
 def test_counts_tell_the_active_now_and_the_ended_ever(ledger):
@@ -368,7 +368,7 @@ def _corrupt_key(ledger):
 
 
 def _corrupt_timer(ledger):
-    ledger._deadlines.discard(2)
+    ledger.deadlines.discard(2)
 
 
 def _corrupt_group(ledger):
@@ -382,7 +382,7 @@ def _corrupt_counts(ledger):
 def _corrupt_deadline(ledger):
     held = ledger._holds[2]
     ledger._holds[2] = replace(held, deadline=77.0)
-    ledger._deadlines.set(2, 77.0)
+    ledger.deadlines.set(2, 77.0)
 
 
 def _corrupt_committing(ledger):

@@ -189,7 +189,7 @@ class LedgerMachine(RuleBasedStateMachine):
         timed = [hold for hold in self.active() if hold["state"] in TIMED]
         due = sorted((hold["deadline"], hold["token"]) for hold in timed if hold["deadline"] <= self.now)
         assert [(hold.deadline, hold.token) for hold in self.ledger.due(self.now)] == due
-        assert self.ledger.next_deadline() == min((hold["deadline"] for hold in timed), default=None)
+        assert self.ledger.deadlines.first() == min((hold["deadline"] for hold in timed), default=None)
 
 
 def vars_of(hold):
