@@ -34,14 +34,14 @@ from algorithm.packing.clearing import Clearing
 from algorithm.packing.copying import copied_in_pieces
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
-from algorithm.packing.gangs import Gang, GangKey, face_of, membership, membership_or_none, too_large
+from algorithm.packing.gangs import Gang, GangKey, fingerprint_of, membership, membership_or_none, too_large
 from algorithm.packing.index import Offer
 from algorithm.packing.memo import Memo, Question
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
-from algorithm.packing.refusals import Refusals, Told, few, few_of, some
+from algorithm.packing.refusals import NodeReasons, Refusals, few, few_of, some
 from algorithm.packing.settings import PackingSettings
 from algorithm.packing.state import State
 from algorithm.packing.summary import summary
@@ -121,13 +121,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
         if gang is not None and gang.oversized:
             raise too_large(gang)
-        faces = gang.faces() if gang is not None and gang.whole else None
+        fingerprints = gang.fingerprints() if gang is not None and gang.whole else None
         question = self._question(pod, gang, phase)
-        known = self._memo.recall(self._state.generation, question, faces, suggested_nodes)
+        known = self._memo.recall(self._state.generation, question, fingerprints, suggested_nodes)
         if known is not None:
             return known
         answer = self._decide(pod, gang, Offer(suggested_nodes), phase)
-        return answer if isinstance(answer, Bind) else self._memo.keep(question, faces, suggested_nodes, answer)
+        return answer if isinstance(answer, Bind) else self._memo.keep(question, fingerprints, suggested_nodes, answer)
 
     def _decide(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
         if gang is None or gang.minimum == 1 or gang.allocated:
@@ -143,7 +143,11 @@ class PackingAlgorithm(SchedulerAlgorithm):
         """The gang with this record of the pod, which may be newer than the reported one."""
         known = self._state.gangs.gangs.get(key)
         told = known.waiting.get(pod.uid) if known is not None else None
-        if known is not None and told is not None and face_of(told, known.minimums[pod.uid]) == face_of(pod, minimum):
+        if (
+            known is not None
+            and told is not None
+            and fingerprint_of(told, known.minimums[pod.uid]) == fingerprint_of(pod, minimum)
+        ):
             return known
         gang = known.copy() if known is not None else Gang(key)
         gang.leave(pod.uid)
@@ -339,7 +343,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._fullness.validate()
 
 
-def _wait(dominant: Reason, told: Told) -> Wait:
+def _wait(dominant: Reason, told: NodeReasons) -> Wait:
     """The refusal. Single nodes get no reason of their own if all of them have the dominant reason."""
     return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node)
 

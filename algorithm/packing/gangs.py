@@ -168,11 +168,11 @@ def _is_name(text: object) -> bool:
 
 
 #: The fields of a waiting member that a decision reads.
-Face = tuple[object, ...]
+Fingerprint = tuple[object, ...]
 
 
-def face_of(pod: Pod, minimum: int) -> Face:
-    """The fields that decisions read: they treat two records with the same face alike."""
+def fingerprint_of(pod: Pod, minimum: int) -> Fingerprint:
+    """The fields that decisions read: they treat two records with the same fingerprint alike."""
     return pod.requests, pod.priority, pod.created, pod.namespace, pod.name, minimum
 
 
@@ -182,7 +182,7 @@ class Gang:
     __slots__ = (
         "_carriers",
         "_counts",
-        "_faces",
+        "_fingerprints",
         "_sizes",
         "allocated",
         "key",
@@ -205,7 +205,7 @@ class Gang:
         #: The generations of the plans of allocated members, by UID, and the text of the newest, "" if there is none.
         self._carriers: dict[str, int] = {}
         self.plan_text = ""
-        self._faces: dict[str, Face] | None = None
+        self._fingerprints: dict[str, Fingerprint] | None = None
 
     @property
     def intact(self) -> bool:
@@ -236,14 +236,14 @@ class Gang:
         planned = self.plan.seats
         return {uid: planned[uid] for uid in self.waiting if uid in planned} if planned else {}
 
-    def faces(self) -> Mapping[str, Face]:
-        """The faces of the waiting members, by UID. A returned mapping never changes."""
-        if self._faces is None:
-            self._faces = {uid: face_of(pod, self.minimums[uid]) for uid, pod in self.waiting.items()}
-        return self._faces
+    def fingerprints(self) -> Mapping[str, Fingerprint]:
+        """The fingerprints of the waiting members, by UID. A returned mapping never changes."""
+        if self._fingerprints is None:
+            self._fingerprints = {uid: fingerprint_of(pod, self.minimums[uid]) for uid, pod in self.waiting.items()}
+        return self._fingerprints
 
     def add(self, pod: Pod, minimum: int) -> None:
-        self._faces = None
+        self._fingerprints = None
         self.minimums[pod.uid] = minimum
         self._counts[minimum] += 1
         self.minimum = max(self.minimum, minimum)
@@ -258,7 +258,7 @@ class Gang:
             self._find_plan()
 
     def remove(self, pod: Pod) -> None:
-        self._faces = None
+        self._fingerprints = None
         if not pod.node_name:
             self.leave(pod.uid)
             return
@@ -270,7 +270,7 @@ class Gang:
     def leave(self, uid: str) -> None:
         """Remove the pod if it is a waiting member."""
         if (pod := self.waiting.pop(uid, None)) is not None:
-            self._faces = None
+            self._fingerprints = None
             self._forget_minimum(uid)
             self._sizes[pod.requests] -= 1
             if not self._sizes[pod.requests]:

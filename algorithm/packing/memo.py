@@ -7,7 +7,7 @@ Only refusals are kept (Wait, Preempt): they do not name the asking pod. A quest
 depend on, except
 
 * the state, which is identified by its generation: a new generation empties the cache;
-* the waiting members of the pod's gang, compared by their faces;
+* the waiting members of the pod's gang, compared by their fingerprints;
 * the offered nodes, compared as sets: kube-scheduler rotates their order.
 
 A test shows that the cache cannot be observed: a fork starts with an empty cache and must answer the same.
@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from algorithm.interface import Phase, Preempt, SuggestedNodes, Wait
 from algorithm.packing.demand import Demand
-from algorithm.packing.gangs import Face, GangKey
+from algorithm.packing.gangs import Fingerprint, GangKey
 
 #: The most cached verdicts. One with reasons for 5,000 nodes takes a third of a megabyte.
 REMEMBERED = 64
 
-Faces = Mapping[str, Face]
+Fingerprints = Mapping[str, Fingerprint]
 
 
 class Question(NamedTuple):
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    faces: Faces | None
+    fingerprints: Fingerprints | None
     offered: frozenset[str]
     answer: Preempt | Wait
 
@@ -57,19 +57,19 @@ class Memo:
         return len(self._verdicts)
 
     def recall(
-        self, generation: int, question: Question, faces: Faces | None, offered: SuggestedNodes
+        self, generation: int, question: Question, fingerprints: Fingerprints | None, offered: SuggestedNodes
     ) -> Preempt | Wait | None:
         """The cached answer to this question, else None. Compares the names only if there is such a verdict."""
         if generation != self._generation:
             self._verdicts.clear()
             self._generation = generation
         known = self._verdicts.get((question, len(offered)))
-        if known is None or known.faces != faces or not offered.are(known.offered):
+        if known is None or known.fingerprints != fingerprints or not offered.are(known.offered):
             return None
         return known.answer
 
     def keep(
-        self, question: Question, faces: Faces | None, offered: SuggestedNodes, answer: Preempt | Wait
+        self, question: Question, fingerprints: Fingerprints | None, offered: SuggestedNodes, answer: Preempt | Wait
     ) -> Preempt | Wait:
         """Cache and return the answer to a question that `recall` did not know; drops the oldest verdict if full."""
         key = question, len(offered)
@@ -79,5 +79,5 @@ class Memo:
         latest = next(reversed(self._verdicts.values()), None)
         if latest is not None:
             offered.are(latest.offered)  # then thousands of names are kept once
-        self._verdicts[key] = _Verdict(faces, offered.as_set(), answer)
+        self._verdicts[key] = _Verdict(fingerprints, offered.as_set(), answer)
         return answer

@@ -91,7 +91,7 @@ def _count(reasons: Iterable[Reason | None]) -> dict[Reason | None, int]:
     return times
 
 
-class Told(NamedTuple):
+class NodeReasons(NamedTuple):
     """The reasons of some nodes, by name, and how often each reason occurs.
 
     `version` and `names_changed` are those of what they were read from, `offered` the nodes that were asked about.
@@ -116,9 +116,9 @@ class Refusals:
         self._cluster = cluster
         self._refused = PerDemand(cluster, _look)
         #: The latest ones, by demand and number of offered nodes: a trial of one node does not replace those of all.
-        self._told: dict[tuple[Demand, int], Told] = {}
+        self._told: dict[tuple[Demand, int], NodeReasons] = {}
 
-    def of(self, demand: Demand, offered: SuggestedNodes) -> Told:
+    def of(self, demand: Demand, offered: SuggestedNodes) -> NodeReasons:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
         table = self._refused.table(demand)
         key = demand, len(offered)
@@ -131,7 +131,7 @@ class Refusals:
         self._told[key] = told
         return told
 
-    def _read(self, table: Table[Reason], offered: SuggestedNodes) -> Told:
+    def _read(self, table: Table[Reason], offered: SuggestedNodes) -> NodeReasons:
         found = list(map(table.found.get, offered))
         times = _count(found)
         by_node = dict(zip(offered, found, strict=True))
@@ -140,10 +140,10 @@ class Refusals:
             by_node = {name: why or UNKNOWN for name, why in by_node.items() if why or name not in rooms}
             times = _count(by_node.values())
         reasons, numbers = cast("dict[str, Reason]", by_node), cast("dict[Reason, int]", times)
-        return Told(reasons, numbers, table.version, self._cluster.names_changed, offered.as_set())
+        return NodeReasons(reasons, numbers, table.version, self._cluster.names_changed, offered.as_set())
 
     @staticmethod
-    def _next(known: Told | None, table: Table[Reason]) -> Told | None:
+    def _next(known: NodeReasons | None, table: Table[Reason]) -> NodeReasons | None:
         """The known reasons with what has changed since; None if that is not known."""
         changes = None if known is None else table.changes_since(known.version)
         if known is None or changes is None:

@@ -61,9 +61,9 @@ class State:
     def generation(self) -> int:
         """A number that rises with every change that decisions depend on, except changes of a gang's waiting members.
 
-        `Gang.faces` tracks those. So all verdicts stay valid when the record of a waiting pod changes only in fields
-        that do not count. kube-scheduler causes such changes: it writes the refusal on every pod that it could not
-        place.
+        `Gang.fingerprints` tracks those. So all verdicts stay valid when the record of a waiting pod changes only in
+        fields that do not count. kube-scheduler causes such changes: it writes the refusal on every pod that it could
+        not place.
         """
         return self._changes + self.cluster.generation
 
