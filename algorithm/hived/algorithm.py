@@ -306,7 +306,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def fork(self) -> HivedAlgorithm:
         accounts = self._start.accounts  # made once, and not again in each copy
-        twin = independent_copy(self, shared=(*_UNCHANGING, type(accounts.pages)))
+        twin = independent_copy(self, shared=(*_UNCHANGING, type(accounts.pages)), hive=accounts.hive)
         twin._start.accounts.renew_pages()
         return twin
 

@@ -11,9 +11,9 @@ compared by identity. Methods note in the journal how to undo what they do, see 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from algorithm.hived.cells.journal import Journal
 
@@ -143,6 +143,24 @@ class Cell:
         """How many leafs a pod of this priority could have here, those of lower priorities included."""
         return self.leafs - sum(number for held, number in self.used.items() if held >= priority)
 
+    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
+        """Make `twin` a copy. References to cells become references to their twins; `listed` is left to the caller."""
+        twin.address = self.address
+        twin.chain = self.chain
+        twin.journal = journal
+        twin.leafs = self.leafs
+        twin.level = self.level
+        twin.machine_or_above = self.machine_or_above
+        twin.priority = self.priority
+        twin.type = self.type
+        twin.used_total = self.used_total
+        twin.version = self.version
+        twin.used = self.used.copy()
+        twin.top = twins[self.top]
+        twin.parent = None if self.parent is None else twins[self.parent]
+        twin.children = [twins[child] for child in self.children] if self.children else []
+        twin.listed = None
+
     def walk(self) -> Iterator[Cell]:
         """This cell and all below it, parents first."""
         yield self
@@ -207,6 +225,20 @@ class PhysicalCell(Cell):
         #: Whether parts of it are allocated one by one.
         self.split = False
         self.pinned = False
+
+    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
+        """The same; `group` and `reserver` are left to the caller, too."""
+        super().copy_to(twin, twins, journal)
+        twin.nodes = self.nodes
+        twin.indices = self.indices
+        twin.healthy = self.healthy
+        twin.bad_leafs = self.bad_leafs
+        twin.state = self.state
+        twin.virtual = None if self.virtual is None else twins[self.virtual]
+        twin.group = twin.reserver = None
+        twin.tenant = self.tenant
+        twin.split = self.split
+        twin.pinned = self.pinned
 
     def set_state(self, state: CellState) -> None:
         """A leaf changes its state, and its ancestors with it."""
@@ -289,6 +321,11 @@ class VirtualCell(Cell):
         )
         self.tenant, self.pinned_id = tenant, pinned_id
         self.physical: PhysicalCell | None = None
+
+    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
+        super().copy_to(twin, twins, journal)
+        twin.tenant, twin.pinned_id = self.tenant, self.pinned_id
+        twin.physical = None if self.physical is None else twins[self.physical]
 
     @property
     def healthy(self) -> bool:

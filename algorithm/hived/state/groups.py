@@ -9,14 +9,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
-from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
+from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
 from algorithm.hived.formats.allocation import Allocation, Place, unpromised
 from algorithm.hived.formats.podspec import PodSpec
+
+C = TypeVar("C", bound=Cell)
 
 
 class GroupState(StrEnum):
@@ -106,6 +108,20 @@ class Group:
             keeps_claim=keeps_claim,
         )
 
+    def copy_to(self, twin: Group, twins: Mapping[Cell, Any]) -> None:
+        """Make `twin` a copy, which has the twins of the cells."""
+        twin.name, twin.tenant, twin.priority, twin.pods = self.name, self.tenant, self.priority, self.pods.copy()
+        twin.pinned_id, twin.lazy, twin.ignores_offer = self.pinned_id, self.lazy, self.ignores_offer
+        twin.state, twin.chain, twin.written = self.state, self.chain, self.written.copy()
+        twin.physical = _copied(self.physical, twins)
+        twin.virtual = None if self.virtual is None else _copied(self.virtual, twins)
+        twin.slots = {devices: slots.copy() for devices, slots in self.slots.items()}
+        twin.preempting = self.preempting.copy()
+        twin.lazily_preempted_by = self.lazily_preempted_by
+        twin.lazily_preempted_at = self.lazily_preempted_at
+        twin.scope, twin.releases, twin.given_up = self.scope, self.releases, self.given_up.copy()
+        twin.ended_by, twin.keeps_claim = self.ended_by, self.keeps_claim
+
     @property
     def shown(self) -> str:
         """The name that its author wrote."""
@@ -161,6 +177,13 @@ class Group:
     def free_slot(self, devices: int) -> int | None:
         slots = self.slots.get(devices, ())
         return next((index for index, member in enumerate(slots) if member is None), None)
+
+
+def _copied(levels: dict[int, list[list[C | None]]], twins: Mapping[Cell, Any]) -> dict[int, list[list[C | None]]]:
+    return {
+        devices: [[None if cell is None else twins[cell] for cell in pod] for pod in pods]
+        for devices, pods in levels.items()
+    }
 
 
 def user_of(device: PhysicalCell) -> Group | None:

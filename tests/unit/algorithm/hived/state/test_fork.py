@@ -5,6 +5,8 @@ import pytest
 from algorithm.hived.state.fork import independent_copy
 from algorithm.interface import Bind, SuggestedNodes
 from tests.support.hived.audit import audit
+from tests.support.hived.crowd import crowded
+from tests.support.hived.dump import dump
 from tests.support.hived.harness import FILTERING, PREEMPTING, RACKS, HivedHarness, gang, one, snapshot
 
 
@@ -36,6 +38,15 @@ def test_a_fork_knows_what_its_original_knows(world):
     assert snapshot(twin.hive) == snapshot(world.hive)
     assert twin.unrecoverable_pods == world.algorithm.unrecoverable_pods
     assert twin.inspect() == world.algorithm.inspect()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fork_has_the_same_state_in_the_same_order(seed):
+    """Every attribute of every object that can be reached."""
+    hive = crowded(seed).algorithm
+    twin = hive.fork()
+
+    assert dump(twin.hive, lists=True) == dump(hive.hive, lists=True)
 
 
 def test_pages_of_a_fork_show_the_fork_also_if_they_were_written_before(world):

@@ -6,14 +6,10 @@ The oracle is a dump of every attribute of every object of the hive, so that sta
 from __future__ import annotations
 
 import random
-from operator import itemgetter
-from typing import Any
 
 import pytest
 
 from algorithm.hived.cells.cells import CellState
-from algorithm.hived.cells.journal import Journal
-from algorithm.hived.cells.nodelist import NodeList
 from algorithm.hived.formats.podspec import UserError
 from algorithm.hived.insight.whatif import ended
 from algorithm.hived.planning.planner import Plan, decide
@@ -21,50 +17,9 @@ from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.groups import Group, GroupState
 from algorithm.hived.state.recovery import claimed, restored
 from tests.support.hived.crowd import asked, crowded
+from tests.support.hived.dump import dump
 
-#: What a trial leaves behind on purpose (see `journal.py`), and what only caches something.
-LEFT_BEHIND = {"version", "written"}
 SEEDS = range(40)
-
-
-def dump(hive: HivedCluster, *, lists: bool = False) -> list[Any]:
-    """All that can be reached, each object once, by number; with `lists`, also how machines are sorted."""
-    numbers: dict[int, int] = {}
-    found: list[Any] = [hive]
-    skipped = (Journal,) if lists else (Journal, NodeList)
-
-    def seen(thing: Any) -> Any:
-        if thing is None or isinstance(thing, (str, int, float, bytes)):
-            return thing
-        if isinstance(thing, skipped) or callable(thing):
-            return type(thing).__name__
-        if id(thing) not in numbers:
-            numbers[id(thing)] = len(found)
-            found.append(thing)
-        return numbers[id(thing)]
-
-    shown = []
-    for thing in found:
-        # What is iterated grows meanwhile.
-        shown.append((type(thing).__name__, [tuple(map(seen, each)) for each in _parts(thing)]))
-    return shown
-
-
-def _parts(thing: Any) -> list[tuple[Any, ...]]:
-    if isinstance(thing, dict):
-        # Counts, and the positions in a list: their order decides nothing.
-        entries = list(thing.items())
-        if all(isinstance(key, (int, tuple)) for key in thing):
-            return sorted(entries)
-        counted = all(isinstance(value, int) for value in thing.values())
-        return sorted(entries, key=itemgetter(1)) if counted else entries
-    if isinstance(thing, (set, frozenset)):
-        return [(each,) for each in sorted(thing)]
-    if isinstance(thing, (list, tuple)):
-        return [(each,) for each in thing]
-    slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
-    names = [*slots, *getattr(thing, "__dict__", ())]
-    return [(name, getattr(thing, name)) for name in names if name not in LEFT_BEHIND]
 
 
 def something(hive: HivedCluster, rng: random.Random, seed: int) -> None:
