@@ -257,7 +257,8 @@ class PhysicalCell(Cell):
 
     def set_tenant(self, tenant: str) -> None:
         """A leaf is used opportunistically by the tenant, or is not any more (`""`)."""
-        self.journal.attribute(self, "tenant")
+        if self.journal.recording:
+            self.journal.attribute(self, "tenant")
         self.tenant = tenant
         here: PhysicalCell | None = self
         while here is not None:
@@ -268,17 +269,20 @@ class PhysicalCell(Cell):
 
     def set_user(self, user: Holder | None) -> None:
         """A leaf is used by this group."""
-        self.journal.attribute(self, "group")
+        if self.journal.recording:
+            self.journal.attribute(self, "group")
         self.group = user
 
     def set_reserver(self, reserver: Holder | None) -> None:
         """A leaf is reserved by this group."""
-        self.journal.attribute(self, "reserver")
+        if self.journal.recording:
+            self.journal.attribute(self, "reserver")
         self.reserver = reserver
 
     def set_split(self, *, split: bool) -> None:
         """Its parts are allocated one by one from now on, or not any more."""
-        self.journal.attribute(self, "split")
+        if self.journal.recording:
+            self.journal.attribute(self, "split")
         self.split = split
 
     def shown_anew(self) -> None:

@@ -120,12 +120,14 @@ class ChainAllocator:
 
     def _owe(self, tenant: str, level: int, number: int) -> None:
         for counts in (self.owed_to[tenant], self.owed):
-            self._journal.entry(counts, level)
+            if self._journal.recording:
+                self._journal.entry(counts, level)
             counts[level] += number
 
     def _count(self, level: int, number: int) -> None:
         """So many more cells are free or part of something free."""
-        self._journal.entry(self.total_left, level)
+        if self._journal.recording:
+            self._journal.entry(self.total_left, level)
         self.total_left[level] += number
 
     def _below(self, cell: PhysicalCell, sign: int, *, doomed: bool) -> None:

@@ -1,7 +1,7 @@
 """Undo: tries changes on the real cells, accounts and groups, and takes them back.
 
 A decision often needs a hypothetical hive: without a group's quota, without a preemption, after the end of a group. A
-copy of a large hive takes seconds. So the hive itself is changed, and each change notes in the journal how to undo it.
+copy of a large hive takes half a second. So the hive itself is changed, and each change notes how to undo it.
 
     with journal.trial():             all changes made within the block are undone at its end
     with journal.recorded() as mark:  changes stay, unless `journal.roll_back(mark)` undoes them; an exception does

@@ -5,7 +5,7 @@ released, victims get their devices back). The journal takes it back (`cells/jou
 which it leaves as they were sorted last, are put back from a copy. So not even an order between equals differs
 afterwards: a what-if has no effect on later decisions.
 
-The cost is that of the changes, and of copying the lists; a fork of a large hive would take seconds.
+The cost is that of the changes, and of copying the lists; a fork of a large hive takes half a second.
 """
 
 from __future__ import annotations

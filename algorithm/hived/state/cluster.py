@@ -191,7 +191,8 @@ class HivedCluster:
         return self.books[root.chain].allocate(root, group.tenant, shows=False)
 
     def _count(self, tenant: str, chain: str, number: int, *, promised: bool) -> None:
-        self.journal.note(self.usage.add, tenant, chain, -number, promised)
+        if self.journal.recording:
+            self.journal.note(self.usage.add, tenant, chain, -number, promised)
         self.usage.add(tenant, chain, number, promised)
 
     def _show_bad(self, roots: Iterable[PhysicalCell]) -> None:
