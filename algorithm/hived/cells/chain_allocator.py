@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from algorithm.hived.cells.cells import CellList, PhysicalCell, VirtualCell, pair, unpair
+from algorithm.hived.cells.celllist import CellList
+from algorithm.hived.cells.cells import PhysicalCell, VirtualCell, pair, unpair
 from algorithm.hived.cells.chains import Chain, Tenant
 
 _Lists = dict[int, CellList[PhysicalCell]]

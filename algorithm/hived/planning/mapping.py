@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from algorithm.hived.cells.cells import CellList, PhysicalCell, VirtualCell
+from algorithm.hived.cells.celllist import CellList
+from algorithm.hived.cells.cells import PhysicalCell, VirtualCell
 from algorithm.hived.cells.chain_allocator import ChainAllocator, reserved
 from algorithm.hived.cells.request import Offered
 from algorithm.hived.formats.podspec import OPPORTUNISTIC

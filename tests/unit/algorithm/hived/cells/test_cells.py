@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithm.hived.cells.cells import FREE, CellList, CellState, bind_upwards, derived_state, unbind_upwards
+from algorithm.hived.cells.celllist import CellList
+from algorithm.hived.cells.cells import FREE, CellState, bind_upwards, derived_state, unbind_upwards
 from algorithm.hived.cells.config import parse_config
 from algorithm.hived.cells.layout import build
 from algorithm.hived.formats.podspec import OPPORTUNISTIC

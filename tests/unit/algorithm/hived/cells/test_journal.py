@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from algorithm.hived.cells.cells import CellList, PhysicalCell, VirtualCell, bind_upwards, unbind_upwards
+from algorithm.hived.cells.celllist import CellList
+from algorithm.hived.cells.cells import PhysicalCell, VirtualCell, bind_upwards, unbind_upwards
 from algorithm.hived.cells.chains import Layout
 from algorithm.hived.cells.config import parse_config
 from algorithm.hived.cells.journal import Journal
