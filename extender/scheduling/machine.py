@@ -92,14 +92,6 @@ class SchedulerStateMachine:
         self._reconfiguring = Reconfiguring(
             self.state, self._informer_handler, self.executor, self._requeuer, self._reservations, self.preparations
         )
-        self._timers = (
-            self.state.ledger.deadlines,
-            self.state.unresolved,
-            self.executor.outcomes.reviews,
-            self.executor.backoff.protected,
-            self.executor.backoff.backing_off,
-            self._reservations.lapses,
-        )
 
     @property
     def synced(self) -> bool:
@@ -192,7 +184,15 @@ class SchedulerStateMachine:
 
     def next_due(self) -> float | None:
         """When the next Ticked has work to do, seconds; None if no timer is set."""
-        return first_of(earliest(self._timers), self._requeuer.next_due())
+        timers = (
+            self.state.ledger.deadlines,
+            self.state.unresolved,
+            self.executor.outcomes.reviews,
+            self.executor.backoff.protected,
+            self.executor.backoff.backing_off,
+            self._reservations.lapses,
+        )
+        return first_of(earliest(timers), self._requeuer.next_due())
 
     # -- read model -----------------------------------------------------------------------------------------------
 
