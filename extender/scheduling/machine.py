@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import assert_never
 
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod, PodKey
@@ -172,6 +173,8 @@ class SchedulerStateMachine:
                 return self._reconfiguring.prepared(event, now)
             case Ticked():
                 return self._write_results.tick(now) + self.executor.tick(now) + self._requeuer.requeue_due(now)
+            case _:
+                assert_never(event)
 
     def _prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         """Return scores 0..10 by node name; if the pod already has a place, only that node, with score 10."""
