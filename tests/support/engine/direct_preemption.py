@@ -1,8 +1,8 @@
 """The engine's naive world, with gangs, disruption budgets and victims that take their time, evicting by itself.
 
-Besides what the simulation without evictions checks, no eviction is ever seen that a person would not understand: of a pod of the same or
-higher priority, before the intention stands on the preemptors, of somebody whom the plan does not need, or for a plan
-that would not make room for the whole gang.
+Besides what the simulation without evictions checks, no eviction is ever seen that a person would not understand: of a
+pod of the same or higher priority, before the intention stands on the preemptors, of a pod that the plan does not need,
+or for a plan that would not make room for the whole gang.
 """
 
 from __future__ import annotations
