@@ -122,18 +122,11 @@ class SuggestedNodes(Sequence[str]):
         return self._set
 
     def are(self, names: frozenset[str]) -> bool:
-        """Whether exactly these names are offered. Then `as_set` is this very object from now on, so that the next one
-        who compares it with what it remembers need not look at a single name.
-
-        A caller that offers a name twice, and leaves out another one of `names`, is taken to have offered both: to find
-        that out would take longer than all the rest.
-        """
+        """Whether exactly these names are offered. Then `as_set` is this very object from now on, so that the next
+        comparison with it need not look at a single name."""
         if self._set is names:
             return True
-        if self._set is None and len(self._names) == len(names):
-            if not names.issuperset(self._names):
-                return False
-        elif len(self._names) < len(names) or self.as_set() != names:
+        if len(self._names) < len(names) or not names.issuperset(self._names) or self.as_set() != names:
             return False
         self._set = names
         return True

@@ -89,6 +89,12 @@ def test_no_offered_node_is_false_as_an_empty_sequence_is() -> None:
     assert SuggestedNodes(["n1"])
 
 
+def test_a_name_offered_twice_is_no_other_one() -> None:
+    known = SuggestedNodes(["a", "b"]).as_set()
+    assert not SuggestedNodes(["a", "a"]).are(known)
+    assert SuggestedNodes(["a", "b", "a"]).are(known)
+
+
 def test_a_name_offered_twice_stays_twice() -> None:
     nodes = SuggestedNodes(["n1", "n1"])
     assert len(nodes) == 2
