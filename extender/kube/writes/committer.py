@@ -141,7 +141,8 @@ class Committer(Generic[EventT]):
         self._stopping = False
         self._stats = CommitterStats()
         self.hints = BestEffortWriter(
-            *(self._api, commands.best_effort),
+            self._api,
+            commands.best_effort,
             wait_calm=self.gate.wait_calm,
             pause=self.gate.pause,
             clock=clock,
