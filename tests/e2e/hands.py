@@ -91,8 +91,16 @@ class Hands:
         if finalizers := more.pop("finalizers", None):
             metadata["finalizers"] = finalizers
         spec = self.pod_spec(**more)
-        uid: str = self.create({"kind": "Pod", "metadata": metadata, "spec": spec})["metadata"]["uid"]
+        item = {"kind": "Pod", "metadata": metadata, "spec": spec}
+        # The API server admits a pod by its own informer, which may not have shown a new PriorityClass yet.
+        made = eventually(lambda: self._admitted(item), f"{name} is admitted")
+        uid: str = made["metadata"]["uid"]
         return uid
+
+    def _admitted(self, item: Object) -> Object | None:
+        answer = self.http.post(self._path("Pod"), json=item)
+        too_early = answer.status_code == 403 and "no PriorityClass with name" in answer.text
+        return None if too_early else describe(answer)
 
     def pod_spec(
         self, *, gpus: int = 0, cpu: str = "100m", priority: int = 0, preempts: bool = True, **spec: Any
