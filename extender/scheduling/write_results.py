@@ -86,7 +86,7 @@ class WriteResultHandler:
         if pod.uid != entry.uid:
             return self._vanished(entry, OutcomeKind.STALE, now) + self.informer_handler.pod_seen(PodSeen(pod), now)
         if pod.node_name or pod.finished:
-            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            self.state.renew(entry, now)
             return self.informer_handler.pod_found(entry, pod, now)
         if pod.terminating:
             return self._vanished(entry, OutcomeKind.GONE, now)
@@ -100,7 +100,7 @@ class WriteResultHandler:
         """A pod known only from kube-scheduler exists. Verify it again later; remove it if it wants no place."""
         if not self.policy.should_schedule(pod):
             return self.informer_handler.pod_gone(entry, "it is gated or not ours", now, tombstone=False)
-        self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        self.state.renew(entry, now)
         return []
 
     def _not_bound(self, entry: PodInfo, why: Why, now: float) -> list[Instruction]:
@@ -191,7 +191,7 @@ class WriteResultHandler:
     def _due(self, entry: PodInfo, now: float) -> list[Instruction]:
         if entry.state is State.PREEMPTING:
             if entry.preemption is not None or self._victims_are_going(entry):
-                self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+                self.state.renew(entry, now)
                 return []
             self.counts["holds", "preemption_expired"] += 1
             if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:  # kube-scheduler may see no reason to retry

@@ -149,7 +149,7 @@ class SchedulingState:
 
     def replan(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
         self.driver.preempt(entry.pod, context.victims, context.nominated_node)
-        self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        self.renew(entry, now)
         entry.victims = context.victims
 
     # -- into Binding ---------------------------------------------------------------------------------------------
@@ -250,6 +250,10 @@ class SchedulingState:
         """
         if not entry.informed:
             self._acquire(entry, now)
+
+    def renew(self, entry: PodInfo, now: float) -> bool:
+        """Give the pod's hold a new lease. False if it has no hold."""
+        return self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
 
     def release_hold(self, entry: PodInfo) -> None:
         if entry.token:

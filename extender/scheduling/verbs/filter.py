@@ -157,9 +157,7 @@ class FilterHandler:
 
     def _filter_again(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         if entry.node in nodes:
-            if not self.state.is_writing(entry) and self.state.ledger.renew(
-                entry.token, now=now, lease=self.policy.lease
-            ):
+            if not self.state.is_writing(entry) and self.state.renew(entry, now):
                 entry.reading = None
             return self._answer_placed(entry, True, now)
         if self.state.in_flight(entry):

@@ -90,7 +90,7 @@ class PreemptHandler:
         """Renew or end a preemption that kube-scheduler carries out."""
         if isinstance(result, Wait):
             return self._reconsider(entry, result, now)
-        self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        self.state.renew(entry, now)
         return []
 
     def _may_evict(self, entry: PodInfo) -> bool:
@@ -178,7 +178,7 @@ class PreemptHandler:
 
     def _name_victims(self, entry: PodInfo, offered: dict[str, Candidate], now: float) -> list[Instruction]:
         if self._is_being_done(entry, offered, now):
-            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            self.state.renew(entry, now)
             return [PreemptAnswer(reason=entry.reason)]
         result = self.driver.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
         if isinstance(result, Bind):
@@ -248,7 +248,7 @@ class PreemptHandler:
         if entry.state is not State.PREEMPTING:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
-            self.state.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+            self.state.renew(entry, now)
             return []
         self.counts["preemptions", "kube-scheduler given_up"] += 1
         self.state.move(entry, State.WAITING, now, TransitionContext("no preemption would help now"))
