@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from algorithm.hived.cells.journal import Journal
 
@@ -49,6 +49,18 @@ class CellState(StrEnum):
     USED = "Used"
     RESERVING = "Reserving"
     RESERVED = "Reserved"
+
+
+class _Place(TypedDict):
+    """What every cell is made with: its place in the forest. See `Cell`."""
+
+    chain: str
+    level: int
+    type_: str
+    address: str
+    leafs: int
+    machine_or_above: bool
+    journal: Journal
 
 
 class Cell:
@@ -189,26 +201,8 @@ class PhysicalCell(Cell):
     parent: PhysicalCell | None
     children: list[PhysicalCell]  # type: ignore[assignment]
 
-    def __init__(
-        self,
-        *,
-        chain: str,
-        level: int,
-        type_: str,
-        address: str,
-        leafs: int,
-        machine_or_above: bool,
-        journal: Journal,
-    ) -> None:
-        super().__init__(
-            chain=chain,
-            level=level,
-            type_=type_,
-            address=address,
-            leafs=leafs,
-            machine_or_above=machine_or_above,
-            journal=journal,
-        )
+    def __init__(self, **place: Unpack[_Place]) -> None:
+        super().__init__(**place)
         self.nodes: tuple[str, ...] = ()
         self.indices: tuple[int, ...] = ()
         self.healthy = True
@@ -299,28 +293,8 @@ class VirtualCell(Cell):
     children: list[VirtualCell]  # type: ignore[assignment]
     top: VirtualCell
 
-    def __init__(
-        self,
-        *,
-        chain: str,
-        level: int,
-        type_: str,
-        address: str,
-        leafs: int,
-        machine_or_above: bool,
-        journal: Journal,
-        tenant: str,
-        pinned_id: str,
-    ) -> None:
-        super().__init__(
-            chain=chain,
-            level=level,
-            type_=type_,
-            address=address,
-            leafs=leafs,
-            machine_or_above=machine_or_above,
-            journal=journal,
-        )
+    def __init__(self, *, tenant: str, pinned_id: str, **place: Unpack[_Place]) -> None:
+        super().__init__(**place)
         self.tenant, self.pinned_id = tenant, pinned_id
         self.physical: PhysicalCell | None = None
 
