@@ -61,12 +61,6 @@ class Deadlines(Generic[K]):
         """Remove the key's deadline, if it has one."""
         self._entries.pop(key, None)
 
-    def clear(self) -> None:
-        """Remove all deadlines."""
-        self._entries.clear()
-        self._places.clear()
-        self._heap.clear()
-
     def first(self) -> float | None:
         """Return the earliest deadline; None if there is none."""
         heap = self._heap

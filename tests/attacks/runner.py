@@ -71,11 +71,12 @@ class Runner:
         held_up = True
         for _ in range(_TRIES):
             result = self.run_one(attack)
-            if result.problems and result.is_only_late:
+            is_late = bool(result.problems) and result.is_only_late
+            if is_late:
                 held_up = held_up and result.figures is not None and result.figures.was_held_up
                 result = replace(result, undecided=held_up)
             tell(result)
-            if not (result.problems and result.is_only_late):
+            if not is_late:
                 break
         return result
 

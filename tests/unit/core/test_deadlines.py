@@ -74,13 +74,6 @@ def test_the_first_deadline_forgets_what_was_discarded(deadlines: Deadlines[str]
     assert deadlines.first() == 7.0
 
 
-def test_clear_removes_all(deadlines: Deadlines[str]) -> None:
-    deadlines.set("a", 5.0)
-    deadlines.clear()
-    assert not deadlines
-    assert deadlines.first() is None
-
-
 def test_setting_for_ever_does_not_fill_the_memory(deadlines: Deadlines[str]) -> None:
     for at in range(10_000):
         deadlines.set("a", float(at))

@@ -41,11 +41,6 @@ class DeadlinesMachine(RuleBasedStateMachine):
         else:
             assert self.expected.pop(key) <= min(self.times(float("inf")), default=float("inf"))
 
-    @rule()
-    def clear(self) -> None:
-        self.deadlines.clear()
-        self.expected.clear()
-
     @rule(now=TIMES)
     def due(self, now: float) -> None:
         found = self.deadlines.due(now)
