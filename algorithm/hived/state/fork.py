@@ -105,7 +105,9 @@ class _Copier:
         if kinds <= self._shared:
             return things
         if self._cells and all(issubclass(kind, Cell) for kind in kinds):
-            return map(self._cells.__getitem__, things)
+            copies = list(map(self._cells.get, things))
+            if None not in copies:  # a proposal may be older than the hive, and have cells of the one before
+                return copies
         return map(self._twin, things)
 
     def _fill(self, thing: Any, twin: Any) -> None:

@@ -136,3 +136,19 @@ def test_what_is_shared_is_shared():
 
     assert copied[0] is copied[1]
     assert copied[0] is not first
+
+
+def test_a_proposal_that_is_older_than_the_hive_is_copied_too(world):
+    """While a server starts, another hive replaces the first one; what was proposed in that one is planned again."""
+    before = HivedHarness(RACKS)
+    before.bind(one("low", tenant="b", leafs=4))
+    pod = one("late", tenant="b", leafs=4, priority=7)
+    before.submit(pod)
+    before.ask(pod, phase=PREEMPTING)
+    assert before.algorithm._proposed
+    world.algorithm._proposed.update(before.algorithm._proposed)
+    twin = forked(world)
+
+    audit(twin.algorithm.hive)
+    assert dump(twin.algorithm.hive, lists=True) == dump(world.algorithm.hive, lists=True)
+    assert twin.algorithm._proposed.keys() == world.algorithm._proposed.keys()
