@@ -5,6 +5,7 @@ Exit status: 0 all well, 1 the demo did not end as it should, 2 the configuratio
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +19,8 @@ from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from extender.server.service import Service
 
 app = typer.Typer(
     name="waggle",
@@ -107,9 +110,10 @@ def serve(
 
     from extender.kube.client.access_review import Reviewer
     from extender.kube.client.kubeconfig import ConnectionSettingsError
-    from extender.logs.setup import configure, say_suppressed
+    from extender.logs.setup import configure
     from extender.server.service import Service
     from extender.web.http.certificates import Certificates
+    from extender.web.http.server import listening
     from extender.web.http.server import serve as serve_http
     from extender.web.lazy import LazyApp
     from extender.web.parts import Parts
@@ -127,27 +131,35 @@ def serve(
 
     settings = _settings(config)
     configure(settings.log)
-    try:
-        service = Service(settings, config=config, record=record)
-    except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
-        raise refuse(error) from error
-    for each in settings.server.remarks():
-        structlog.get_logger(__name__).warning(each)
-    service.start()
-    signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
-    if config is not None:
-        signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
-    try:
-        certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
+    with ExitStack() as opened:
+        try:
+            # First of all: a port that is taken must not be noticed by a server that has logged that it is ready.
+            listeners = opened.enter_context(listening(settings.server))
+            service = Service(settings, config=config, record=record)
+            opened.callback(_stop, service)
+            certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
+            certificates.context()
+        except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
+            raise refuse(error) from error
+        for each in settings.server.remarks():
+            structlog.get_logger(__name__).warning(each)
+        service.start()
+        signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
+        if config is not None:
+            signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
         reviewer = Reviewer(service.api)
         parts = Parts.of(service.runtime, settings.server, certificates)
-        serve_http(LazyApp(parts, pages), settings, certificates=certificates, on_started=started)
-    except SettingsError as error:
-        raise refuse(error) from error
-    finally:
-        service.stop()
-        say_suppressed()
-        structlog.get_logger(__name__).info("stopped")
+        serve_http(LazyApp(parts, pages), settings, listeners=listeners, certificates=certificates, on_started=started)
+
+
+def _stop(service: Service) -> None:
+    import structlog
+
+    from extender.logs.setup import say_suppressed
+
+    service.stop()
+    say_suppressed()
+    structlog.get_logger(__name__).info("stopped")
 
 
 def _announce(url: str, url_file: Path | None) -> None:

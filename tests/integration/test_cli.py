@@ -214,15 +214,28 @@ def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):
         assert waggle.end() == 0
 
 
-def test_serve_refuses_a_port_that_is_taken(tmp_path: Path, cluster: EmbeddedCluster):
+def test_serve_refuses_a_port_that_is_taken_before_it_starts_anything(tmp_path: Path, cluster: EmbeddedCluster):
+    recording = tmp_path / "recording"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = configuration(tmp_path, server={"port": port}, cluster={"server": cluster.url})
-
-        result = waggle("serve", "--config", str(config))
+        result = waggle("serve", "--config", str(config), "--record", str(recording))
 
     assert result.returncode == 2
-    assert "server.port" in result.stderr
+    assert f"server.port: cannot listen on 127.0.0.1:{port}: Address already in use" in result.stderr
+    assert f"ss -ltnp 'sport = :{port}'" in result.stderr
+    assert "ready" not in result.stderr.replace("already", "")
+    assert not recording.exists()
+
+
+def test_serve_looks_at_its_certificates_before_it_starts_anything(tmp_path: Path, cluster: EmbeddedCluster):
+    missing = {"cert_file": str(tmp_path / "tls.crt"), "key_file": str(tmp_path / "tls.key")}
+    config = configuration(tmp_path, server={"port": 0, "tls": missing}, cluster={"server": cluster.url})
+    result = waggle("serve", "--config", str(config))
+
+    assert result.returncode == 2
+    assert "server.tls.cert_file: no such file" in result.stderr
+    assert "ready" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ connection that was closed, and the pod would fail with "EOF".
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Event, Thread
 from types import FrameType, TracebackType
@@ -128,21 +129,38 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
+#: The sockets that are listened on: that of `port`, and after it that of `health_port`, if there is one.
+Listeners = list[socket.socket]
+
+
+@contextmanager
+def listening(settings: ServerSettings) -> Iterator[Listeners]:
+    """Open the sockets, and close them at the end. Raises SettingsError, naming the port that cannot be used.
+
+    Connections queue in the kernel until `serve` accepts them: a program that opens its ports first starts nothing that
+    it would have to take back.
+    """
+    with ExitStack() as opened:
+        yield _listen(settings, opened)
+
+
 def serve(
     app: ASGIApp,
     settings: Settings,
     *,
+    listeners: Listeners | None = None,
     certificates: Certificates | None = None,
     on_started: Callable[[str], None] = lambda _url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is running and return. Call it in the main thread.
 
-    `certificates` are those that the app reports on. `on_started` is called with the URL once connections are accepted.
-    Raises SettingsError if the address or the certificates cannot be used.
+    `listeners` are open already, and stay open for the caller to close. `certificates` are those that the app reports
+    on. `on_started` is called with the URL once connections are accepted. Raises SettingsError if the address or the
+    certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
     with ExitStack() as opened:
-        listeners = _listen(settings.server, opened)
+        listeners = listeners or opened.enter_context(listening(settings.server))
         url = _url(settings.server, listeners[0])
         server = _make(app, settings.server, shown, lambda: on_started(url))
         with shown.watched():
@@ -229,7 +247,7 @@ def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     )
 
 
-def _listen(settings: ServerSettings, opened: ExitStack) -> list[socket.socket]:
+def _listen(settings: ServerSettings, opened: ExitStack) -> Listeners:
     """The listener of `port`, and after it that of `health_port`, if there is one; `opened` closes them."""
     ports = {"server.port": settings.port}
     if settings.health_port is not None:
@@ -245,8 +263,20 @@ def _listen_on(host: str, port: int, field: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, TypeError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise SettingsError(f"server.host, {field}: cannot listen on {host}:{port}: {why}") from error
+        raise SettingsError(f"server.host, {field}: cannot listen on {host}:{port}: {_why(error, port)}") from error
+
+
+def _why(error: Exception, port: int) -> str:
+    if not isinstance(error, OSError) or not error.errno:
+        return str(error)
+    why = os.strerror(error.errno)
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{why}; this shows which process has the port: ss -ltnp 'sport = :{port}'"
+        case errno.EACCES:
+            return f"{why}; a port below 1024 needs the capability NET_BIND_SERVICE"
+        case _:
+            return why
 
 
 def _two(settings: ServerSettings) -> bool:
