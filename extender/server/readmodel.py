@@ -46,6 +46,8 @@ class ReadModel:
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._explaining = threading.Lock()
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
+        #: For how many seconds the API server has been silent; 0.0 while it is heard.
+        self.api_silence: Callable[[], float] = lambda: 0.0
 
     def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
         """Add a source of metrics, called at each scrape (the informers' staleness, the committer's queue)."""

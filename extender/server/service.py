@@ -46,6 +46,7 @@ from extender.server.leadership import Leadership, own_namespace
 from extender.server.recording import Recorder
 from extender.server.reload import Reconfiguration
 from extender.server.runtime import Runtime
+from extender.server.silence import ApiSilence
 from extender.server.views import Metric
 from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
 
@@ -131,6 +132,10 @@ class Service:
         )
         #: In the order in which they start. Further handlers may be added before `start`.
         self.informers: tuple[Reflector[Any], ...] = (self._nodes, self._pods)
+        silence = ApiSilence(self.informers)
+        self.runtime.model.api_silence = silence.seconds
+        self.runtime.add_readiness_warning(silence.readiness_warning)
+        self.runtime.add_not_ready_reason(silence.readiness_warning)
         self.comparer = CacheComparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds, room=room)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
         self._stopped = threading.Event()

@@ -121,6 +121,7 @@ class Reflector(Generic[T]):
         )
         self._events = EventReader(resource, objects, self._store, self._progress, self._stats, most)
         self._heard = clock()
+        self._failed_at = float("-inf")
         self._pace = Pace(clock)
         self._stop = threading.Event()
         #: `_roused` wakes the thread from its wait. The other two say what to do next, whatever the present watch does.
@@ -206,6 +207,11 @@ class Reflector(Generic[T]):
         return max(0.0, self._clock() - self._heard)
 
     @property
+    def failing(self) -> bool:
+        """Whether the last request failed: nothing was heard since."""
+        return self._failed_at > self._heard
+
+    @property
     def stats(self) -> ReflectorStats:
         """A copy of the counters."""
         return replace(self._stats)
@@ -263,6 +269,7 @@ class Reflector(Generic[T]):
 
     def _after_failure(self, error: ApiError | RefusedError) -> float:
         self._stats.failures += 1
+        self._failed_at = self._clock()
         routine = isinstance(error, Interrupted)  # load balancers close connections, servers are restarted
         delay = self._backoff.next(first=0.0 if routine else None)
         if isinstance(error, RefusedError) and error.retry_after is not None:

@@ -104,3 +104,21 @@ def test_a_server_that_was_ready_stays_so_while_the_api_server_is_away():
         assert w.waggle.client.get("/readyz").status == 200
         w.faults.clear()
         w.place("p")
+
+
+def test_a_silent_api_server_is_said_although_it_is_ready():
+    with world(nodes=1) as w:
+        assert w.waggle.client.get("/readyz").json == {"status": "ok", "detail": ""}
+        w.faults.inject("status", status=503, method="WATCH", path="/api/v1/pods", times=None)
+        pods = w.waggle.service._pods
+        pods._exchange.interrupt()
+        w.until(lambda: pods.failing)
+        pods._heard -= 150  # 150 s pass
+
+        answer = w.waggle.client.get("/readyz")
+        assert answer.status == 200
+        assert answer.json["detail"].startswith("API server silent for 15")
+        assert w.waggle.runtime.model.api_silence() >= 150
+        w.faults.clear()
+        w.until(lambda: w.waggle.client.get("/readyz").json["detail"] == "")
+        assert w.waggle.runtime.model.api_silence() == 0
