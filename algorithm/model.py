@@ -202,6 +202,7 @@ class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
 class _PodStatus(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     nominated_node_name: str | None = None
+    conditions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class PodWire(msgspec.Struct, gc=False):
@@ -210,6 +211,13 @@ class PodWire(msgspec.Struct, gc=False):
     metadata: _Meta | None = None
     spec: _PodSpec | None = None
     status: _PodStatus | None = None
+
+    @property
+    def conditions(self) -> msgspec.Raw | None:
+        """The JSON of `status.conditions` of a pod without a node, for people; it is in no record."""
+        if self.status is None or (self.spec is not None and self.spec.node_name):
+            return None
+        return self.status.conditions if isinstance(self.status.conditions, msgspec.Raw) else None
 
 
 class _TaintWire(msgspec.Struct, gc=False):
@@ -257,6 +265,11 @@ def decode_node(raw: bytes | msgspec.Raw, reads: Reads = EVERYTHING) -> Node:
 
 
 _T = TypeVar("_T")
+
+
+def decode_pod_wire(raw: bytes | msgspec.Raw) -> PodWire:
+    """One Pod from its JSON, before `pod_from_wire` makes its record. Raises DecodeError."""
+    return _decode(_pod_decoder, raw)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], raw: bytes | msgspec.Raw) -> _T:

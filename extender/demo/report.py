@@ -126,22 +126,11 @@ def _who_waits_and_why(outlook: Outlook) -> Table:
     groups: dict[tuple[str, str], list[str]] = {}
     for item in outlook.waiting:
         why = item["reason"]
-        text = why["text"]
-        if why["code"] == Code.NOT_ASKED:
-            text = _said_by_kube_scheduler(outlook.pods[item["name"]]) or text
-        groups.setdefault((why["code"], text), []).append(item["name"])
+        groups.setdefault((why["code"], why["text"]), []).append(item["name"])
     for (code, text), names in sorted(groups.items()):
         shown = (min(names), code, outlook.explained.get(min(names)) or text)
         table.add_row(str(len(names)), *map(as_markup, shown))
     return table
-
-
-def _said_by_kube_scheduler(pod: Object) -> str:
-    """What kube-scheduler's own plug-ins found, where Waggle was never asked."""
-    for condition in pod.get("status", {}).get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"kube-scheduler: {condition['message']}"
-    return ""
 
 
 def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float) -> None:

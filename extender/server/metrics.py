@@ -13,10 +13,7 @@ from algorithm.gauges import Gauge
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.state.cache import Counts
 from extender.scheduling.state.pod_info import PodInfo, State
-from extender.server.views import Metric, reason_of
-
-#: The states in which a pod has no place.
-PENDING = (State.WAITING, State.PREEMPTING)
+from extender.server.views import PENDING, Metric, reason_of
 
 #: The engine's counters by their name in its `counts`: metric name, label, help, and the label values that are exposed
 #: from the start, with 0. Prometheus sees no increase in a series that begins with 1.
@@ -62,8 +59,9 @@ class Standing(NamedTuple):
     code: str
 
 
-def standing(entry: PodInfo) -> Standing:
-    why = reason_of(entry) if entry.state in PENDING else None
+def standing(entry: PodInfo, message: str) -> Standing:
+    """`message` is what kube-scheduler wrote on the pod, "" if nothing."""
+    why = reason_of(entry, message) if entry.state in PENDING else None
     return Standing(entry.state, why.code.value if why else "")
 
 

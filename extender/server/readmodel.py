@@ -23,7 +23,7 @@ from extender.scheduling.state.consistency import disagreement
 from extender.scheduling.state.pod_info import PodInfo
 from extender.server import metrics
 from extender.server.loop import EngineLoop
-from extender.server.views import Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view, reason_of
+from extender.server.views import PENDING, Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view
 
 log = structlog.get_logger(__name__)
 
@@ -36,14 +36,21 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 class ReadModel:
-    """Thread-safe. `algorithm` is the prefix of the names of the algorithm's metrics."""
+    """Thread-safe. `algorithm` is the prefix of the names of the algorithm's metrics; `messages` returns what
+    kube-scheduler wrote on a pod without a node, by UID."""
 
     def __init__(
-        self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], *, algorithm: str = "algorithm"
+        self,
+        machine: SchedulerStateMachine,
+        loop: EngineLoop[Event, Instruction],
+        *,
+        algorithm: str = "algorithm",
+        messages: Callable[[str], str] = lambda _uid: "",
     ) -> None:
         self._machine = machine
         self._loop = loop
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
+        self._messages = messages
         self._explaining = threading.Lock()
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
@@ -55,7 +62,10 @@ class ReadModel:
 
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
-        return sorted(self._each_pod(pod_view, states), key=lambda view: (view.namespace, view.name))
+        return sorted(self._each_pod(self._view, states), key=lambda view: (view.namespace, view.name))
+
+    def _view(self, entry: PodInfo, now: float) -> PodView:
+        return pod_view(entry, now, self._messages(entry.uid))
 
     def _each_pod(self, view: Callable[[PodInfo, float], T], states: Container[str] | None = None) -> list[T]:
         """Return a view of each pod in one of these states. A filter call need not wait for all of them."""
@@ -113,13 +123,13 @@ class ReadModel:
             entry = self._machine.find(namespace, name)
             if entry is None:
                 return None
-            view, why = pod_view(entry, now), reason_of(entry)
+            view = self._view(entry, now)
             nodes, lines, pod = dict(entry.nodes), list(entry.history), entry.pod
-            waits = entry.state in metrics.PENDING
+            waits = entry.state in PENDING
         explained, advice = self._advice(pod) if waits else (True, [])
         return Explanation(
             pod=view,
-            reason=why,
+            reason=view.reason,
             nodes=nodes,
             # The algorithm's own explanation is better than a comparison of amounts.
             nearest=[] if explained else nearest(pod, self.nodes()),
@@ -144,6 +154,9 @@ class ReadModel:
             return False, [f"the algorithm failed to explain: {type(error).__name__}"]
         return bool(advice), advice
 
+    def _standing(self, entry: PodInfo, _now: float) -> metrics.Standing:
+        return metrics.standing(entry, self._messages(entry.uid))
+
     def stats(self) -> list[Metric]:
         """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics."""
         with self._loop.paused():
@@ -151,7 +164,7 @@ class ReadModel:
             cache = self._machine.state.cache.counts()
             gauges = self._machine.driver.metrics()
             faults = self._machine.driver.faults
-        shown = metrics.metrics(counts, cache, self._each_pod(lambda entry, _: metrics.standing(entry)), faults=faults)
+        shown = metrics.metrics(counts, cache, self._each_pod(self._standing), faults=faults)
         shown += [metrics.gauge(self._algorithm, each) for each in gauges]
         for source in self._gauges:
             shown += source()

@@ -79,7 +79,7 @@ class Runtime:
         self.loop: EngineLoop[Event, Instruction] = EngineLoop(
             machine, self._deliver, _KINDS, broke=self._refuse_binds, clock=clock, fence=fence, record=record
         )
-        self.model = ReadModel(machine, self.loop, algorithm=algorithm)
+        self.model = ReadModel(machine, self.loop, algorithm=algorithm, messages=self.reader.messages.of)
         #: The algorithms that are prepared on the engine's instruction.
         self.preparations = machine.preparations
         #: Handles events of informers and committer, in order.

@@ -125,7 +125,7 @@ class Service:
         )
         self._pods_buffer = _UntilSynced(self.runtime.handle)
         self._pods = Reflector(
-            *(self.api, pods_read_by(self._reader, counting=True), self._pods_changed),
+            *(self.api, pods_read_by(self._reader, informer=True), self._pods_changed),
             timing=timing,
             went_back=self._went_back,
             most=room.for_pods,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
 from algorithm.quantity import format_quantity
@@ -11,6 +12,9 @@ from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.pod_info import PodInfo, State
+
+#: The states in which a pod has no place.
+PENDING = (State.WAITING, State.PREEMPTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,10 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod. `since_seconds` is its time in this state, `attempts` the number of its filter calls."""
+    """One pod. `since_seconds` is its time in this state, `attempts` the number of its filter calls.
+
+    `kube_scheduler` is the message that kube-scheduler wrote when it last found no node for the pod, "" if none.
+    """
 
     namespace: str
     name: str
@@ -35,6 +42,7 @@ class PodView:
     gang: str = ""
     since_seconds: float = 0.0
     priority: int = 0
+    kube_scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +83,42 @@ class Metric:
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
 
-def pod_view(entry: PodInfo, now: float) -> PodView:
-    """Return the view of a pod.
-
-    A waiting pod always has a reason, if only that kube-scheduler has not asked about it, since its own filters accept
-    no node.
-    """
+def pod_view(entry: PodInfo, now: float, message: str = "") -> PodView:
+    """Return the view of a pod. `message` is what kube-scheduler wrote on it; it counts while the pod has no place."""
     pod = entry.pod
+    message = message if entry.state in PENDING else ""
     return PodView(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
         state=entry.state.value,
         node=entry.node,
-        reason=reason_of(entry),
+        reason=reason_of(entry, message),
         attempts=entry.attempts,
         gang=pod.annotation(GANG_ANNOTATION) or pod.group,
         since_seconds=max(0.0, now - entry.since),
         priority=pod.priority,
+        kube_scheduler=message,
     )
 
 
-def reason_of(entry: PodInfo) -> Reason | None:
-    """Return why the pod waits. For a waiting pod without a reason: kube-scheduler has not asked us about it."""
+def reason_of(entry: PodInfo, message: str) -> Reason | None:
+    """Return why the pod waits. A waiting pod always has a reason.
+
+    If Waggle was never asked about it, that is what kube-scheduler wrote, whose own plug-ins accept no node; or that it
+    has written nothing yet.
+    """
     if entry.reason is None and entry.state is State.WAITING:
-        return reason(Code.NOT_ASKED)
+        return _refused_before(message) if message else _NOT_ASKED
     return entry.reason
+
+
+_NOT_ASKED = reason(Code.NOT_ASKED)
+
+
+@lru_cache(maxsize=256)
+def _refused_before(message: str) -> Reason:
+    return reason(Code.REFUSED_BEFORE, detail=message)
 
 
 def node_views(snapshot: Snapshot) -> list[NodeView]:

@@ -142,4 +142,4 @@ def not_served(w: RealCluster, text: str = "") -> None:
     eventually(lambda: w.condition("p").get("reason") == "SchedulerError", lambda: f"an error: {w.condition('p')}")
     assert text in w.message("p")
     assert w.node_of("p") == ""
-    assert w.explain("p")["reason"]["code"] == "NotAsked"
+    assert w.explain("p")["reason"]["code"] == "RefusedByKubeScheduler"

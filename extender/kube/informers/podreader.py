@@ -7,7 +7,7 @@ A resource that a node reports later counts on such pods once the comparer has r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -19,6 +19,7 @@ from algorithm.model import (
     PodWire,
     decode_node,
     decode_pod,
+    decode_pod_wire,
     decode_pods,
     node_from_wire,
     pod_from_wire,
@@ -27,6 +28,7 @@ from algorithm.reads import EVERYTHING, Reads
 from extender.kube.client import bounds
 from extender.kube.informers.decisions import DecisionRoom, Decisions
 from extender.kube.informers.slim import slim_pod
+from extender.kube.informers.unschedulable import UnschedulableMessages
 
 
 class PodReader:
@@ -36,6 +38,8 @@ class PodReader:
     def __init__(self, reads: Reads = EVERYTHING, decisions: Decisions | None = None) -> None:
         self.reads = reads
         self.decisions = decisions or Decisions((), {}, DecisionRoom(*[lambda: 0] * 3))
+        #: What kube-scheduler wrote on the informer's pods.
+        self.messages = UnschedulableMessages()
 
     def learn(self, node: Node) -> None:
         """Count the node's resources from now on. If two threads do this at the same time, the next event includes
@@ -46,9 +50,29 @@ class PodReader:
         """Decode a pod. Raises DecodeError."""
         return decode_pod(raw, self.reads)
 
+    def informed(self, raw: bytes | msgspec.Raw) -> Pod:
+        """Decode a pod for the informer: its message is kept, too. Raises DecodeError."""
+        return self.informed_from_wire(decode_pod_wire(raw))
+
+    def informed_from_wire(self, wire: PodWire) -> Pod:
+        """The same of a decoded pod."""
+        pod = self.from_wire(wire)
+        self.messages.note(pod.uid, wire)
+        return pod
+
     def live(self, body: bytes) -> Pod:
         """Decode a pod that was read alone, to the record that the informer would keep of it. Raises DecodeError."""
         return self.decisions.as_kept(self.pod(slim_pod(body) if bounds.oversized(body) else body))
+
+    def forget(self, uid: str) -> None:
+        """The informer's pod is gone."""
+        self.decisions.forget(uid)
+        self.messages.forget(uid)
+
+    def forget_others(self, uids: Collection[str]) -> None:
+        """All of the informer's pods but these are gone."""
+        self.decisions.forget_others(uids)
+        self.messages.forget_others(uids)
 
     def pods(self, items: Iterable[msgspec.Raw]) -> Decoded[Pod]:
         """Decode several pods. One that cannot be decoded affects no other."""

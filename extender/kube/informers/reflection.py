@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -97,10 +97,11 @@ class Resource(Generic[T]):
         return {**query, **{name: text for name, text in selectors.items() if text}}
 
 
-def pods_read_by(reader: PodReader, *, counting: bool = False) -> Resource[Pod]:
-    """All pods, as records that this reader makes. `counting`: their decisions are counted, see decisions.py."""
+def pods_read_by(reader: PodReader, *, informer: bool = False) -> Resource[Pod]:
+    """All pods, as records that this reader makes. `informer`: their decisions are counted (decisions.py), and what
+    kube-scheduler wrote on them is kept (unschedulable.py)."""
     decisions = reader.decisions
-    return Resource(
+    plain = Resource(
         "pods",
         reader.pod,
         lambda pod: f"{pod.namespace}/{pod.name}",
@@ -109,9 +110,17 @@ def pods_read_by(reader: PodReader, *, counting: bool = False) -> Resource[Pod]:
         slim=slim_pod,
         lighter=reader.lighter,
         weigh=lambda pod: weigh(decisions.without_shared(pod)),
-        keep=decisions.keep if counting else decisions.as_kept,
-        forget=decisions.forget if counting else _nothing,
-        forget_others=decisions.forget_others if counting else _nothing,
+        keep=decisions.as_kept,
+    )
+    if not informer:
+        return plain
+    return replace(
+        plain,
+        decode=reader.informed,
+        decode_event=lambda line: decode_pod_event(line, reader.informed_from_wire),
+        keep=decisions.keep,
+        forget=reader.forget,
+        forget_others=reader.forget_others,
     )
 
 

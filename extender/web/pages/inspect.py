@@ -54,6 +54,7 @@ class PodBody(_Body):
     gang: str = Field(description="The gang it belongs to; empty if none")
     priority: int
     since_seconds: float = Field(description="How long it has been in this state")
+    kube_scheduler: str = Field(description="What kube-scheduler wrote when it last found no node; empty if nothing")
 
 
 class PodListBody(_Body):
@@ -239,6 +240,7 @@ def _pod(view: PodView) -> PodBody:
         gang=view.gang,
         priority=view.priority,
         since_seconds=round(view.since_seconds, 3),
+        kube_scheduler=view.kube_scheduler,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 
@@ -9,8 +10,10 @@ import pytest
 
 from algorithm.gauges import Gauge, Sample
 from algorithm.interface import SuggestedNodes
-from algorithm.reasons import Code
+from algorithm.model import Pod
+from algorithm.reasons import Code, reason
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.kube.informers.podreader import PodReader
 from extender.scheduling.commands import BindFinished, Command, WriteBinding
 from extender.scheduling.events import Candidate, Event, NodeSeen, PodSeen, Synced, Ticked
 from extender.scheduling.machine import SchedulerStateMachine
@@ -244,3 +247,36 @@ def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Ben
     bench.machine.driver.algorithm.explain = lambda _: 1 / 0
     failed = bench.runtime.model.explain("default", "large")
     assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])
+
+
+def refused_by_kube_scheduler(p: Pod, message: str) -> bytes:
+    """A pod without a node, as the API server shows it."""
+    conditions = [{"type": "PodScheduled", "status": "False", "message": message}]
+    return json.dumps({"metadata": {"name": p.name, "uid": p.uid}, "status": {"conditions": conditions}}).encode()
+
+
+def test_a_pod_that_was_never_asked_about_has_what_kube_scheduler_wrote_as_its_reason() -> None:
+    reader = PodReader()
+    runtime = Runtime(SchedulerStateMachine(PlainAlgorithm()), lambda _: None, reader=reader)
+    never, full = pod("never"), pod("full")
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    reader.informed(refused_by_kube_scheduler(full, message))
+    runtime.handle(PodSeen(never), PodSeen(full))
+
+    by_name = {view.name: view for view in runtime.model.pods()}
+
+    assert by_name["never"].reason.code is Code.NOT_ASKED
+    assert by_name["full"].reason == reason(Code.REFUSED_BEFORE, detail=message)
+    assert (by_name["never"].kube_scheduler, by_name["full"].kube_scheduler) == ("", message)
+    assert runtime.model.explain("default", "full").reason == by_name["full"].reason
+    pending = {metric.name: metric.samples for metric in runtime.model.stats()}["waggle_pending_pods"]
+    assert pending == [({"reason": "NotAsked"}, 1.0), ({"reason": "RefusedByKubeScheduler"}, 1.0)]
+
+
+def test_what_kube_scheduler_wrote_before_the_pod_got_its_place_is_not_shown() -> None:
+    reader, placed = PodReader(), pod("p", on="a")
+    runtime = Runtime(SchedulerStateMachine(PlainAlgorithm()), lambda _: None, reader=reader)
+    reader.informed(refused_by_kube_scheduler(placed, "0/1 nodes are available"))
+    runtime.handle(PodSeen(placed))
+    [view] = runtime.model.pods()
+    assert (view.state, view.reason, view.kube_scheduler) == ("Bound", None, "")

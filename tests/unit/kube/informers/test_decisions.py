@@ -159,7 +159,7 @@ def test_a_namespace_is_told_about_once_and_shown_as_long_as_it_has_too_much(dec
 
 
 def pods(decisions: Decisions) -> Resource[Pod]:
-    return pods_read_by(PodReader(reads_for(reads("hived"), Policy()), decisions), counting=True)
+    return pods_read_by(PodReader(reads_for(reads("hived"), Policy()), decisions), informer=True)
 
 
 def raw(text: str, name: str) -> bytes:

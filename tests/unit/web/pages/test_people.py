@@ -55,6 +55,7 @@ def test_pods_are_listed_with_state_and_reason(client: Client, runtime: FixedRun
         "gang": "gang-a",
         "priority": 7,
         "sinceSeconds": 1.5,
+        "kubeScheduler": "",
     }
     assert items[1]["reason"] is None
 
