@@ -14,6 +14,9 @@ export PIP_USER := 0
 export PIP_REQUIRE_VIRTUALENV := 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Compiled modules are kept: tests start many processes, and each would compile all of it again (a third of their time).
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install test lint attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e audit lock clean
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_THREADS, Figures, Usage, missed
+from tests.attacks.aims import LEFT_DESCRIPTORS, LEFT_THREADS, P99_ANYWHERE, Figures, Usage, missed
 from tests.attacks.arena import Arena
 from tests.attacks.machine import cpu_time, withheld
 from tests.attacks.registry import Attack
@@ -46,8 +46,10 @@ class Result:
 class Runner:
     """Attacks that need the same kind of server share one; a server that was broken is replaced."""
 
-    def __init__(self, kind: str = "waggle") -> None:
+    def __init__(self, kind: str = "waggle", beside_others: bool = False) -> None:
+        """`beside_others`: other work takes the machine's cores meanwhile, so an answer is late only after 2 s."""
         self._kind = kind
+        self._beside_others = beside_others
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-attacks-")
         self._shared: dict[tuple[str, str, str, str], AttackedServers] = {}
         self._number = 0
@@ -73,12 +75,17 @@ class Runner:
             result = self.run_one(attack)
             is_late = bool(result.problems) and result.is_only_late
             if is_late:
-                held_up = held_up and result.figures is not None and result.figures.was_held_up
+                held_up = held_up and self._was_held_up(result.figures)
                 result = replace(result, undecided=held_up)
             tell(result)
-            if not is_late:
+            if not is_late or (held_up and self._beside_others):
                 break
         return result
+
+    def _was_held_up(self, figures: Figures | None) -> bool:
+        if figures is None:
+            return False
+        return figures.was_held_up or (self._beside_others and figures.p99 <= P99_ANYWHERE)
 
     def run_one(self, attack: Attack) -> Result:
         key = _kind(attack)

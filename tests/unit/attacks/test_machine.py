@@ -31,16 +31,16 @@ LATE = "a valid /filter took 200 ms at p99 (aim 100)"
 class Tries(Runner):
     """A runner whose attacks end as was said."""
 
-    def __init__(self, *outcomes: Result) -> None:
-        super().__init__()
+    def __init__(self, *outcomes: Result, beside_others: bool = False) -> None:
+        super().__init__(beside_others=beside_others)
         self._outcomes = list(outcomes)
 
     def run_one(self, attack: Attack) -> Result:
         return self._outcomes.pop(0)
 
 
-def outcome(*tries: Result) -> Result:
-    with Tries(*tries) as runner:
+def outcome(*tries: Result, beside_others: bool = False) -> Result:
+    with Tries(*tries, beside_others=beside_others) as runner:
         [found] = runner.run([AN_ATTACK], lambda _: None)
     return found
 
@@ -73,6 +73,13 @@ def test_a_try_that_held_decides() -> None:
     found = outcome(result(0.2, 0.0, LATE), result(0.2, 0.4, LATE), result(0.01, 0.4))
     assert not found.broke
     assert not found.undecided
+
+
+def test_beside_other_work_only_seconds_are_late() -> None:
+    seconds = result(5.0, 0.0, "a valid /filter took 5000 ms at p99 (aim 100)")
+    assert not outcome(result(0.5, 0.0, LATE), beside_others=True).broke
+    assert outcome(*[seconds] * 3, beside_others=True).broke
+    assert outcome(result(0.5, 0.0, LATE, "was bound twice"), beside_others=True).broke
 
 
 def test_the_share_is_of_the_time_asked_for() -> None:
