@@ -1,6 +1,6 @@
 """A slice of `make attacks`: the quick ones, each held against the aims, and proof that a miss is noticed.
 
-Other tests run beside the slice and make answers late: `make attacks`, which has the machine to itself, judges how late.
+Other tests run beside the slice and make answers late: `make attacks`, which has the machine to itself, judges that.
 """
 
 from __future__ import annotations
@@ -28,13 +28,9 @@ def runner() -> Iterator[Runner]:
 
 def test_the_server_holds() -> None:
     with Runner(beside_others=True) as runner:
-        _assert_held(runner)
-
-
-def _assert_held(runner: Runner) -> None:
-    broken = [result.attack for result in runner.run(QUICK, lambda _: None) if result.broke]
-    # Other tests share the machine: what is broken is so again.
-    again = runner.run(broken, lambda _: None)
+        broken = [result.attack for result in runner.run(QUICK, lambda _: None) if result.broke]
+        # Other tests share the machine: what is broken is so again.
+        again = runner.run(broken, lambda _: None)
     assert not any(result.broke for result in again), [result.problems for result in again]
 
 
