@@ -13,6 +13,7 @@ import typer
 
 from algorithm.registry import AlgorithmError, available, create
 from extender.operate.commands import add_commands
+from extender.operate.help import App
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.settings import Settings, SettingsError, algorithm_settings, load
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     from extender.server.service import Service
 
-app = typer.Typer(
+#: Its name on the index, where `waggle` is somebody else's.
+DISTRIBUTION = "waggle-scheduler"
+
+app = App(
     name="waggle",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""
@@ -213,7 +215,7 @@ def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed_version
 
-    typer.echo(f"waggle {installed_version('waggle')}")
+    typer.echo(f"waggle {installed_version(DISTRIBUTION)}")
 
 
 @app.command()
@@ -223,7 +225,7 @@ def demo(
         int, typer.Option(min=0, max=65535, help="Where Waggle serves. 0: 9096 if it is free, else any.")
     ] = 0,
     workloads: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The workloads, instead of manifests/demo.")
+        Path | None, typer.Option(metavar="DIR", help="The workloads, instead of the demo's own.")
     ] = None,
     kube_scheduler: Annotated[
         Path | None, typer.Option(metavar="PATH", help="A real kube-scheduler binary, instead of the stand-in.")
@@ -287,8 +289,13 @@ def _settings(config: Path | None) -> Settings:
 
 
 def main() -> None:
-    """The console script."""
+    """The console script `waggle`."""
     app()
+
+
+def kubectl_main() -> None:
+    """The console script `kubectl-waggle`, which kubectl runs as `kubectl waggle`: the same commands."""
+    app(prog_name="kubectl waggle")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Demo:
         with_hived: bool = False,
         verbose: bool = False,
     ) -> None:
-        """`workloads` are manifests/demo, or HiveD's own if that is what is shown, unless others are given."""
+        """Without `workloads` they are those of manifests/ beside this file, or HiveD's own if that is shown."""
         self._console = Console(highlight=False)
         self._port = port
         self._workloads = workloads

@@ -15,7 +15,8 @@ Object = dict[str, Any]
 GPU = "example.com/gpu"
 NODES = 32
 GPUS_PER_NODE = 8
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "demo"
+#: They are in the wheel too.
+MANIFESTS = Path(__file__).resolve().parent / "manifests"
 
 
 _BINDING: Object = {"method": "POST", "path": "/binding$"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from extender.operate.help import App
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     from extender.operate.inventory import Inventory
     from extender.settings import ClusterSettings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="For the algorithm **hived**: describe a cluster, and see what another configuration would change.",
-)
+app = App(help="For the algorithm **hived**: describe a cluster, and see what another configuration would change.")
 
 KubeconfigOption = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How to reach the API server; the usual one.")

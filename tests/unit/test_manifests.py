@@ -12,10 +12,11 @@ import yaml
 from algorithm.model import Pod, decode_pod
 from algorithm.packing import PackingSettings
 from algorithm.packing.gangs import membership
+from extender.demo.workloads import MANIFESTS as DEMO
 from extender.settings import Settings, load
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
-DEMO = MANIFESTS / "demo"
+
 GPU = "example.com/gpu"
 #: The demo's cluster: 32 nodes with 8 GPUs each.
 NODES, GPUS = 32, 8

@@ -82,17 +82,29 @@ class ExtenderBindingResult(BaseModel):
     Error: str = Field(description="Empty: the pod is bound to the node. Otherwise why not")
 
 
-_BODIES: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
-    "filter": (ExtenderArgs, ExtenderFilterResult, "Which of the offered nodes take the pod"),
-    "prioritize": (ExtenderArgs, HostPriorityList, "How good the offered nodes are for the pod"),
-    "preempt": (ExtenderPreemptionArgs, ExtenderPreemptionResult, "Whom to evict for the pod"),
-    "bind": (ExtenderBindingArgs, ExtenderBindingResult, "Bind the pod to the node"),
+_FILTER = (
+    "Names one node at most, and holds its room for the pod for a while (`holds.lease_seconds`). Every other node has "
+    "its reason in FailedNodes or FailedAndUnresolvableNodes. Error is set if no answer can be given."
+)
+_PRIORITIZE = "Scores of 0 to 10, more is better. If the pod has a place already, only that node has one."
+_PREEMPT = "Keeps the nodes on which preemption helps this pod, and names the victims there by UID."
+_BIND = (
+    "Writes the binding to the API server, and answers when its outcome is known. Refused, unless filter has proposed "
+    "this node for this pod and the proposal still holds. A caller that hangs up does not stop the write."
+)
+
+#: Arguments and result of each verb, its summary, and what a caller has to know about it.
+_BODIES: dict[str, tuple[type[BaseModel], type[BaseModel], str, str]] = {
+    "filter": (ExtenderArgs, ExtenderFilterResult, "Which of the offered nodes take the pod", _FILTER),
+    "prioritize": (ExtenderArgs, HostPriorityList, "How good the offered nodes are for the pod", _PRIORITIZE),
+    "preempt": (ExtenderPreemptionArgs, ExtenderPreemptionResult, "Whom to evict for the pod", _PREEMPT),
+    "bind": (ExtenderBindingArgs, ExtenderBindingResult, "Bind the pod to the node", _BIND),
 }
 
 
 def documented(verb: str, prefix: str) -> dict[str, Any]:
     """The arguments of `add_api_route` that describe a verb."""
-    asked, answered, summary = _BODIES[verb]
+    asked, answered, summary, description = _BODIES[verb]
     schema = asked.model_json_schema()
     responses: dict[int, dict[str, Any]] = {200: {"model": answered}}
     if verb in ("prioritize", "preempt"):
@@ -100,6 +112,7 @@ def documented(verb: str, prefix: str) -> dict[str, Any]:
     return {
         "operation_id": verb if not prefix else f"{verb}-v1",
         "summary": summary,
+        "description": description,
         "responses": responses,
         "openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}},
     }

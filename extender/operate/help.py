@@ -1,0 +1,38 @@
+"""`--help` that can be read in a narrow terminal.
+
+Typer draws options as a table of up to six columns. Where the terminal is too narrow for it, names of options are cut
+("--managed-reso…"), and cannot be looked up or copied. There, options are listed one below the other instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+#: Columns that the widest table of ours needs.
+_TABLE_COLUMNS = 140
+
+
+class _Command(TyperCommand):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if shutil.get_terminal_size().columns >= _TABLE_COLUMNS:
+            super().format_help(ctx, formatter)
+            return
+        plain = copy.copy(self)
+        plain.help = (self.help or "").replace("**", "")
+        super(TyperCommand, plain).format_help(ctx, formatter)
+
+
+class App(typer.Typer):
+    """A `typer.Typer` whose commands show all of their options at any width."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(rich_markup_mode="markdown", no_args_is_help=True, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        return super().command(name, **{"cls": _Command, **settings})
