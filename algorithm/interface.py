@@ -218,6 +218,19 @@ class GangInfo(msgspec.Struct, frozen=True):
     all_or_nothing: bool
 
 
+class PodDescription(msgspec.Struct, frozen=True):
+    """What people are shown about a pod on the web page. An empty field is taken from the pod itself."""
+
+    #: The name of the group that it runs with. Empty: its gang annotation or its PodGroup.
+    group: str = ""
+    #: Whose pod it is. Empty: its namespace counts.
+    tenant: str = ""
+    #: The priority that counts. None: the pod's own.
+    priority: int | None = None
+    #: How many devices it asks for. None: what it requests of the resources with a domain in their name.
+    devices: int | None = None
+
+
 class PodRefused(Exception):  # noqa: N818 - a verdict about the pod, not an error of the program
     """The pod cannot be scheduled as it is declared. Its author sees `reason`. The state is unchanged."""
 
@@ -369,6 +382,14 @@ class SchedulerAlgorithm(ABC):
         only lets other threads go on meanwhile. Anything may change in between.
         """
         return ()
+
+    def describe(self, pod: Pod) -> PodDescription:  # noqa: ARG002
+        """What people are shown about the pod in tables, if the pod's own fields do not say it. Decides nothing.
+
+        May be called for any pod at any time, under the lock and for all pods of the cluster in turn: keep it to a few
+        microseconds. The answer for a record must not change: it is remembered for as long as the record is.
+        """
+        return PodDescription()
 
     def page(self, path: str) -> Any:
         """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.

@@ -38,6 +38,7 @@ from algorithm.interface import (
     Bind,
     GangInfo,
     Phase,
+    PodDescription,
     PodRefused,
     Preempt,
     SchedulerAlgorithm,
@@ -309,6 +310,15 @@ class HivedAlgorithm(SchedulerAlgorithm):
         twin = independent_copy(self, shared=(*_UNCHANGING, type(accounts.pages)), hive=accounts.hive)
         twin._start.accounts.renew_pages()
         return twin
+
+    def describe(self, pod: Pod) -> PodDescription:
+        if pod.annotation(SPEC) is None:
+            return PodDescription()
+        try:
+            spec = self._read(pod)
+        except UserError:
+            return PodDescription()
+        return PodDescription(spec.group, spec.tenant, spec.priority, spec.leafs)
 
     def page(self, path: str) -> Any:
         return self._start.accounts.pages.page(path)

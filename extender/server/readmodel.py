@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,9 +22,12 @@ from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.consistency import disagreement
-from extender.scheduling.state.pod_info import PodInfo
+from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
 from extender.server.loop import EngineLoop
+from extender.server.rows import PLACED, PodRow, PodRows
+from extender.server.usage import UsageHistory, UsageSample, amounts
 from extender.server.views import PENDING, Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view
 
 log = structlog.get_logger(__name__)
@@ -55,6 +60,9 @@ class ReadModel:
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
         self.api_silence: Callable[[], float] = lambda: 0.0
+        self._rows = PodRows(machine, loop)
+        #: Use and waiting over the last hour; the service adds a sample every half minute.
+        self.usage = UsageHistory()
 
     def add_gauges(self, source: Callable[[], Sequence[Metric]]) -> None:
         """Add a source of metrics, called at each scrape (the informers' staleness, the committer's queue)."""
@@ -78,6 +86,28 @@ class ReadModel:
                 yield [view(entry, now) for entry in piece if states is None or entry.state.value in states]
 
         return [found for piece in self._loop.in_turns(pieces()) for found in piece]
+
+    def rows(self) -> list[PodRow]:
+        """Return a lean row for each pod that takes room or waits, in no order."""
+        return self._rows.read()
+
+    def usage_sample(self) -> UsageSample:
+        """Return the cluster's use at this moment, for `usage`."""
+        rows = self._rows.read()
+        states = Counter(row.state for row in rows)
+        return UsageSample(
+            at=time.time(),
+            running=sum(states[state] for state in PLACED),
+            waiting=states[State.WAITING.value],
+            preempting=states[State.PREEMPTING.value],
+            devices=sum(row.devices for row in rows if row.state in PLACED),
+            resources=amounts(self.cache_snapshot()),
+        )
+
+    def preemptions(self) -> list[tuple[float, PreemptionRecord]]:
+        """Return the last preemptions, oldest first, each with the seconds since it began."""
+        with self._loop.paused() as now:
+            return [(now - record.at, record) for record in self._machine.state.preemptions.records()]
 
     def nodes(self) -> list[NodeView]:
         return node_views(self.cache_snapshot())

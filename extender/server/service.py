@@ -47,6 +47,7 @@ from extender.server.recording import Recorder
 from extender.server.reload import Reconfiguration
 from extender.server.runtime import Runtime
 from extender.server.silence import ApiSilence
+from extender.server.usage import UsageSampler
 from extender.server.views import Metric
 from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
 
@@ -138,6 +139,7 @@ class Service:
         self.runtime.add_not_ready_reason(silence.readiness_warning)
         self.comparer = CacheComparer(self.api, self.runtime, policy, every=settings.cluster.compare_seconds, room=room)
         self.reconfiguration = Reconfiguration(self.runtime, settings, used, config)
+        self._usage = UsageSampler(self.runtime.model.usage_sample, self.runtime.model.usage)
         self._stopped = threading.Event()
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
         self._start_failed = ""
@@ -179,6 +181,7 @@ class Service:
         if self._leadership:
             self._leadership.stop()
         self.comparer.stop()
+        self._usage.stop()
         for reflector in self.informers:
             reflector.stop()
         if self._starter.is_alive():
@@ -239,6 +242,7 @@ class Service:
         self.runtime.handle(Synced())
         if self._leadership:
             self._leadership.informers_ready()
+        self._usage.start()
         # The state that was just built lives as long as the process: the garbage collector need not scan it again.
         gc.collect()
         gc.freeze()

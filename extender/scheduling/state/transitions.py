@@ -46,6 +46,7 @@ from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.cache import Cache, PodState
 from extender.scheduling.state.pod_info import PodIndex, PodInfo, State
+from extender.scheduling.state.preemption_log import Outcome, PreemptionLog
 from extender.scheduling.state.preemption_record import Preemption
 
 
@@ -91,6 +92,8 @@ class SchedulingState:
         self.unresolved: Deadlines[str] = Deadlines()
         #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
         self.disturbed: list[Preemption] = []
+        #: Who preempted whom, for people.
+        self.preemptions = PreemptionLog()
 
     @property
     def deciding(self) -> bool:
@@ -124,7 +127,7 @@ class SchedulingState:
 
     def give_up_preemption(self, entry: PodInfo, now: float, _context: TransitionContext) -> None:
         self.driver.stop_preempting(entry.pod)
-        self._leave_preemption(entry)
+        self._leave_preemption(entry, Outcome.GIVEN_UP)
         self._wait(entry, now)
 
     def let_go(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
@@ -144,13 +147,17 @@ class SchedulingState:
         self.driver.preempt(entry.pod, context.victims, context.nominated_node)
         self.release_hold(entry)
         self._acquire(entry, now)
-        entry.victims = context.victims
+        self._name_victims(entry, context.victims, now)
         self.wait_index.drop(entry.uid)
 
     def replan(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
         self.driver.preempt(entry.pod, context.victims, context.nominated_node)
         self.renew(entry, now)
-        entry.victims = context.victims
+        self._name_victims(entry, context.victims, now)
+
+    def _name_victims(self, entry: PodInfo, victims: tuple[Victim, ...], now: float) -> None:
+        entry.victims = victims
+        self.preemptions.preempting(entry.pod, victims, [self.cache.pod(victim.uid) for victim in victims], now)
 
     # -- into Binding ---------------------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class SchedulingState:
         self.cache.assume(context.placed)
         entry.placed = context.placed
         entry.term = self.term or 0
-        self._leave_preemption(entry)
+        self._leave_preemption(entry, Outcome.PLACED)
         entry.reason, entry.nodes = None, {}
         self.wait_index.drop(entry.uid)
 
@@ -214,7 +221,7 @@ class SchedulingState:
 
     def _settle(self, entry: PodInfo) -> None:
         entry.reason, entry.nodes, entry.unanswered, entry.place_pinned = None, {}, 0, False
-        self._leave_preemption(entry)
+        self._leave_preemption(entry, Outcome.PLACED)
 
     # -- out ------------------------------------------------------------------------------------------------------
 
@@ -226,7 +233,8 @@ class SchedulingState:
         if self.cache.state(entry.uid) is not None:
             self.cache.forget(entry.uid)
         entry.placed = None
-        self._leave_preemption(entry)
+        self._leave_preemption(entry, Outcome.GONE)
+        self.preemptions.victim_gone(entry.uid)
         self.pods.remove(entry)
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -235,9 +243,10 @@ class SchedulingState:
         hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease, payload=node)
         self.pods.set_token(entry, hold.token)
 
-    def _leave_preemption(self, entry: PodInfo) -> None:
+    def _leave_preemption(self, entry: PodInfo, outcome: Outcome) -> None:
         """Detach the pod from its victims and from its preemption, which is then reviewed."""
         entry.victims = ()
+        self.preemptions.ended(entry.uid, outcome)
         if entry.preemption is not None:
             self.disturbed.append(entry.preemption)
             entry.preemption = None

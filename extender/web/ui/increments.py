@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-#: Share of the time that reading may take.
-SHARE = 1 / 20
+from extender.web.ui.seldom import Seldom
 
 
 class Increments:
@@ -24,10 +23,9 @@ class Increments:
     def __init__(
         self, read: Callable[[], list[bytes]], *, interval: float = 1.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._read, self._interval, self._clock = read, interval, clock
+        self._seldom = Seldom(read, interval=interval, clock=clock)
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
-        self._next = float("-inf")
         self._number = 0
         self._pieces: list[bytes] = []
         #: For each piece, the number of the reading that last changed it.
@@ -51,16 +49,13 @@ class Increments:
         return int(number) if run == self._run and number.isdecimal() and number.isascii() else 0
 
     def _refresh(self) -> None:
-        begun = self._clock()
-        if begun < self._next:
+        before, pieces = self._pieces, self._seldom.value()
+        if pieces is before:
             return
-        before, pieces = self._pieces, self._read()
-        ended = self._clock()
-        self._next = ended + max(self._interval, (ended - begun) / SHARE)
         same = [number < len(before) and before[number] == piece for number, piece in enumerate(pieces)]
+        self._pieces = pieces
         if all(same) and len(pieces) == len(before):
             return
         self._number += 1
         written = self._written[: len(pieces)] + [0] * (len(pieces) - len(self._written))
         self._written = [old if unchanged else self._number for old, unchanged in zip(written, same, strict=True)]
-        self._pieces = pieces

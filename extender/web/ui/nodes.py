@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,8 @@ from extender.scheduling.state.node_info import NodeInfo
 
 #: Nodes of a piece.
 PIECE = 100
+#: Namespaces of a node that are told apart.
+OWNERS = 8
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -37,7 +40,8 @@ def _encode(nodes: Sequence[tuple[str, NodeInfo]]) -> bytes:
 
 
 def _node(name: str, info: NodeInfo) -> dict[str, Any]:
-    """One node. `room` is by resource: what is taken, and what there is."""
+    """One node. `room` is by resource: what is taken, and what there is. `owners` are namespaces with what they
+    take."""
     node, taken = info.node, dict(info.requested)
     there = {} if node is None else dict(node.allocatable)
     return {
@@ -48,4 +52,19 @@ def _node(name: str, info: NodeInfo) -> dict[str, Any]:
         "cordoned": node is not None and node.unschedulable,
         "pods": len(info.pods),
         "room": {key: (taken.get(key, 0), there.get(key, 0)) for key in sorted(taken.keys() | there.keys())},
+        "owners": _owners(info, there.keys()),
     }
+
+
+def _owners(info: NodeInfo, resources: Collection[str]) -> list[tuple[str, dict[str, int]]]:
+    """The namespaces whose pods are here, with what they take of what the node has: OWNERS of them at
+    most, those with most pods; the others together as ""."""
+    taken: dict[str, Counter[str]] = {}
+    pods = Counter(pod.namespace for pod in info.pods)
+    named = {name for name, _ in pods.most_common(OWNERS)}
+    for pod in info.pods:
+        amounts = taken.setdefault(pod.namespace if pod.namespace in named else "", Counter())
+        for name, amount in pod.requests:
+            if amount and name in resources:
+                amounts[name] += amount
+    return sorted(((owner, dict(amounts)) for owner, amounts in taken.items() if amounts), key=lambda item: item[0])

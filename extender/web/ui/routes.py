@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
 from importlib.resources import files
 from typing import Annotated, NamedTuple
 
@@ -24,6 +25,8 @@ from extender.web.errors import JSON
 from extender.web.limits.pool import Pool
 from extender.web.ui.increments import Increments
 from extender.web.ui.nodes import NodePieces
+from extender.web.ui.past import history_piece, preemptions_piece
+from extender.web.ui.tables import GroupsWanted, PodsWanted, Tables
 from extender.web.ui.waiting import PENDING, waiting_pieces
 
 _TYPES = {
@@ -70,11 +73,66 @@ class MapBody(BaseModel):
     pieces: dict[str, dict[str, object]] = Field(description="By number, those that are new since `since`")
 
 
+class PodRowBody(BaseModel):
+    """A pod that waits or takes room. `age` is in seconds, null if unknown."""
+
+    namespace: str
+    name: str
+    state: str
+    node: str
+    code: str = Field(description="Why it waits; empty if it does not")
+    group: str = Field(description="What it runs with; empty if it runs alone")
+    tenant: str = Field(description="Whose it is (HiveD: virtual cluster); empty: its namespace says that")
+    priority: int
+    devices: int
+    age: int | None
+
+
+class GroupRowBody(BaseModel):
+    """Pods that run together, or one pod that is `alone`. `devices` and `nodes` are those of its running pods."""
+
+    namespace: str
+    name: str
+    tenant: str
+    alone: bool
+    pods: int
+    running: int
+    waiting: int
+    preempting: int
+    devices: int
+    nodes: int
+    priority: int
+    code: str = Field(description="Why most of its waiting pods wait")
+    example: str = Field(description="One of those, or any pod, for /v1/explain")
+    age: int | None = Field(description="Of the oldest pod")
+
+
+class _PageBody(BaseModel):
+    total: int = Field(description="How many there are without any filter")
+    matching: int = Field(description="How many the filters let pass")
+    offset: int
+    namespaces: list[str] = Field(description="To choose from: those with most pods, by name")
+    tenants: list[str]
+
+
+class PodPageBody(_PageBody):
+    """A page of pods."""
+
+    items: list[PodRowBody]
+
+
+class GroupPageBody(_PageBody):
+    """A page of groups."""
+
+    items: list[GroupRowBody]
+
+
 def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
     """The routes. `algorithm` is its configured name. The map is computed in `pool`."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
     increments = Increments(_Reader(runtime, algorithm).pieces)
+    tables = Tables(runtime.model.rows)
 
     @router.get("/ui", summary="The cluster as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
@@ -92,17 +150,36 @@ def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
     @router.get("/v1/inspect/map", summary="What /ui draws: what changed since a version", response_model=MapBody)
     @pool.page
     def changes(request: Request, wanted: Annotated[_Since, Query()]) -> Response:
-        body, headers = increments.since(wanted.since), {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
-        if len(body) > _SMALL and _takes_gzip(request):
-            body = gzip.compress(body, compresslevel=1)
-            headers["Content-Encoding"] = "gzip"
-        return Response(body, headers=headers, media_type=JSON)
+        return _data(request, increments.since(wanted.since))
+
+    @router.get("/v1/inspect/table/pods", summary="Pods by the page: find, filter, sort", response_model=PodPageBody)
+    @pool.page
+    def pods(request: Request, wanted: Annotated[PodsWanted, Query()]) -> Response:
+        return _data(request, msgspec.json.encode(tables.pods(wanted)))
+
+    @router.get(
+        "/v1/inspect/table/groups",
+        summary="Groups of pods by the page: find, filter, sort",
+        response_model=GroupPageBody,
+    )
+    @pool.page
+    def groups(request: Request, wanted: Annotated[GroupsWanted, Query()]) -> Response:
+        return _data(request, msgspec.json.encode(tables.groups(wanted)))
 
     return router
 
 
+def _data(request: Request, body: bytes) -> Response:
+    headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+    if len(body) > _SMALL and _takes_gzip(request):
+        body = gzip.compress(body, compresslevel=1)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, headers=headers, media_type=JSON)
+
+
 class _Reader:
-    """Reads everything that is drawn, in pieces: a head, the waiting pods, and the cells or the nodes."""
+    """Reads everything that is drawn, in pieces: a head, the last hour, preemptions, the cells or the nodes, and the
+    waiting pods."""
 
     def __init__(self, runtime: Runtime, algorithm: str) -> None:
         self._runtime, self._algorithm = runtime, algorithm
@@ -110,9 +187,20 @@ class _Reader:
         self._has_cells = True
 
     def pieces(self) -> list[bytes]:
-        ready = self._runtime.readiness()
-        head = {"algorithm": self._algorithm, "ready": ready.ready, "detail": ready.detail}
-        return [msgspec.json.encode(head), *self._hardware(), *waiting_pieces(self._runtime.model.pods(PENDING))]
+        ready, model = self._runtime.readiness(), self._runtime.model
+        head = {
+            "algorithm": self._algorithm,
+            "ready": ready.ready,
+            "detail": ready.detail,
+            "silent": int(model.api_silence()),
+        }
+        return [
+            msgspec.json.encode(head),
+            history_piece(model.usage.samples()),
+            preemptions_piece(model.preemptions(), time.time()),
+            *self._hardware(),
+            *waiting_pieces(model.pods(PENDING)),
+        ]
 
     def _hardware(self) -> list[bytes]:
         if self._has_cells:

@@ -21,6 +21,9 @@ from algorithm.model import Pod
 from extender.kube.informers.podreader import PodReader
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
 from extender.scheduling.state.cache import Cache, Snapshot
+from extender.scheduling.state.preemption_log import PreemptionRecord
+from extender.server.rows import PodRow
+from extender.server.usage import UsageHistory
 from extender.server.views import Explanation, Metric, PodView, Readiness
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
@@ -53,6 +56,10 @@ class FixedRuntime:
         #: The algorithm's own pages, in pieces.
         self.own_pages: dict[str, list[bytes]] = {}
         self.page_failure: Exception | None = None
+        self.silent = 0.0
+        self.usage = UsageHistory()
+        self.pod_rows: list[PodRow] = []
+        self.preempted: list[tuple[float, PreemptionRecord]] = []
         self.metrics: list[Metric] = []
 
     @property
@@ -104,6 +111,16 @@ class FixedRuntime:
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         self._ask("pods")
         return [view for view in self.pod_views if states is None or view.state in states]
+
+    def rows(self) -> list[PodRow]:
+        self._ask("rows")
+        return list(self.pod_rows)
+
+    def api_silence(self) -> float:
+        return self.silent
+
+    def preemptions(self) -> list[tuple[float, PreemptionRecord]]:
+        return self.preempted
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         return self.explanations.get((namespace, name))

@@ -157,7 +157,14 @@ def test_first_comes_what_this_is(client: Client, runtime: FixedRuntime):
         "algorithm": "packing",
         "ready": False,
         "detail": "nodes have not been listed yet",
+        "silent": 0,
     }
+
+
+def test_a_silent_api_server_is_told_of(client: Client, runtime: FixedRuntime):
+    runtime.silent = 150.7
+
+    assert drawn(client, runtime)[0]["silent"] == 150
 
 
 def test_an_algorithm_without_cells_shows_its_nodes(client: Client, runtime: FixedRuntime):
@@ -176,6 +183,7 @@ def test_an_algorithm_without_cells_shows_its_nodes(client: Client, runtime: Fix
         "cordoned": False,
         "pods": 1,
         "room": {"cpu": [500, 4000], "pods": [1, 0]},
+        "owners": [["ns", {"cpu": 500}]],
     }
     assert (nodes[1]["name"], nodes[1]["known"]) == ("gone", False)
 
@@ -183,7 +191,7 @@ def test_an_algorithm_without_cells_shows_its_nodes(client: Client, runtime: Fix
 def test_an_algorithm_with_cells_shows_those(client: Client, runtime: FixedRuntime):
     runtime.own_pages["cells"] = [b'[{"chains":[]}', b',{"chain":0,"machines":[]}', b"]"]
 
-    assert drawn(client, runtime)[1:3] == [{"chains": []}, {"chain": 0, "machines": []}]
+    assert drawn(client, runtime)[3:5] == [{"chains": []}, {"chain": 0, "machines": []}]
 
 
 def test_only_what_changed_comes_again():
@@ -200,7 +208,7 @@ def test_only_what_changed_comes_again():
             time.sleep(0.05)
             second = client.get(f"/v1/inspect/map?since={first['version']}").json
 
-    assert first["size"] == second["size"] == 4
+    assert first["size"] == second["size"] == 6
     [nodes] = [piece["nodes"] for piece in second["pieces"].values()]
     assert [node["name"] for node in nodes] == [f"n{number}" for number in range(100, 150)]
 
@@ -214,7 +222,7 @@ def test_much_is_compressed(client: Client):
         answer = get(Client(server.url), "/v1/inspect/map", Accept_Encoding="gzip")
 
     assert answer.headers["content-encoding"] == "gzip"
-    assert json.loads(gzip.decompress(answer.body))["size"] == 3
+    assert json.loads(gzip.decompress(answer.body))["size"] == 5
 
 
 def test_a_misspelt_parameter_is_refused(client: Client):
