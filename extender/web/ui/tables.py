@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -80,21 +82,44 @@ _RISES = frozenset({"age"})
 
 
 class _Kept(Generic[_Row]):
-    """Rows by namespace and name, and the text in which each is looked for."""
+    """Rows by namespace and name. The text in which each is looked for is made when somebody looks for something."""
 
     def __init__(self, rows: Iterable[_Row], text: Callable[[_Row], str]) -> None:
-        self.rows: list[_Row] = sorted(rows, key=lambda row: (row.namespace, row.name))
-        self.texts = [text(row).lower() for row in self.rows]
+        self.rows: list[_Row] = sorted(rows, key=attrgetter("namespace", "name"))
+        self._text: Callable[[_Row], str] = text
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [self._text(row).lower() for row in self.rows]
+
+    def with_part(self, part: str) -> list[_Row]:
+        """The rows whose text has this part; all if it is empty."""
+        if not part:
+            return self.rows
+        return [row for row, text in zip(self.rows, self._texts, strict=True) if part in text]
 
 
 class _Reading:
-    """All rows of one moment, and what there is to choose from."""
+    """All rows of one moment, and what there is to choose from. What nobody asks for is not made."""
 
     def __init__(self, rows: Sequence[PodRow]) -> None:
-        self.pods = _Kept(rows, lambda row: f"{row.namespace}/{row.name}\n{row.group}\n{row.node}")
-        self.groups = _Kept(_groups(self.pods.rows), lambda row: f"{row.namespace}/{row.name}\n{row.name}")
-        self.namespaces = _choices(row.namespace for row in rows)
-        self.tenants = _choices(row.tenant for row in rows if row.tenant)
+        self._rows = rows
+
+    @cached_property
+    def pods(self) -> _Kept[PodRow]:
+        return _Kept(self._rows, lambda row: f"{row.namespace}/{row.name}\n{row.group}\n{row.node}")
+
+    @cached_property
+    def groups(self) -> _Kept[GroupRow]:
+        return _Kept(_groups(self._rows), lambda row: f"{row.namespace}/{row.name}\n{row.name}")
+
+    @cached_property
+    def namespaces(self) -> list[str]:
+        return _choices(row.namespace for row in self._rows)
+
+    @cached_property
+    def tenants(self) -> list[str]:
+        return _choices(row.tenant for row in self._rows if row.tenant)
 
 
 class Tables:
@@ -127,18 +152,14 @@ class Tables:
     def _page(
         self, reading: _Reading, kept: _Kept[_Row], wanted: PodsWanted | GroupsWanted, fits: Callable[[_Row], bool]
     ) -> dict[str, Any]:
-        part = wanted.find.strip().lower()
         found = [
             row
-            for row, text in zip(kept.rows, kept.texts, strict=True)
-            if part in text
-            and wanted.namespace in ("", row.namespace)
-            and wanted.tenant in ("", row.tenant)
-            and fits(row)
+            for row in kept.with_part(wanted.find.strip().lower())
+            if wanted.namespace in ("", row.namespace) and wanted.tenant in ("", row.tenant) and fits(row)
         ]
         # Rows are sorted by name already, and sorting keeps the order of equals.
         number = found[0]._fields.index(_FIELDS.get(wanted.order, wanted.order)) if found else 0
-        found.sort(key=lambda row: row[number], reverse=wanted.descending is not (wanted.order in _RISES))
+        found.sort(key=itemgetter(number), reverse=wanted.descending is not (wanted.order in _RISES))
         page = found[wanted.offset : wanted.offset + wanted.limit]
         return {
             "total": len(kept.rows),
@@ -162,11 +183,31 @@ def _groups(rows: Iterable[PodRow]) -> list[GroupRow]:
         if row.group:
             members.setdefault((row.namespace, row.group), []).append(row)
         else:
-            alone.append(_group(row.namespace, row.name, [row], alone=True))
+            alone.append(_alone(row))
     return [*alone, *(_group(namespace, name, pods) for (namespace, name), pods in members.items())]
 
 
-def _group(namespace: str, name: str, pods: Sequence[PodRow], *, alone: bool = False) -> GroupRow:
+def _alone(pod: PodRow) -> GroupRow:
+    runs = pod.state in PLACED
+    return GroupRow(
+        namespace=pod.namespace,
+        name=pod.name,
+        tenant=pod.tenant,
+        alone=True,
+        pods=1,
+        running=int(runs),
+        waiting=int(pod.state == State.WAITING),
+        preempting=int(pod.state == State.PREEMPTING),
+        devices=pod.devices if runs else 0,
+        nodes=int(runs),
+        priority=pod.priority,
+        code=pod.code,
+        example=pod.name,
+        created=pod.created,
+    )
+
+
+def _group(namespace: str, name: str, pods: Sequence[PodRow]) -> GroupRow:
     placed = [pod for pod in pods if pod.state in PLACED]
     pending = [pod for pod in pods if pod.state not in PLACED]
     codes = Counter(pod.code for pod in pending if pod.code)
@@ -175,7 +216,7 @@ def _group(namespace: str, name: str, pods: Sequence[PodRow], *, alone: bool = F
         namespace=namespace,
         name=name,
         tenant=pods[0].tenant,
-        alone=alone,
+        alone=False,
         pods=len(pods),
         running=len(placed),
         waiting=sum(pod.state == State.WAITING for pod in pending),
