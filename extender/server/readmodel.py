@@ -60,7 +60,7 @@ class ReadModel:
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
         self.api_silence: Callable[[], float] = lambda: 0.0
-        self._rows = PodRows(machine, loop)
+        self._rows = PodRows(machine, loop, messages)
         #: Use and waiting over the last hour; the service adds a sample every half minute.
         self.usage = UsageHistory()
 

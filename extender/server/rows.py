@@ -7,7 +7,7 @@ long as the pod's record, so that a reading asks it only about new records.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,12 +15,12 @@ import structlog
 
 from algorithm.interface import PodDescription
 from algorithm.model import Pod
-from algorithm.reasons import Code
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.server.loop import EngineLoop
+from extender.server.views import PENDING, reason_of
 
 log = structlog.get_logger(__name__)
 
@@ -54,11 +54,15 @@ class _Said(NamedTuple):
 
 
 class PodRows:
-    """Thread-safe; one reading at a time."""
+    """Thread-safe; one reading at a time. `messages` returns what kube-scheduler wrote on a pod without a node, by
+    UID."""
 
-    def __init__(self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction]) -> None:
+    def __init__(
+        self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], messages: Callable[[str], str]
+    ) -> None:
         self._machine = machine
         self._loop = loop
+        self._messages = messages
         self._lock = threading.Lock()
         #: By UID: the record, and what is said about it.
         self._known: dict[str, tuple[Pod, _Said]] = {}
@@ -84,14 +88,14 @@ class PodRows:
         if found is None or found[0] is not pod:
             found = (pod, self._say(pod))
         known[entry.uid] = found
-        said, why = found[1], entry.reason
-        code = why.code.value if why is not None else Code.NOT_ASKED.value if entry.state is State.WAITING else ""
+        said = found[1]
+        why = reason_of(entry, self._messages(entry.uid)) if entry.state in PENDING else None
         return PodRow(
             pod.namespace,
             pod.name,
             entry.state.value,
             entry.node,
-            code,
+            "" if why is None else why.code.value,
             said.group,
             said.tenant,
             said.priority,
