@@ -126,7 +126,12 @@ class SuggestedNodes(Sequence[str]):
         comparison with it need not look at a single name."""
         if self._set is names:
             return True
-        if len(self._names) < len(names) or not names.issuperset(self._names) or self.as_set() != names:
+        if not names.issuperset(self._names[:_FEW_QUESTIONS]):  # another sample: seen without looking at all of them
+            return False
+        if len(self._names) == len(names):
+            if names.difference(self._names):  # if nothing is left, each was offered once; no set of them is made
+                return False
+        elif len(self._names) < len(names) or self.as_set() != names:
             return False
         self._set = names
         return True

@@ -40,8 +40,9 @@ SLICE = 25
 _WORK, _TURN = 0.002, 0.0005
 #: The timer never runs more often than this, seconds.
 SHORTEST_TICK = 0.05
-#: The longest sleep of the timer, seconds.
-_LONGEST_SLEEP = 3600.0
+#: The longest sleep of the timer, seconds; and the longest one after it was woken. Each bind is due sooner than the
+#: leases of all proposals, and is confirmed at once: the next one would wake the timer again.
+_LONGEST_SLEEP, _LIGHT_SLEEP = 3600.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         return True
 
     def _run_timer(self) -> None:
+        longest = _LONGEST_SLEEP
         while not self.stopping:
             self._wakes_at = float("inf")  # from here on, any newly planned tick wakes the timer
             wait = self._next_tick - self.clock()
@@ -207,13 +209,15 @@ class EngineLoop(Generic[EventT, InstructionT]):
                 self.handle(self._kinds.tick)
                 self._sleep(SHORTEST_TICK)
                 continue
-            wait = min(wait, _LONGEST_SLEEP)
+            wait = min(wait, longest)
             self._wakes_at = self.clock() + wait
-            self._sleep(wait)
+            longest = _LIGHT_SLEEP if self._sleep(wait) else _LONGEST_SLEEP
 
-    def _sleep(self, seconds: float) -> None:
-        self._timer_wake.wait(seconds)
+    def _sleep(self, seconds: float) -> bool:
+        """Sleep, at most so long; returns whether the timer was woken."""
+        woken = self._timer_wake.wait(seconds)
         self._timer_wake.clear()
+        return woken
 
     # -- looking at the engine ------------------------------------------------------------------------------------
 

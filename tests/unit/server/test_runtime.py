@@ -173,6 +173,15 @@ def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Ben
     assert not bench.runtime.loop._timer_wake.is_set()
 
 
+def test_a_timer_that_was_woken_is_not_woken_again_by_each_that_is_due_sooner_than_the_others(bench: Bench) -> None:
+    bench.runtime.start()
+    loop = bench.runtime.loop
+    eventually(lambda: loop._wakes_at == loop.clock() + 3600)
+    bench.propose("p")
+    eventually(lambda: loop._wakes_at == loop.clock() + 1)
+    eventually(lambda: loop._wakes_at > loop.clock() + 1)  # nobody wakes it, so it sleeps until the lease is over
+
+
 def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Bench) -> None:
     """Under concurrency too: replaying the record gives the same engine."""
     threads = [threading.Thread(target=_some_pods, args=(bench, name)) for name in "uvwx"]
