@@ -111,9 +111,13 @@ def _raised(given: object) -> _Raised | None:
 
 
 def _text_of(raised: _Raised) -> str:
-    """The text of a traceback. No local variables: they may be whole pods, or secrets. Lines are indented, so that none
-    can pass for a log line."""
-    parts = traceback.TracebackException(*raised, compact=True).format()
+    return traceback_text(traceback.TracebackException(*raised, compact=True))
+
+
+def traceback_text(raised: traceback.TracebackException) -> str:
+    """The text of a traceback, as the field `exception` of a log line. No local variables: they may be whole pods, or
+    secrets. Lines are indented, so that none can pass for a log line."""
+    parts = raised.format()
     lines = [line for part in parts for line in part[: 2 * VALUE].splitlines()]
     text = "\n".join("    " + printable(line, VALUE) for line in lines)
     if len(text) <= TRACEBACK:

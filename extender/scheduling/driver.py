@@ -3,7 +3,8 @@
 The driver remembers the records that it has passed on. A delete therefore names the same record as its add, and no
 change is passed on twice. The algorithm promises that an exception leaves it unchanged, so a call that raises does not
 count as delivered: the engine goes on, the fault is counted, and the change is *pending*. Pending changes are delivered
-again before the next decision, so that one exception does not leave the algorithm's state wrong for good.
+again before the next decision, so that one exception does not leave the algorithm's state wrong for good. Meanwhile a
+node that the algorithm was never told of is not offered to it: what it decided about that node would rest on nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from algorithm.interface import (
 )
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.faults import FaultBook
 from extender.scheduling.policy import Limits
 
 T = TypeVar("T")
@@ -56,9 +58,17 @@ class AlgorithmDriver:
         self._pending_pods: dict[str, Pod | None] = {}
         #: How often the algorithm was called in a way that may change what it knows.
         self.calls = 0
-        #: How many faults the algorithm has had, and the text of the last one.
-        self.faults = 0
-        self.last_fault = ""
+        self.fault_book = FaultBook()
+
+    @property
+    def faults(self) -> int:
+        """How many faults the algorithm has had."""
+        return self.fault_book.total
+
+    @property
+    def last_fault(self) -> str:
+        """The text of its last fault; "" if it has had none."""
+        return self.fault_book.last.text if self.fault_book.last else ""
 
     @property
     def pending_count(self) -> int:
@@ -79,8 +89,7 @@ class AlgorithmDriver:
         self.preempting = other.preempting
         self._pending_nodes, self._pending_pods = other._pending_nodes, other._pending_pods
         self.calls += other.calls + 1
-        self.faults += other.faults
-        self.last_fault = other.last_fault or self.last_fault
+        self.fault_book.absorb(other.fault_book)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +160,7 @@ class AlgorithmDriver:
         try:
             return self.algorithm.reserved_pods()
         except Exception as error:
-            self._failed(error)
+            self._failed("reserved_pods", error)
             return frozenset()
 
     def set_lapsed(self, uids: frozenset[str]) -> None:
@@ -254,8 +263,11 @@ class AlgorithmDriver:
         """Return the algorithm's decision; Wait for a pod that it refuses (PodRefused). Raises AlgorithmFault."""
         if not nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
+        unknown: frozenset[str] = frozenset()
         if self._pending_nodes or self._pending_pods:
             self.catch_up()
+            if unknown := self._unknown(nodes):
+                nodes = self._without(nodes, unknown)
         if pod.uid not in self.unallocated or pod.uid in self._pending_pods:
             raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before
         self.calls += 1
@@ -265,28 +277,62 @@ class AlgorithmDriver:
         except PodRefused as refused:
             return Wait(refused.reason)
         except Exception as error:
-            self._failed(error)
-            raise AlgorithmFault(self.last_fault) from error
+            raise AlgorithmFault(self._failed("schedule", error, pod)) from error
         if wrong:
-            raise self.misbehaved(f"schedule returned {wrong}")
-        return result
+            raise self.misbehaved("schedule returned {}", wrong, subject=pod)
+        return self._about_unknown(pod, result, unknown) if unknown else result
 
-    def misbehaved(self, what: str) -> AlgorithmFault:
-        """Count a breach of the algorithm's contract, and return the exception to raise."""
-        self.faults += 1
-        self.last_fault = what
-        return AlgorithmFault(what)
+    @property
+    def unknown_nodes(self) -> frozenset[str]:
+        """The nodes that exist and that the algorithm was not told of, because it raised. Any thread may ask."""
+        return frozenset(
+            name
+            for name, node in list(self._pending_nodes.items())
+            if node is not None and ((known := self.nodes.get(name)) is None or known.uid != node.uid)
+        )
+
+    def _unknown(self, nodes: SuggestedNodes) -> frozenset[str]:
+        """The nodes of this offer of which the algorithm has no record, because it raised."""
+        return frozenset(name for name in self.unknown_nodes if name in nodes)
+
+    def _without(self, nodes: SuggestedNodes, unknown: frozenset[str]) -> SuggestedNodes:
+        """Return the nodes that the algorithm knows. Raises AlgorithmFault if none are left: with an error,
+        kube-scheduler tries again soon, and then the algorithm is told of these nodes again."""
+        known = SuggestedNodes(name for name in nodes if name not in unknown)
+        if not known:
+            raise AlgorithmFault(f"it failed to take in node {', '.join(sorted(unknown))}")
+        return known
+
+    def _about_unknown(self, pod: Pod, result: ScheduleResult, unknown: frozenset[str]) -> ScheduleResult:
+        """Return the decision, with the reason of each node that was left out of the offer."""
+        if isinstance(result, Bind) and result.node in unknown:
+            raise self.misbehaved(
+                "it chose node {}, of which it failed to take in the record", result.node, subject=pod
+            )
+        if not isinstance(result, Wait):
+            return result
+        why = {name: reason(Code.ALGORITHM_FAILED, detail="it failed to take in this node") for name in unknown}
+        return Wait(result.reason, {**result.nodes, **why})
+
+    def misbehaved(self, rule: str, *args: object, call: str = "schedule", subject: object = None) -> AlgorithmFault:
+        """Count a breach of the algorithm's contract, and return the exception to raise.
+
+        `rule` tells breaches apart; with `args` in its places `{}` it is the text.
+        """
+        text = rule.format(*args) if args else rule
+        self.fault_book.breached(call, rule, text, self.now, subject)
+        return AlgorithmFault(text)
 
     def gang(self, pod: Pod) -> GangInfo | None:
         """The pod's gang; None if it is in none, or if the call fails."""
         try:
             found: object = self.algorithm.gang(pod)
         except Exception as error:
-            self._failed(error)
+            self._failed("gang", error, pod)
             return None
         if found is None or isinstance(found, GangInfo):
             return found
-        self.misbehaved(f"gang returned {type(found).__name__}, not GangInfo or None")
+        self.misbehaved("gang returned {}, not GangInfo or None", type(found).__name__, call="gang", subject=pod)
         return None
 
     def priority(self, pod: Pod) -> int:
@@ -294,7 +340,7 @@ class AlgorithmDriver:
         try:
             return int(self.algorithm.priority(pod))
         except Exception as error:
-            self._failed(error)
+            self._failed("priority", error, pod)
             return pod.priority
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
@@ -306,7 +352,7 @@ class AlgorithmDriver:
             scores = self.algorithm.prioritize(pod, nodes)
             return {name: max(0, min(10, int(score))) for name, score in scores.items()}
         except Exception as error:
-            self._failed(error)
+            self._failed("prioritize", error, pod)
             return {}
 
     def metrics(self) -> list[Gauge]:
@@ -314,10 +360,10 @@ class AlgorithmDriver:
         try:
             good, flaws = sound(self.algorithm.metrics())
         except Exception as error:
-            self._failed(error)
+            self._failed("metrics", error)
             return []
         for flaw in flaws:
-            self.misbehaved(f"metrics returned {flaw}")
+            self.misbehaved(f"metrics returned {flaw}", call="metrics")
         return good
 
     def _deliver(self, call: Callable[..., None], *args: object) -> bool:
@@ -327,13 +373,12 @@ class AlgorithmDriver:
                 self.algorithm.set_time(self.epoch + self.now)
             call(*args)
         except Exception as error:
-            self._failed(error)
+            self._failed(getattr(call, "__name__", "?"), error, args[0] if args else None)
             return False
         return True
 
-    def _failed(self, error: Exception) -> None:
-        self.faults += 1
-        self.last_fault = f"{type(error).__name__}: {error}"
+    def _failed(self, call: str, error: Exception, subject: object = None) -> str:
+        return self.fault_book.raised(call, error, self.now, subject)
 
 
 def _wrong_with(result: object) -> str:

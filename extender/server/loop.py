@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -43,6 +43,17 @@ SHORTEST_TICK = 0.05
 #: The longest sleep of the timer, seconds; and the longest one after it was woken. Each bind is due sooner than the
 #: leases of all proposals, and is confirmed at once: the next one would wake the timer again.
 _LONGEST_SLEEP, _LIGHT_SLEEP = 3600.0, 1.0
+
+
+class Held(NamedTuple):
+    """Which thread holds the lock of a loop, and since when, seconds of the loop's clock."""
+
+    since: float
+    thread: int
+
+
+class LoopBusy(Exception):  # noqa: N818
+    """The lock of the loop is held for longer than the caller waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._fence = fence
         self._record = record
         self._lock = threading.Lock()
+        #: When the lock was acquired last, and by which thread; each who acquires it says so at once.
+        self._held_since, self._holder = 0.0, 0
         self._timer_wake = threading.Event()
         self._next_tick = float("inf")
         #: When the timer wakes up. It is not woken for a later tick, and may wake up without one being due.
@@ -139,7 +152,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         """
         steps: list[tuple[int, InstructionT]] = []
         with self._lock:
-            now = self.clock()
+            now = self._held_since = self.clock()
+            self._holder = threading.get_ident()
             for event in events:
                 # A process that was suspended when its term ended must not decide, even if no thread has noticed yet.
                 if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
@@ -222,16 +236,32 @@ class EngineLoop(Generic[EventT, InstructionT]):
     # -- looking at the engine ------------------------------------------------------------------------------------
 
     @contextmanager
-    def paused(self) -> Iterator[float]:
-        """Hold the lock, and yield the time. The engine's records may be read only inside this context."""
-        with self._lock:
-            yield self.clock()
+    def paused(self, patience: float = -1) -> Iterator[float]:
+        """Hold the lock, and yield the time. The engine's records may be read only inside this context.
 
-    def in_turns(self, pieces: Iterator[T]) -> Iterator[T]:
-        """Make each piece under the lock, and release it in between for other threads."""
+        Raises LoopBusy if the lock is not free within `patience` seconds; -1 waits for ever.
+        """
+        if not self._lock.acquire(timeout=patience):
+            raise LoopBusy
+        try:
+            now = self._held_since = self.clock()
+            self._holder = threading.get_ident()
+            yield now
+        finally:
+            self._lock.release()
+
+    def held(self) -> Held | None:
+        """Who holds the lock, for one who looks twice: at the very moment of an acquisition the answer is outdated."""
+        return Held(self._held_since, self._holder) if self._lock.locked() else None
+
+    def in_turns(self, pieces: Iterator[T], patience: float = -1) -> Iterator[T]:
+        """Make each piece under the lock, and release it in between for other threads.
+
+        Raises LoopBusy if the lock is not free within `patience` seconds for one of them; -1 waits for ever.
+        """
         began = time.monotonic()
         while True:
-            with self._lock:
+            with self.paused(patience):
                 piece = next(pieces, None)
             if piece is None:
                 return

@@ -25,10 +25,20 @@ from extender.scheduling.state.consistency import disagreement
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
-from extender.server.loop import EngineLoop
+from extender.server.loop import EngineLoop, LoopBusy
 from extender.server.rows import PLACED, PodRow, PodRows
 from extender.server.usage import UsageHistory, UsageSample, amounts
-from extender.server.views import PENDING, Explanation, Metric, NodeView, PodView, nearest, node_views, pod_view
+from extender.server.views import (
+    PENDING,
+    Explanation,
+    FaultsView,
+    Metric,
+    NodeView,
+    PodView,
+    nearest,
+    node_views,
+    pod_view,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +46,8 @@ T = TypeVar("T")
 
 #: How many pods are copied into views during one pause of the loop.
 VIEWS = 100
+#: Seconds that a scrape waits for the engine: Prometheus gives up after ten, as a rule.
+_PATIENCE = 2.0
 #: Characters that a metric's name cannot have.
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -75,8 +87,13 @@ class ReadModel:
     def _view(self, entry: PodInfo, now: float) -> PodView:
         return pod_view(entry, now, self._messages(entry.uid))
 
-    def _each_pod(self, view: Callable[[PodInfo, float], T], states: Container[str] | None = None) -> list[T]:
-        """Return a view of each pod in one of these states. A filter call need not wait for all of them."""
+    def _each_pod(
+        self, view: Callable[[PodInfo, float], T], states: Container[str] | None = None, *, patience: float = -1
+    ) -> list[T]:
+        """Return a view of each pod in one of these states. A filter call need not wait for all of them.
+
+        Raises LoopBusy if one piece has to wait for longer than `patience` seconds; -1 waits for ever.
+        """
 
         def pieces() -> Iterator[list[T]]:
             entries = list(self._machine.state.pods)
@@ -85,7 +102,7 @@ class ReadModel:
                 piece = entries[start : start + VIEWS]
                 yield [view(entry, now) for entry in piece if states is None or entry.state.value in states]
 
-        return [found for piece in self._loop.in_turns(pieces()) for found in piece]
+        return [found for piece in self._loop.in_turns(pieces(), patience) for found in piece]
 
     def rows(self) -> list[PodRow]:
         """Return a lean row for each pod that takes room or waits, in no order."""
@@ -132,8 +149,20 @@ class ReadModel:
         return [text for text in self._each_pod(compared) if text]
 
     def algorithm_state(self) -> Mapping[str, Any]:
-        with self._loop.paused():
-            return self._machine.driver.algorithm.inspect()
+        """Return the algorithm's own state; empty if it raises, which counts as a fault."""
+        driver = self._machine.driver
+        with self._loop.paused() as now:
+            try:
+                return driver.algorithm.inspect()
+            except Exception as error:
+                driver.fault_book.raised("inspect", error, now)
+                return {}
+
+    def algorithm_faults(self) -> FaultsView:
+        """Return what the algorithm did wrong."""
+        driver = self._machine.driver
+        with self._loop.paused() as now:
+            return FaultsView(driver.faults, driver.fault_book.last, now, tuple(sorted(driver.unknown_nodes)))
 
     def algorithm_page(self, path: str) -> bytes:
         """Return one of the algorithm's own pages, as a line of JSON. Raises PageNotFound, InvalidArgument."""
@@ -188,14 +217,24 @@ class ReadModel:
         return metrics.standing(entry, self._messages(entry.uid))
 
     def stats(self) -> list[Metric]:
-        """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics."""
-        with self._loop.paused():
+        """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics.
+
+        Those of the engine are missing while it is busy for longer than a scrape can wait: the others say that it is.
+        """
+        try:
+            shown = self._engine_stats()
+        except LoopBusy:
+            shown = []
+        for source in self._gauges:
+            shown += source()
+        return shown
+
+    def _engine_stats(self) -> list[Metric]:
+        with self._loop.paused(_PATIENCE):
             counts = dict(self._machine.counts)
             cache = self._machine.state.cache.counts()
             gauges = self._machine.driver.metrics()
             faults = self._machine.driver.faults
-        shown = metrics.metrics(counts, cache, self._each_pod(self._standing), faults=faults)
-        shown += [metrics.gauge(self._algorithm, each) for each in gauges]
-        for source in self._gauges:
-            shown += source()
-        return shown
+        pods = self._each_pod(self._standing, patience=_PATIENCE)
+        shown = metrics.metrics(counts, cache, pods, faults=faults)
+        return shown + [metrics.gauge(self._algorithm, each) for each in gauges]

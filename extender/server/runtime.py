@@ -43,6 +43,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.loop import EngineLoop, Kinds
 from extender.server.readmodel import ReadModel
 from extender.server.views import Readiness
+from extender.server.watchdog import Watchdog
 
 #: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
@@ -58,7 +59,7 @@ class Runtime:
     """The API of the engine of pods. Thread-safe.
 
     `carry_out` gets every instruction that is no answer. It must not block: it hands the command to the committer's
-    own threads.
+    own threads. `hang`: seconds after which an event that is still being handled fails /livez; 0: never.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Runtime:
         record: Callable[[Event, float, int], None] | None = None,
         algorithm: str = "algorithm",
         reader: PodReader | None = None,
+        hang: float = 0.0,
     ) -> None:
         self._machine = machine
         self._carry_out = carry_out
@@ -88,16 +90,22 @@ class Runtime:
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._not_ready_reasons: list[Callable[[], str]] = []
         self._readiness_warnings: list[Callable[[], str]] = []
+        self.watchdog = Watchdog(self.loop, machine.driver.fault_book, hang=hang)
+        self.model.add_gauges(self.watchdog.metrics)
+        self.add_readiness_warning(self._unknown_nodes)
+        self.add_readiness_warning(self.watchdog.readiness_warning)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the timer."""
+        """Start the timer and the watchdog."""
         self.loop.start()
+        self.watchdog.start()
 
     def stop(self) -> None:
-        """Stop the timer and refuse the binds that still wait. Idempotent."""
+        """Stop the timer and the watchdog, and refuse the binds that still wait. Idempotent."""
         self.loop.stop()
+        self.watchdog.stop()
         self._refuse_binds()
 
     def give_up(self, why: str) -> None:
@@ -168,8 +176,9 @@ class Runtime:
     # -- for probes, and for the next leader ----------------------------------------------------------------------
 
     def liveness(self) -> Readiness:
-        """Whether the process can go on; if not, it needs a restart."""
-        return Readiness(not self.loop.broken, self.loop.broken)
+        """Whether the process can go on; if not, it needs a restart. Answered without the engine's lock."""
+        why = self.loop.broken or self.watchdog.hangs()
+        return Readiness(not why, why)
 
     def readiness(self) -> Readiness:
         """Whether verbs are served: this replica is synced and leads."""
@@ -189,6 +198,13 @@ class Runtime:
         """The versions that the next leader must have seen, once the term is over; None while they can still change."""
         with self.loop.paused():
             return None if self.loop.broken else self._machine.known()
+
+    def _unknown_nodes(self) -> str:
+        unknown = sorted(self._machine.driver.unknown_nodes)
+        if not unknown:
+            return ""
+        shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
+        return f"the algorithm failed to take in {len(unknown)} nodes, which get no pods: {shown}"
 
     def _unless(self, missing: str) -> Readiness:
         if self.loop.broken:

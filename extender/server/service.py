@@ -116,6 +116,7 @@ class Service:
             fence=fence,
             algorithm=settings.algorithm.name,
             reader=self._reader,
+            hang=settings.server.hang_seconds,
         )
         self._leader_labeler = self._make_leader_labeler(settings.leader_election)
         self._nodes = Reflector(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
 from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.faults import Fault
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.pod_info import PodInfo, State
@@ -56,6 +57,19 @@ class NodeView:
     pods: int = 0
     ready: bool = True
     unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FaultsView:
+    """What the algorithm did wrong: how often, the last time, and the nodes that it was not told of.
+
+    `now` and `last.at` are seconds of the same clock.
+    """
+
+    total: int
+    last: Fault | None
+    now: float
+    unknown_nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class PreemptionPlanner:
     def _checked(self, share: MemberPlan) -> MemberPlan:
         entry = self.state.pods.get(share.uid)
         if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
-            raise self.driver.misbehaved(f"it plans a place for pod {share.uid!r}, which does not wait for one")
+            raise self.driver.misbehaved("it plans a place for pod {!r}, which does not wait for one", share.uid)
         victims = self.victims(entry.pod, share.victims) if share.victims else ()
         return MemberPlan(share.uid, share.node, victims)
 
@@ -63,7 +63,7 @@ class PreemptionPlanner:
         """Return the victims that still exist. Raises AlgorithmFault if one must not be evicted: kube-scheduler would
         evict it."""
         if not pod.may_preempt:
-            raise self.driver.misbehaved("it names victims for a pod whose preemptionPolicy is Never")
+            raise self.driver.misbehaved("it names victims for a pod whose preemptionPolicy is Never", subject=pod)
         alive = []
         for victim in sorted(set(victims)):
             found = self.state.cache.pod(victim.uid)
@@ -71,10 +71,11 @@ class PreemptionPlanner:
                 continue
             theirs, own = self.driver.priority(found), self.driver.priority(pod)
             if theirs >= own:
-                raise self.driver.misbehaved(f"it names victim {found.key} of priority {theirs}, the pod has {own}")
+                rule = "it names victim {} of priority {}, the pod has {}"
+                raise self.driver.misbehaved(rule, found.key, theirs, own, subject=pod)
             if found.node_name != victim.node:
-                where = f"on {victim.node}, which runs on {found.node_name}"
-                raise self.driver.misbehaved(f"it names victim {found.key} {where}")
+                rule = "it names victim {} on {}, which runs on {}"
+                raise self.driver.misbehaved(rule, found.key, victim.node, found.node_name, subject=pod)
             alive.append(victim)
         return tuple(alive)
 

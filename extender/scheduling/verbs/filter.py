@@ -115,9 +115,9 @@ class FilterHandler:
     def _place(self, entry: PodInfo, bind: Bind, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         offered = bind.node in nodes
         if not offered and not self.policy.force_bind_unoffered:
-            raise self.driver.misbehaved(f"it chose node {bind.node}, which was not offered")
+            raise self.driver.misbehaved("it chose node {}, which was not offered", bind.node, subject=entry.pod)
         if not offered and self.state.cache.node(bind.node) is None:
-            raise self.driver.misbehaved(f"it chose node {bind.node}, which does not exist")
+            raise self.driver.misbehaved("it chose node {}, which does not exist", bind.node, subject=entry.pod)
         if entry.state is State.PREEMPTING and entry.preemption is None:
             self.counts["preemptions", "kube-scheduler placed"] += 1
         annotations = written(entry.pod, bind.annotations, self.policy.claims)

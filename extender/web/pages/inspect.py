@@ -6,7 +6,7 @@ thousand pods must not delay kube-scheduler, whose verbs are served by the event
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,7 +22,7 @@ from algorithm.reasons import Reason
 from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
 from extender.server.runtime import Runtime
-from extender.server.views import Explanation, PodView
+from extender.server.views import Explanation, FaultsView, PodView
 from extender.web.error_answers import ErrorBody
 from extender.web.errors import JSON, BadRequest
 from extender.web.limits.pool import Pool
@@ -95,8 +95,21 @@ class CacheBody(_Body):
     items: list[CachedPodBody]
 
 
+class FaultBody(_Body):
+    """A fault of the algorithm: it raised, or broke its contract. The log has the traceback of each distinct one."""
+
+    call: str = Field(description="The method of the algorithm")
+    subject: str = Field(description="The pod or node that it was about; empty if it was about none")
+    text: str
+    count: int = Field(description="How often this very fault came")
+    seconds_ago: float
+
+
 class AlgorithmBody(_Body):
-    state: dict[str, Any] = Field(description="Whatever the algorithm wants to show")
+    state: dict[str, Any] = Field(description="Whatever the algorithm wants to show; empty if it failed to")
+    faults: int = Field(description="How often it raised or broke its contract")
+    last_fault: FaultBody | None
+    unknown_nodes: list[str] = Field(description="Nodes that it failed to take in: they get no pods")
 
 
 class ExplanationBody(_Body):
@@ -172,8 +185,8 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
     @router.get("/v1/inspect/algorithm", summary="The algorithm's own state", response_model=AlgorithmBody)
     @pool.page
     def algorithm(_none: Annotated[_Filters, Query()]) -> Response:
-        body = msgspec.json.encode({"state": runtime.model.algorithm_state()}, enc_hook=str) + b"\n"
-        return Response(body, media_type=JSON)
+        state, faults = runtime.model.algorithm_state(), runtime.model.algorithm_faults()
+        return Response(msgspec.json.encode(_algorithm(state, faults), enc_hook=str) + b"\n", media_type=JSON)
 
     @router.get(
         "/v1/explain/{namespace}/{pod}",
@@ -267,6 +280,21 @@ def _cached(pod: Pod) -> CachedPodBody:
         requests=dict(pod.requests),
         labels=dict(pod.labels),
     )
+
+
+def _algorithm(state: Mapping[str, Any], faults: FaultsView) -> dict[str, Any]:
+    """AlgorithmBody, but for `state`: only msgspec encodes what an algorithm shows."""
+    last = faults.last
+    shown = None
+    if last is not None:
+        ago = round(faults.now - last.at, 3)
+        shown = FaultBody(call=last.call, subject=last.subject, text=last.text, count=last.count, seconds_ago=ago)
+    return {
+        "state": state,
+        "faults": faults.total,
+        "lastFault": shown and shown.model_dump(by_alias=True),
+        "unknownNodes": faults.unknown_nodes,
+    }
 
 
 def _explanation(found: Explanation) -> ExplanationBody:

@@ -24,7 +24,7 @@ from extender.scheduling.state.cache import Cache, Snapshot
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server.rows import PodRow
 from extender.server.usage import UsageHistory
-from extender.server.views import Explanation, Metric, PodView, Readiness
+from extender.server.views import Explanation, FaultsView, Metric, PodView, Readiness
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 
@@ -53,6 +53,7 @@ class FixedRuntime:
         self.explanations: dict[tuple[str, str], Explanation] = {}
         self.cache = Cache()
         self.state: dict[str, Any] = {}
+        self.faults = FaultsView(0, None, 0.0, ())
         #: The algorithm's own pages, in pieces.
         self.own_pages: dict[str, list[bytes]] = {}
         self.page_failure: Exception | None = None
@@ -94,6 +95,9 @@ class FixedRuntime:
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:
         self._ask("prioritize", pod, tuple(nodes))
         return self.scores
+
+    def algorithm_faults(self) -> FaultsView:
+        return self.faults
 
     def readiness(self) -> Readiness:
         return self.ready

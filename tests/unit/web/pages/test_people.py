@@ -9,7 +9,8 @@ import pytest
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
-from extender.server.views import Explanation, Metric, PodView, Readiness
+from extender.scheduling.faults import Fault
+from extender.server.views import Explanation, FaultsView, Metric, PodView, Readiness
 from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
 BUSY = reason(Code.INSUFFICIENT, resources=["cpu"])
@@ -125,7 +126,22 @@ def test_cached_pods_are_chosen(client: Client, runtime: FixedRuntime, query: st
 def test_the_algorithm_shows_what_it_likes(client: Client, runtime: FixedRuntime):
     runtime.state = {"cells": [{"level": 1, "of": BOUND.state}]}
 
-    assert client.get("/v1/inspect/algorithm").json == {"state": {"cells": [{"level": 1, "of": "Bound"}]}}
+    shown = client.get("/v1/inspect/algorithm").json
+    assert shown == {
+        "state": {"cells": [{"level": 1, "of": "Bound"}]},
+        "faults": 0,
+        "lastFault": None,
+        "unknownNodes": [],
+    }
+
+
+def test_the_algorithms_last_fault_is_shown(client: Client, runtime: FixedRuntime):
+    fault = Fault("add_node", "ValueError: no label", "node n1", count=3, at=90.0)
+    runtime.faults = FaultsView(5, fault, 100.0, ("n1",))
+    shown = client.get("/v1/inspect/algorithm").json
+    runtime.faults = FaultsView(0, None, 0.0, ())
+    last = {"call": "add_node", "subject": "node n1", "text": "ValueError: no label", "count": 3, "secondsAgo": 10.0}
+    assert (shown["faults"], shown["lastFault"], shown["unknownNodes"]) == (5, last, ["n1"])
 
 
 def test_a_pod_is_explained(client: Client, runtime: FixedRuntime):

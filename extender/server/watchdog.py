@@ -1,0 +1,182 @@
+"""Looks at the engine from outside, a few times a second: what takes too long, and what the algorithm does wrong.
+
+    decision or any other turn of the lock --longer than SLOW--> log with the stack of its thread, once; counted
+                                           --over------------->  log: how long it took
+                                           --longer than hang--> /livez fails, with the reason
+    fault of the algorithm --first time--> log with its traceback
+                           --again------>  log with its count, once in AGAIN seconds
+
+An engine writes no log, and what hangs can say nothing itself. So a thread of its own does both. It takes no lock that
+an engine or a plug-in could hold, and costs a decision nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from typing import Any, Final
+
+import structlog
+
+from extender.logs.setup import traceback_text
+from extender.scheduling.faults import Fault, FaultBook
+from extender.server.loop import EngineLoop, Held
+from extender.server.views import Metric
+
+log = structlog.get_logger(__name__)
+
+#: Seconds between two looks.
+LOOK: Final = 0.25
+#: Seconds from which on a turn of the lock is slow: a filter call usually takes a millisecond, and kube-scheduler gives
+#: up after its httpTimeout, 5 s or more.
+SLOW: Final = 1.0
+#: Seconds between two stacks of slow turns, and between two counts of the same fault.
+AGAIN: Final = 60.0
+#: Frames of a stack, the innermost ones.
+_FRAMES: Final = 25
+
+
+class Watchdog:
+    """The thread that looks. `hang` is the number of seconds after which a turn counts as one that does not end; 0:
+    never."""
+
+    def __init__(self, loop: EngineLoop[Any, Any], faults: FaultBook, *, hang: float) -> None:
+        self._loop = loop
+        self._faults = _FaultLog(faults)
+        self._hang = hang
+        self._last: Held | None = None
+        #: The slow turn that goes on, if there is one, and whether it was logged.
+        self._slow: Held | None = None
+        self._is_logged = False
+        self._logged_at = float("-inf")
+        self._slow_turns = 0
+        #: Why the process should be restarted; "" while it should not.
+        self._hangs = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waggle-watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, after a last look. Idempotent; works also without a start."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        self.look()
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK):
+            try:
+                self.look()
+            except Exception:
+                log.exception("the watchdog failed")
+
+    def look(self) -> None:
+        """Look once. Two looks in a row notice a turn that is slow."""
+        now = self._loop.clock()
+        held = self._loop.held()
+        if self._slow is not None and held != self._slow:
+            self._over(self._slow, now)
+        if held is not None and held == self._last and now - held.since >= SLOW:
+            self._goes_on(held, now)
+        self._last = held
+        self._faults.look(now)
+
+    def _goes_on(self, held: Held, now: float) -> None:
+        seconds = now - held.since
+        if self._slow is None:
+            self._slow = held
+            self._slow_turns += 1
+            self._is_logged = now - self._logged_at >= AGAIN
+            if self._is_logged:
+                self._logged_at = now
+                log.warning("slow: the engine is busy", seconds=round(seconds, 1), **_where(held.thread))
+        if not self._hangs and 0 < self._hang <= seconds:
+            self._hangs = f"the engine has been busy with one event for more than {self._hang:g} s"
+            log.error("the engine hangs, /livez fails", seconds=round(seconds, 1), **_where(held.thread))
+
+    def _over(self, slow: Held, now: float) -> None:
+        seconds = round(now - slow.since, 1)
+        if self._is_logged or self._hangs:
+            log.warning("slow: the engine goes on", seconds=seconds, slow_turns=self._slow_turns)
+        self._slow, self._hangs = None, ""
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def hangs(self) -> str:
+        """Why the process should be restarted: a turn does not end. "" if there is no such turn."""
+        return self._hangs
+
+    def readiness_warning(self) -> str:
+        """What /readyz says of a slow turn that goes on, and of faults of the algorithm."""
+        slow = self._slow
+        busy = f"the engine has been busy with one event for {self._loop.clock() - slow.since:.0f} s" if slow else ""
+        return "; ".join(text for text in (busy, self._faults.readiness_warning(self._loop.clock())) if text)
+
+    def metrics(self) -> list[Metric]:
+        slow = self._slow
+        return [
+            Metric(
+                "waggle_engine_slow_turns_total",
+                "counter",
+                f"Times that the engine was busy with one event for longer than {SLOW:g} s; should stay 0.",
+                [({}, float(self._slow_turns))],
+            ),
+            Metric(
+                "waggle_engine_busy_seconds",
+                "gauge",
+                f"For how long it has been busy with the present event, if that is longer than {SLOW:g} s; else 0.",
+                [({}, max(0.0, self._loop.clock() - slow.since) if slow else 0.0)],
+            ),
+        ]
+
+
+def _where(thread: int) -> dict[str, str]:
+    """The name and the stack of a thread, as fields of a log line. It goes on meanwhile: a stack is a snapshot."""
+    name = next((each.name for each in threading.enumerate() if each.ident == thread), "")
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return {"thread": name}
+    frames = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=_FRAMES, lookup_lines=False)
+    frames.reverse()
+    last = frames[-1]
+    stack = "".join(f"    {line}" for part in frames.format() for line in part.splitlines(keepends=True))
+    return {"thread": name, "at": f"{last.filename}:{last.lineno} in {last.name}", "exception": stack.rstrip()}
+
+
+class _FaultLog:
+    """Logs the faults of the algorithm: each once with its traceback, and later how often it came again."""
+
+    def __init__(self, book: FaultBook) -> None:
+        self._book = book
+        #: The count that was logged last, and when, by fault.
+        self._told: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def look(self, now: float) -> None:
+        for key, fault in self._book.known():
+            count, at = self._told.get(key, (0, 0.0))
+            if not count:
+                self._tell(fault)
+            elif fault.count > count and now - at >= AGAIN:
+                more = fault.count - count
+                log.warning("the algorithm fails again", **_fields(fault), more=more, count=fault.count)
+            else:
+                continue
+            self._told[key] = (fault.count, now)
+
+    def _tell(self, fault: Fault) -> None:
+        shown = {"exception": traceback_text(fault.trace)} if fault.trace else {}
+        log.error("the algorithm failed", **_fields(fault), count=fault.count, **shown)
+
+    def readiness_warning(self, now: float) -> str:
+        """The last fault, for ten minutes; "" if there was none."""
+        last = self._book.last
+        if last is None or now - last.at > 10 * AGAIN:
+            return ""
+        return f"the algorithm failed {self._book.total} times, last {now - last.at:.0f} s ago: {last}"
+
+
+def _fields(fault: Fault) -> dict[str, str]:
+    return {"call": fault.call, "subject": fault.subject, "error": fault.text}
