@@ -11,5 +11,5 @@ layers (`extender.server.loop`). The same events give the same instructions, byt
     ledger.py        holds with tokens and leases: the right to write, and its deadline
     deadlines.py     when something is due, by key: the only timer mechanism
     wait_index.py    waiters by the keys that they wait on, so that nothing polls
-    freshness.py     compares resourceVersions: which of two records of the API server is the newer one
+    freshness.py     which records of the API server are late: older than what it has shown, or of what is gone
 """

@@ -1,12 +1,12 @@
 """Handles informer events: pods and nodes seen and gone. Events may be missed, doubled, late or out of order.
 
-The API server overrides everything decided here, unless its record is *older* than the known one. A record is late, and
-changes nothing, if its resourceVersion is lower, if its UID is known to be gone, or if it shows a bound pod as unbound.
+The API server overrides everything decided here, unless its record is late, by what the API server has shown before
+(`Cache.is_late`).
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
@@ -27,8 +27,6 @@ class InformerHandler:
         self.requeuer = requeuer
         self.policy = state.policy
         self.counts = counts
-        #: Unbound pods that do not wait (gated, terminating, not ours), with the version that showed it, latest last.
-        self._ignored: OrderedDict[str, str] = OrderedDict()
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -39,11 +37,9 @@ class InformerHandler:
         replaced.
         """
         pod = event.pod
-        if self.state.cache.removed(pod.uid) or older(pod.resource_version, self._ignored.get(pod.uid, "")):
+        if self.state.cache.is_late(pod):
             return self._late()
         entry = self.state.pods.named(pod.key)
-        if entry is not None and older(pod.resource_version, entry.shown):
-            return self._late()
         if entry is not None and entry.uid != pod.uid and self._in_flight_and_younger(entry, pod):
             entry.older_namesake = pod
             return self._late()
@@ -51,13 +47,14 @@ class InformerHandler:
         known = self.state.pods.get(pod.uid)
         if not pod.uid or (known is not None and known is not entry):
             self.counts["anomalies", "uid_of_another_name"] += 1
-            if known is None or known.shown:
+            if known is None or self.state.shown(known):
                 return []
             out += self.pod_gone(known, f"its UID is that of {pod.key}", now, tombstone=False)
         if entry is not None and entry.uid != pod.uid:
             # Bury only a pod that the API server has shown: one known from a caller alone may still appear.
             entry.older_namesake = None
-            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, tombstone=bool(entry.shown))
+            was_shown = bool(self.state.shown(entry))
+            out += self.pod_gone(entry, f"replaced by a pod with UID {pod.uid}", now, tombstone=was_shown)
             entry = None
         return out + self._reconcile(entry, pod, now)
 
@@ -71,7 +68,9 @@ class InformerHandler:
 
     def pod_found(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """A live read found the pod. Treat it like an event, except that it does not make the pod `informed`."""
-        entry.shown = pod.resource_version
+        if entry.state is State.BOUND and self.state.cache.is_late(pod):
+            return self._late()
+        self.state.cache.show(pod)
         return self._finished(entry, pod, now) if pod.finished else self._bound(entry, pod, now)
 
     def _reconcile(self, entry: PodInfo | None, pod: Pod, now: float) -> list[Instruction]:
@@ -81,7 +80,7 @@ class InformerHandler:
         if not pod.node_name:
             return self._unbound(entry, pod, now)
         if entry is None:
-            return self._bound(PodInfo(pod, informed=True, shown=pod.resource_version), pod, now)
+            entry = PodInfo(pod)
         self._inform(entry, pod)
         return self._bound(entry, pod, now)
 
@@ -90,14 +89,13 @@ class InformerHandler:
 
     def _inform(self, entry: PodInfo, pod: Pod) -> None:
         """The informer has reported the pod, so it will also report its end: no hold is needed to verify that."""
-        entry.informed, entry.shown = True, pod.resource_version
+        entry.informed = True
+        self.state.cache.show(pod)
         if entry.state in (State.WAITING, State.BOUND):
             self.state.release_hold(entry)
 
     def _bound(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """The pod is bound. Answer pending bind requests too: the event may arrive before the write's own report."""
-        if entry.state is State.BOUND and older(pod.resource_version, entry.pod.resource_version):
-            return self._late()
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost) if entry.binds else []
         freed = entry.state is State.BINDING and lost is not None
@@ -109,16 +107,14 @@ class InformerHandler:
 
     def _unbound(self, entry: PodInfo | None, pod: Pod, now: float) -> list[Instruction]:
         wanted = self.policy.should_schedule(pod)
-        self._ignored.pop(pod.uid, None)
-        if not wanted:
-            self._ignore(pod)
         if entry is None:
             if wanted:
-                entry = PodInfo(pod, informed=True, shown=pod.resource_version)
+                entry = PodInfo(pod)
+                self._inform(entry, pod)
                 self.state.move(entry, State.WAITING, now, TransitionContext("the informer shows it"))
+            else:
+                self.state.cache.versions.ignore(pod.key, pod.uid, pod.resource_version)
             return []
-        if entry.state is State.BOUND:
-            return self._late()
         self._inform(entry, pod)
         entry.pod = pod
         if entry.state is State.BINDING:
@@ -127,12 +123,6 @@ class InformerHandler:
             return self.pod_gone(entry, "it is terminating, gated or not ours any more", now, tombstone=False)
         self.state.driver.add_unallocated(entry.pod)
         return []
-
-    def _ignore(self, pod: Pod) -> None:
-        """Remember the version, so that a late record from before the pod stopped waiting does not bring it back."""
-        self._ignored[pod.uid] = pod.resource_version
-        if len(self._ignored) > self.state.policy.limits.ignored_pods:
-            self._ignored.popitem(last=False)
 
     def _unwanted_while_binding(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
         """A pod became terminating, gated or not ours while it was being bound.
@@ -159,10 +149,11 @@ class InformerHandler:
         """Remove a pod. If it held room without being bound, kube-scheduler does not see that room become free."""
         answers = self.answer_binds(entry, reason(Code.BIND_GONE))
         unseen = entry.state is not State.BOUND
+        was_shown = bool(self.state.shown(entry))
         self.state.move(entry, State.UNKNOWN, now, TransitionContext(why))
         if tombstone:
             self.state.cache.remove_pod(entry.uid)
-        if entry.older_namesake is not None and not entry.shown:  # only a caller named this pod; the namesake exists
+        if entry.older_namesake is not None and not was_shown:  # only a caller named this pod; the namesake exists
             answers += self.pod_seen(PodSeen(entry.older_namesake), now)
         if unseen:
             return answers + self.requeuer.room_freed(now)
@@ -187,8 +178,7 @@ class InformerHandler:
 
     def node_seen(self, event: NodeSeen, now: float) -> list[Instruction]:
         """Handle NodeSeen: add or update the node, unless the record is late."""
-        known = self.state.cache.node(event.node.name)
-        if known is not None and older(event.node.resource_version, known.resource_version):
+        if self.state.cache.is_late_node(event.node):
             self.counts["late_events", "node"] += 1
             return []
         self.state.driver.set_node(event.node)

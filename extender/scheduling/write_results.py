@@ -150,7 +150,7 @@ class WriteResultHandler:
         code = Code.BIND_STALE if kind is OutcomeKind.STALE else Code.BIND_GONE
         answers = self.informer_handler.answer_binds(entry, reason(code))
         # "Gone" is about the name. It ends this UID for good only if the API server has shown this UID before.
-        tombstone = bool(entry.shown)
+        tombstone = bool(self.state.shown(entry))
         return answers + self.informer_handler.pod_gone(
             entry, "the API server has it no more", now, tombstone=tombstone
         )

@@ -13,7 +13,6 @@ that failed.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +20,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.core.freshness import older
+from extender.core.freshness import older, remember
 
 _TOMBSTONES = 4096
 #: Bytes of a record beside its texts, here and in everything that is derived from it, and bytes for each pair in it.
@@ -100,7 +99,7 @@ class Store(Generic[T]):
         self.weight = 0
         self._records: dict[str, T] = {}
         self._journal: list[tuple[str, T | None]] = []
-        self._buried: OrderedDict[str, None] = OrderedDict()
+        self._buried: dict[str, None] = {}
         #: The version of the last complete list: an object of that version or an older one is in the list, or was gone
         #: by then.
         self._floor = ""
@@ -204,6 +203,4 @@ class Store(Generic[T]):
 
     def _remember(self, uid: str) -> None:
         if uid:
-            self._buried[uid] = None
-            if len(self._buried) > _TOMBSTONES:
-                self._buried.popitem(last=False)
+            remember(self._buried, uid, None, most=_TOMBSTONES)

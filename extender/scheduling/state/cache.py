@@ -17,7 +17,8 @@ Assumptions, and their consequences:
 
 * A UID never comes back: any event of a removed UID (by default the last 10,000 are remembered) is late and ignored.
 * Of several records of one object, the one with the highest resourceVersion counts; an older one is late and ignored.
-  Events may be missed, doubled or reordered; the youngest event received counts.
+  Events may be missed, doubled or reordered; the youngest event received counts. `is_late` is the engine's only filter
+  of events, so the cache also hears of pods that take no room: `show`, `ignore`.
 * A name has one pod at a time. Another UID under the same name means that the old pod was deleted and the event was
   missed, unless the new record's resourceVersion is lower: then it is a late event of an older pod.
 * An assumed record is our own; an event comes from the API server. The event wins, also if it names another node.
@@ -38,7 +39,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from algorithm.model import Node, Pod, PodKey
-from extender.core.freshness import older
+from extender.core.freshness import ShownVersions, older
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.state.node_info import NodeInfo, NodeInfoBuilder, by_name
 from extender.scheduling.state.selector import Selector
@@ -88,15 +89,14 @@ class _Record(NamedTuple):
 
 
 class Cache:
-    """See the module docstring. `remembered` is how many removed UIDs are kept to recognise late events."""
+    """See the module docstring. To recognise late events, it remembers this many removed UIDs and ignored pods."""
 
-    def __init__(self, *, remembered: int = 10_000) -> None:
-        self._remembered = remembered
+    def __init__(self, *, remembered: int = 10_000, ignored: int = 4096) -> None:
+        #: What the API server has shown of pods, those that take no room included.
+        self.versions: ShownVersions[PodKey] = ShownVersions(gone=remembered, ignored=ignored)
         self._pods: dict[str, _Record] = {}
         self._uids: dict[PodKey, str] = {}
         self._states: Counter[PodState] = Counter()
-        #: UIDs that are gone for good, in the order of removal.
-        self._removed: dict[str, None] = {}
         self._nodes: dict[str, Node] = {}
         #: A builder for every known node, and for every node name that pods are on; no others.
         self._rooms: dict[str, NodeInfoBuilder] = {}
@@ -119,7 +119,7 @@ class Cache:
         held = self._pods.get(pod.uid)
         if held is not None and held.state is not PodState.EXPIRED:
             raise CacheError(f"{_text(pod)} cannot be assumed on {pod.node_name}: {held.state} on {held.pod.node_name}")
-        if self._is_late(pod):
+        if self.removed(pod.uid) or self._has_successor(pod):
             raise CacheError(f"{_text(pod)} cannot be assumed on {pod.node_name}: it no longer exists")
         self._put(pod, PodState.ASSUMED)
 
@@ -135,15 +135,18 @@ class Cache:
         held = self._pods.get(pod.uid)
         if held is not None and held.state is PodState.ADDED:
             return held.pod.node_name == pod.node_name
-        if self._is_late(pod):
+        if self.removed(pod.uid) or self._has_successor(pod):
             return False
         self._put(pod, PodState.ASSUMED)
         return True
 
     def forget(self, uid: str) -> Pod:
         """Make the pod unknown again, and free its room. Raises CacheError if it is not in the cache."""
-        if uid not in self._pods:
+        held = self._pods.get(uid)
+        if held is None:
             raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
+        if held.state is PodState.ADDED:
+            self.versions.drop(held.pod.key, uid)
         return self._drop(uid)
 
     def expire(self, uid: str) -> Pod:
@@ -158,31 +161,56 @@ class Cache:
 
     # -- events of the API server -----------------------------------------------------------------------------
 
+    def is_late(self, pod: Pod) -> bool:
+        """Whether the API server has shown something younger than this record: of this pod, or of one with its name.
+
+        So is an unbound record of a pod that was shown bound, whatever its version is: no pod is ever unbound.
+        """
+        if self.versions.is_late(pod.key, pod.uid, pod.resource_version):
+            return True
+        return not pod.node_name and not pod.finished and self.state(pod.uid) is PodState.ADDED
+
+    def is_late_node(self, node: Node) -> bool:
+        """Whether a younger record of the node is known."""
+        known = self._nodes.get(node.name)
+        return known is not None and older(node.resource_version, known.resource_version)
+
+    def show(self, pod: Pod) -> None:
+        """Hear of a record that is not late, of a pod that may take no room. From now on, older records are late."""
+        self.versions.show(pod.key, pod.uid, pod.resource_version)
+
     def add_pod(self, pod: Pod) -> Pod | None:
-        """Add or update a bound pod, on any node. Returns the record that is held now.
+        """Hear of a pod that is bound or finished: `is_late`, `show`, `put_bound` in one. Returns the record held now.
 
         None if no record is held: the event was late and changed nothing, or the pod is finished and was removed.
         Another pod of this name is removed. Raises CacheError if the pod has no UID, or is neither bound nor finished.
         """
         _check(pod, bound=not pod.finished)
-        if self._is_late(pod):
+        if self.is_late(pod) or self._has_successor(pod):
             return None
         if pod.finished:
             self._remove_namesake(pod)
             self.remove_pod(pod.uid)
             return None
+        self.show(pod)
         self._put(pod, PodState.ADDED)
         return pod
 
     update_pod = add_pod
 
+    def put_bound(self, pod: Pod) -> None:
+        """Add or update a bound pod, on any node, by a record that is not late. Another pod of this name is removed."""
+        _check(pod)
+        self._put(pod, PodState.ADDED)
+
     def remove_pod(self, uid: str) -> Pod | None:
         """Remove a pod that is gone for good. Returns the record that was held, None if there was none."""
-        self._removed.pop(uid, None)
-        self._removed[uid] = None
-        if len(self._removed) > self._remembered:
-            del self._removed[next(iter(self._removed))]
-        return self._drop(uid) if uid in self._pods else None
+        self.versions.bury(uid)
+        if uid not in self._pods:
+            return None
+        pod = self._drop(uid)
+        self.versions.drop(pod.key, uid)
+        return pod
 
     def set_node(self, node: Node) -> Node | None:
         """Add or update a node. Returns the record that was held before. The caller handles a change of the UID."""
@@ -203,16 +231,10 @@ class Cache:
 
     # -- after the checks -------------------------------------------------------------------------------------
 
-    def _is_late(self, pod: Pod) -> bool:
-        """Whether a younger record than this one is known, or the UID was removed."""
-        if pod.uid in self._removed:
-            return True
-        holder = self._pods.get(self._uids.get(pod.key, pod.uid))
-        if holder is None:
-            return False
-        # An assumed record of this pod is no event: only an event of the API server makes another one late.
-        comparable = holder.state is PodState.ADDED or holder.pod.uid != pod.uid
-        return comparable and older(pod.resource_version, holder.pod.resource_version)
+    def _has_successor(self, pod: Pod) -> bool:
+        """Whether a younger pod has the name. It may be one that was only assumed, and never shown."""
+        uid = self._uids.get(pod.key, pod.uid)
+        return uid != pod.uid and older(pod.resource_version, self._pods[uid].pod.resource_version)
 
     def _put(self, pod: Pod, state: PodState) -> None:
         held = self._pods.get(pod.uid)
@@ -296,7 +318,7 @@ class Cache:
 
     def removed(self, uid: str) -> bool:
         """Whether this UID is known to be gone for good."""
-        return uid in self._removed
+        return self.versions.is_gone(uid)
 
     def uid_of(self, namespace: str, name: str) -> str | None:
         """The UID of the pod with this name, in any state."""
@@ -364,13 +386,13 @@ class Cache:
         for uid, (pod, _) in self._pods.items():
             assert uid == pod.uid, f"{_text(pod)} is held under {uid}"
             assert pod.node_name, f"{_text(pod)} is held without a node"
-            assert uid not in self._removed, f"{_text(pod)} is held and removed"
+            assert not self.removed(uid), f"{_text(pod)} is held and removed"
         uids = {pod.key: uid for uid, (pod, _) in self._pods.items()}
         assert self._uids == uids, f"names: {self._uids}, pods: {uids}"
         assert len(uids) == len(self._pods), f"a name is held twice: {sorted(self._pods)}"
         states = Counter(state for _, state in self._pods.values())
         assert +self._states == states, f"states: counted {dict(self._states)}, are {dict(states)}"
-        assert len(self._removed) <= self._remembered, f"{len(self._removed)} removed UIDs are remembered"
+        self.versions.validate()
         self._validate_rooms()
         self._validate_infos()
 

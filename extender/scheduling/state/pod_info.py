@@ -66,8 +66,6 @@ class PodInfo:
     since: float = 0.0
     #: The informer has reported the pod; before that it is known only from kube-scheduler.
     informed: bool = False
-    #: The latest resourceVersion that the API server showed; a caller's may be newer, or wrong.
-    shown: str = ""
     #: Token of its hold: on its place (BINDING), its preemption (PREEMPTING), or until it is `informed` (others).
     token: int = 0
     #: BINDING and BOUND: the record that algorithm and cache have, with node and annotations.

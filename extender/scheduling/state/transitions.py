@@ -77,7 +77,7 @@ class SchedulingState:
     def __init__(self, driver: AlgorithmDriver, policy: Policy) -> None:
         self.driver = driver
         self.policy = policy
-        self.cache = Cache(remembered=policy.limits.removed_pods)
+        self.cache = Cache(remembered=policy.limits.removed_pods, ignored=policy.limits.ignored_pods)
         #: The payload of a hold is the node that the pod is placed on; None without a place.
         self.ledger: Ledger[str] = Ledger()
         self.wait_index = WaitIndex(remembered=policy.limits.touched_keys)
@@ -200,7 +200,7 @@ class SchedulingState:
         self.release_hold(entry)
         self.wait_index.drop(entry.uid)
         self.driver.confirm(context.placed)
-        self.cache.add_pod(context.placed)
+        self.cache.put_bound(context.placed)
         entry.placed = context.placed
         self._settle(entry)
         self._hold_until_informed(entry, now)
@@ -215,7 +215,7 @@ class SchedulingState:
 
     def _hear_bound(self, entry: PodInfo, placed: Pod) -> None:
         self.driver.confirm(placed)
-        self.cache.add_pod(placed)
+        self.cache.put_bound(placed)
         entry.placed = placed
         self._settle(entry)
 
@@ -236,6 +236,7 @@ class SchedulingState:
         self._leave_preemption(entry, Outcome.GONE)
         self.preemptions.victim_gone(entry.uid)
         self.pods.remove(entry)
+        self._stop_following(entry)
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
@@ -259,6 +260,18 @@ class SchedulingState:
         """
         if not entry.informed:
             self._acquire(entry, now)
+
+    def shown(self, entry: PodInfo) -> str:
+        """The latest resourceVersion of the pod that the API server showed; "" if only callers have named the pod."""
+        return self.cache.versions.of(entry.key, entry.uid)
+
+    def _stop_following(self, entry: PodInfo) -> None:
+        """Remember the version of a pod that only does not wait any more, so that no late record brings it back."""
+        shown = self.shown(entry)
+        if shown and not entry.pod.node_name and not self.policy.should_schedule(entry.pod):
+            self.cache.versions.ignore(entry.key, entry.uid, shown)
+        else:
+            self.cache.versions.drop(entry.key, entry.uid)
 
     def renew(self, entry: PodInfo, now: float) -> bool:
         """Give the pod's hold a new lease. False if it has no hold."""

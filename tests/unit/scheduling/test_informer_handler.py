@@ -209,3 +209,13 @@ def test_a_node_as_it_was_before_is_late_news(engine: EngineHarness) -> None:
     engine.see(now, before)
     assert engine.machine.state.cache.node("a") == now
     assert engine.machine.counts["late_events", "node"] == 1
+
+
+def test_a_read_that_is_older_than_the_last_one_does_not_make_late_events_count(engine: EngineHarness) -> None:
+    read, stale, event = (replace(pod("p", on="a"), resource_version=version) for version in ("9", "7", "8"))
+    engine.filter(pod("p"), "a")
+    engine.read(only(engine.tick(61), ReadPod).token, read)
+    engine.read(only(engine.tick(61), ReadPod).token, stale)
+    engine.see(event)
+    assert engine.machine.counts["late_events", "pod"] == 2
+    assert engine.machine.state.cache.pod("uid-p") == read

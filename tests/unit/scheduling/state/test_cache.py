@@ -445,7 +445,7 @@ def _corrupt_node(cache):
 
 
 def _corrupt_removed(cache):
-    cache._removed["u1"] = None
+    cache.versions.bury("u1")
 
 
 def _corrupt_key(cache):
