@@ -40,6 +40,8 @@ class Fault:
     count: int = 1
     at: float = 0.0
     trace: traceback.TracebackException | None = None
+    #: What a log line says of it. Empty: the algorithm failed.
+    title: str = ""
 
     def __str__(self) -> str:
         about = f" ({self.subject})" if self.subject else ""
@@ -64,6 +66,10 @@ class FaultBook:
     def breached(self, call: str, rule: str, text: str, at: float, subject: object = None) -> None:
         """Note a breach of the contract. `rule` tells breaches apart."""
         self._note((call, rule), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at), None)
+
+    def noticed(self, title: str, call: str, text: str, at: float, subject: object = None) -> None:
+        """Note what somebody should see in the log, and what is no fault. `title` tells such things apart."""
+        self._merge((call, title), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at, title=title))
 
     def known(self) -> list[tuple[tuple[str, str], Fault]]:
         """The faults, each with a key that stays the same while its count grows."""

@@ -41,6 +41,12 @@ _COUNTERS = {
     "evictions": ("waggle_evictions_total", "outcome", "Evictions written, by outcome.", ()),
     "eviction_checks": ("waggle_eviction_checks_total", "outcome", "Dry runs of evictions, by outcome.", ()),
     "nudges": ("waggle_nudges_total", "result", "Waiting pods that kube-scheduler was made to try again.", ()),
+    "unsteady": (
+        "waggle_unsteady_refusals_total",
+        "result",
+        "Refusals that were given as before, since the pod's text changed too often.",
+        ("held",),
+    ),
     "reads": ("waggle_verifying_reads_total", "result", "Live reads of a pod that failed.", ("failed",)),
     "late_events": ("waggle_late_events_total", "resource", "Informer events older than what was known.", ()),
     "anomalies": (

@@ -161,12 +161,16 @@ class _FaultLog:
                 self._tell(fault)
             elif fault.count > count and now - at >= AGAIN:
                 more = fault.count - count
-                log.warning("the algorithm fails again", **_fields(fault), more=more, count=fault.count)
+                title = fault.title or "the algorithm fails again"
+                log.warning(title, **_fields(fault), more=more, count=fault.count)
             else:
                 continue
             self._told[key] = (fault.count, now)
 
     def _tell(self, fault: Fault) -> None:
+        if fault.title:
+            log.warning(fault.title, **_fields(fault))
+            return
         shown = {"exception": traceback_text(fault.trace)} if fault.trace else {}
         log.error("the algorithm failed", **_fields(fault), count=fault.count, **shown)
 

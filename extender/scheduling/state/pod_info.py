@@ -15,6 +15,7 @@ from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
 from extender.scheduling.commands import RecordEvent
+from extender.scheduling.events import FilterAnswer
 
 if TYPE_CHECKING:
     from extender.scheduling.state.preemption_record import Preemption
@@ -51,6 +52,19 @@ class HistoryLine(NamedTuple):
     at: float
     text: str
     event: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRefusal:
+    """A refusal, when the window began in which changes are counted, seconds, and how many there were.
+
+    `is_held`: refusals of this window that differ are not passed on any more.
+    """
+
+    answer: FilterAnswer
+    since: float
+    changes: int = 0
+    is_held: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -109,6 +123,8 @@ class PodInfo:
     #: The code of the last Kubernetes Event by `announce`, so that it is not repeated.
     announced: Code | None = None
     requeued_at: float = float("-inf")
+    #: The refusal that kube-scheduler was given last (`verbs/steady.py`).
+    told: ToldRefusal | None = None
     history: deque[HistoryLine] = field(default_factory=lambda: deque(maxlen=64))
 
     def __post_init__(self) -> None:

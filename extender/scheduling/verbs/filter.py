@@ -24,6 +24,7 @@ from extender.scheduling.state.transitions import SchedulingState, TransitionCon
 from extender.scheduling.trusted_claims import written
 from extender.scheduling.verbs.bind import BindHandler
 from extender.scheduling.verbs.preempt import PreemptHandler
+from extender.scheduling.verbs.steady import SteadyRefusals
 from extender.scheduling.verbs.validation import Rejection, RequestValidator
 
 
@@ -46,6 +47,7 @@ class FilterHandler:
         self.bind = bind
         self.preempt = preempt
         self.counts = counts
+        self._steady = SteadyRefusals(state.driver.fault_book, counts)
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
         """Answer a filter request: the one node for the pod, a refusal with reasons, or all nodes if it is not ours.
@@ -80,7 +82,7 @@ class FilterHandler:
             entry.tried = ""
             result, more = self.preempt.refused(entry, result, nodes, now)
         except AlgorithmFault as fault:
-            return [self._fault(entry, fault)]
+            return [self._steady.of(entry, self._fault(entry, fault), now)]
         entry.refuse(result, now, self.state.sequence)
         incomplete = self._hear_of_gang(entry, result, now)
         if entry.state is State.WAITING:
@@ -88,7 +90,7 @@ class FilterHandler:
         elif entry.preemption is None:
             self.requeuer.wait_for_victims(entry)
         self.counts["attempts", "unschedulable"] += 1
-        return [_refused(result.reason, result), *more]
+        return [self._steady.of(entry, _refused(result.reason, result), now), *more]
 
     def _hear_of_gang(self, entry: PodInfo, result: ScheduleResult, now: float) -> str:
         """Return the gang whose other members the pod must wait for; "" if it need not wait for any.

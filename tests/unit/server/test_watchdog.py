@@ -6,6 +6,7 @@ event of the test.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from algorithm.gauges import Gauge
-from algorithm.interface import Bind, SuggestedNodes
+from algorithm.interface import Bind, SuggestedNodes, Wait
+from algorithm.reasons import Code, reason
 from extender.scheduling.events import NodeSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server import readmodel
@@ -216,3 +218,15 @@ def test_metrics_are_shown_while_the_engine_hangs(watched: Watched, monkeypatch:
     watched.look(SLOW)
     shown = {metric.name: metric.samples for metric in watched.runtime.model.stats()}
     assert shown["waggle_engine_busy_seconds"] == [({}, SLOW)]
+
+
+def test_a_reason_that_moves_is_logged_once_and_is_no_fault(watched: Watched) -> None:
+    numbers = itertools.count()
+    moving = [Wait(reason(Code.OTHER, detail=f"wait {next(numbers)} s")) for _ in range(50)]
+    watched.algorithm.schedule = lambda *_: moving.pop()  # type: ignore[method-assign]
+    for _ in range(50):
+        watched.filter()
+    (line,) = watched.look()
+    assert (line["event"], line["log_level"]) == ("a reason does not stand still", "warning")
+    assert line["subject"] == "pod default/p"
+    assert watched.runtime.readiness().detail == ""

@@ -1,0 +1,67 @@
+"""Keeps what kube-scheduler is told about a waiting pod from changing all the time.
+
+kube-scheduler writes the text of a refusal into the pod's condition, and that write makes it try the pod again. A text
+that is another one each time (a countdown, a counter, an address) makes it do so hundreds of times a second. Algorithms
+are told not to do that (`algorithm/reasons.py`); this module sees to it that one that does costs a bounded number of
+attempts.
+
+    refusal --as before--------------------------> as it is
+            --another one, MOST_CHANGES a WINDOW-> as it is
+            --another one, more often------------> the one that was given last; counted, and logged once
+
+Pages show the newest reason all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from extender.scheduling.events import FilterAnswer
+from extender.scheduling.faults import FaultBook
+from extender.scheduling.state.pod_info import PodInfo, ToldRefusal
+
+#: How often the text of one pod may change within one window, and the length of a window, seconds. Pods of a busy
+#: cluster are refused for another reason now and then, and must be told so.
+MOST_CHANGES: Final = 10
+WINDOW: Final = 60.0
+
+
+class SteadyRefusals:
+    """Decides what kube-scheduler is told."""
+
+    def __init__(self, faults: FaultBook, counts: Counter[tuple[str, str]]) -> None:
+        self._faults = faults
+        self._counts = counts
+
+    def of(self, entry: PodInfo, answer: FilterAnswer, now: float) -> FilterAnswer:
+        """Return this refusal; or the one that the pod was given last, if its refusals change too often."""
+        told = entry.told
+        if told is None or now - told.since >= WINDOW:
+            entry.told = ToldRefusal(answer, now)
+            return answer
+        last = told.answer
+        if answer.reason == last.reason and (answer.nodes is last.nodes or answer.nodes == last.nodes):
+            return answer
+        if told.changes < MOST_CHANGES:
+            entry.told = ToldRefusal(answer, told.since, told.changes + 1)
+            return answer
+        self._counts["unsteady", "held"] += 1
+        if not told.is_held:
+            entry.told = replace(told, is_held=True)
+            self._faults.noticed(
+                "a reason does not stand still",
+                "schedule",
+                f"{MOST_CHANGES} texts within {WINDOW:g} s, kube-scheduler would try the pod again for each of them: "
+                f"{_shown(last)!r}, then {_shown(answer)!r}",
+                now,
+                entry.pod,
+            )
+        return replace(last, error=answer.error)
+
+
+def _shown(answer: FilterAnswer) -> str:
+    """The text that moves, as far as one can tell: that of a node if nodes have their own."""
+    why = next(iter(answer.nodes.values()), answer.reason)
+    return why.text[:100] if why else ""
