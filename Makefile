@@ -61,7 +61,8 @@ demo: $(INSTALLED) ## a whole cluster on this machine: watch pods and gangs bein
 
 # What is tested elsewhere against stand-ins, and needs only a binary to be tested against the real thing.
 E2E_TOO := tests/integration/embedded/test_real_kube_scheduler.py tests/integration/embedded/test_kubectl.py \
-	tests/unit/operate/test_lint.py tests/unit/operate/test_scheduler_config.py
+	tests/unit/operate/test_lint.py tests/unit/operate/test_scheduler_config.py \
+	tests/unit/manifests/test_overlays.py tests/unit/manifests/test_chart.py
 
 # These tests wait much of their time: two workers, each with a control plane of its own; a module stays on one of them.
 e2e: $(INSTALLED) ## test against a real control plane, built first if need be (needs Go; the first time a quarter of an hour)

@@ -34,6 +34,7 @@ STUBS = {
     "kind": 'echo "kind $*" >> "$SITE/pushed"',
     # The node is a folder.
     "ssh": 'shift; test "$1" = sudo && shift; exec "${@/#\\/etc\\/kubernetes/$SITE/etc/kubernetes}"',
+    "helm": 'exec "$HELM" "$@"',
     "kubectl": 'case " $* " in *" port-forward "*|*" logs "*) exit 0;; esac; exec "$KUBECTL" "$@"',
     "curl": 'exec "$PYTHON" -c "$FETCH" "$(cat "$SITE/metrics")" "$2"',
     "waggle": 'exec env PYTHONPATH="$ROOT" "$PYTHON" -m extender.cli "$@"',
@@ -66,6 +67,7 @@ class Site:
             "PATH": f"{bin_folder}:{os.environ['PATH']}",
             "KUBECONFIG": str(plane.kubeconfig("admin")),
             "KUBECTL": str(programs["kubectl"]),
+            "HELM": str(programs.get("helm", "helm")),
             "PYTHON": sys.executable,
             "ROOT": str(ROOT),
             "SITE": str(folder),
@@ -206,6 +208,22 @@ def test_a_cluster_of_one_node(site: Site) -> None:
     site.remove("local")
 
 
+def test_helm(site: Site) -> None:
+    if "helm" not in site.programs:
+        pytest.skip("WAGGLE_CONTROLPLANE_BIN has no helm")
+    site.nodes(2)
+    site.follow("With Helm", only="kubectl create")
+    site.follow("With Helm", only="kubectl label")
+    site.follow("Certificates", only="waggle certs")
+    (site.folder / "values.yaml").write_text("certificates: {certManager: false}\n")
+    site.follow("With Helm", only="helm install")
+    site.follow("With Helm", only="rollout status")
+    site.wait(lambda: len(site.kubelets.services.behind("waggle")) == 1, "one replica leads")
+    hello = "".join(site.follow("3. See that it works", only="waggle-hello"))
+    assert "Successfully assigned default/waggle-hello" in hello
+    site.do("helm uninstall waggle --namespace waggle-system")
+
+
 def test_every_command_of_the_guide_is_run() -> None:
     """None is forgotten here: the headings with shell blocks are those that the tests follow."""
     headings = re.findall(r"^#{2,3} (.+)$", GUIDE, re.MULTILINE)
@@ -216,6 +234,7 @@ def test_every_command_of_the_guide_is_run() -> None:
         "Waggle",
         "kube-scheduler's configuration",
         "On every control-plane node, one after the other",
+        "With Helm",
         "3. See that it works",
         "On a cluster of one node",
         "Remove it",

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.e2e.build import find
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
@@ -23,6 +25,7 @@ Object = dict[str, Any]
 MADE_ELSEWHERE = {
     ("Secret", "waggle-server-tls"),
     ("Secret", "waggle-kube-scheduler-tls"),
+    ("Secret", "waggle-viewer-tls"),
     ("ClusterRole", "system:kube-scheduler"),
     ("ClusterRole", "system:volume-scheduler"),
     ("ClusterRole", "system:auth-delegator"),
@@ -66,6 +69,52 @@ def render(overlay: str, program: str = "") -> list[Object]:
     return [document for document in yaml.safe_load_all(_rendered(overlay, program or kubectl())) if document]
 
 
+# -- the chart ----------------------------------------------------------------------------------------------------
+
+CHART = MANIFESTS / "chart"
+#: Values with which the chart makes what the overlays make.
+CHART_VALUES: dict[str, tuple[str, ...]] = {
+    "chart": (),
+    "chart static-pod": ("--set=scheduler.enabled=false", "--set=controlPlane.addresses={10.0.0.1/32,fd00::1/128}"),
+    "chart with all": (
+        "--set=prometheus.enabled=true",
+        "--set=authDelegator=true",
+        "--set=certificates.certManager=false",
+    ),
+}
+
+
+@cache
+def helm() -> str:
+    """A helm: that of WAGGLE_HELM or of the PATH, or the one that `make e2e` has built; "" if there is none."""
+    for candidate in (os.environ.get("WAGGLE_HELM", ""), "helm"):
+        if candidate and (found := shutil.which(candidate)):
+            return found
+    return str(find("helm") or "")
+
+
+def helm_template(
+    *options: str, release: str = "waggle", namespace: str = "waggle-system"
+) -> subprocess.CompletedProcess[str]:
+    """What `helm template` says of the chart."""
+    command = [helm(), "template", release, str(CHART), "--namespace", namespace, "--kube-version", "1.36.0", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@cache
+def _chart(options: tuple[str, ...], release: str, namespace: str) -> str:
+    done = helm_template(*options, release=release, namespace=namespace)
+    assert done.returncode == 0, done.stderr
+    # Files that kustomize has, too, are links.
+    assert all("found symbolic link" in line for line in done.stderr.splitlines()), done.stderr
+    return done.stdout
+
+
+def chart(*options: str, release: str = "waggle", namespace: str = "waggle-system") -> list[Object]:
+    """What the chart makes of these options of helm."""
+    return [document for document in yaml.safe_load_all(_chart(options, release, namespace)) if document]
+
+
 # -- rules --------------------------------------------------------------------------------------------------------
 
 
@@ -100,9 +149,9 @@ def insecure(objects: list[Object]) -> list[str]:
     return found
 
 
-def dangling(objects: list[Object]) -> list[str]:
+def dangling(objects: list[Object], made_elsewhere: Collection[tuple[str, str]] = ()) -> list[str]:
     """References by name that lead nowhere."""
-    known = {(item["kind"], item["metadata"]["name"]) for item in objects} | MADE_ELSEWHERE
+    known = {(item["kind"], item["metadata"]["name"]) for item in objects} | MADE_ELSEWHERE | set(made_elsewhere)
     return sorted(
         f"{owner} -> {kind} {name}" for owner, kind, name in _references(objects) if (kind, name) not in known
     )

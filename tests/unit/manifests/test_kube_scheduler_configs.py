@@ -34,5 +34,6 @@ def test_lint_finds_nothing_in_it(folder: str) -> None:
 
 
 def test_every_shipped_configuration_is_among_them() -> None:
-    found = {str(path.parent.relative_to(MANIFESTS)) for path in MANIFESTS.rglob("kube-scheduler-config.yaml")}
+    files = (path for path in MANIFESTS.rglob("kube-scheduler-config.yaml") if not path.is_symlink())
+    found = {str(path.parent.relative_to(MANIFESTS)) for path in files}
     assert found == SHIPPED.keys()

@@ -1,4 +1,4 @@
-"""What kustomize makes of every overlay: all of it fits together, and nothing of it is less safe than promised."""
+"""What kustomize makes of every overlay, and helm of the chart: it fits together, and is as safe as promised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import yaml
 from extender.server.leader_label import LABEL
 from extender.settings import Settings
 from tests.support.manifests import (
+    CHART_VALUES,
     MANIFESTS,
     OVERLAYS,
     Object,
+    chart,
     dangling,
     documents,
+    helm,
     insecure,
     kubectl,
     pod_templates,
@@ -24,14 +27,27 @@ from tests.support.manifests import (
     unmatched,
 )
 
+#: Kinds of ours that are in no namespace.
+OF_THE_CLUSTER = {
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
 pytestmark = pytest.mark.skipif(
     not kubectl(), reason="needs kubectl 1.21 or newer (or its path in WAGGLE_KUBECTL); `make e2e` has its own"
 )
 
 
-@pytest.fixture(params=OVERLAYS)
+@pytest.fixture(params=[*OVERLAYS, *CHART_VALUES])
 def objects(request: pytest.FixtureRequest) -> list[Object]:
-    return render(request.param)
+    if request.param in OVERLAYS:
+        return render(request.param)
+    if not helm():
+        pytest.skip("needs helm (or its path in WAGGLE_HELM); `make e2e` builds it")
+    return chart(*CHART_VALUES[request.param])
 
 
 def one(objects: list[Object], kind: str, name: str) -> Any:
@@ -68,6 +84,9 @@ def test_every_pod_is_restricted(objects: list[Object]) -> None:
 def test_everything_is_in_one_namespace(objects: list[Object]) -> None:
     elsewhere = {item["metadata"].get("namespace") for item in objects} - {None, "waggle-system"}
     assert elsewhere <= {"kube-system"}
+    # What has none would be created in the namespace that kubectl happens to be in.
+    nowhere = {item["kind"] for item in objects if "namespace" not in item["metadata"]}
+    assert nowhere <= OF_THE_CLUSTER
     assert [item["kind"] for item in objects if item["metadata"].get("namespace") == "kube-system"] in (
         [],
         ["RoleBinding"],
@@ -149,7 +168,9 @@ def test_prometheus_sees_followers_too(objects: list[Object]) -> None:
     assert LABEL not in spec["selector"]
 
 
-def test_a_change_of_the_configuration_restarts_the_pods(objects: list[Object]) -> None:
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_change_of_the_configuration_restarts_the_pods(overlay: str) -> None:
+    objects = render(overlay)
     spec = one(objects, "Deployment", "waggle")["spec"]["template"]["spec"]
     (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "config")
     assert (

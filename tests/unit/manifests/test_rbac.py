@@ -154,7 +154,7 @@ def test_the_list_of_rights() -> None:
 
 
 def test_no_right_is_a_wildcard() -> None:
-    for path in MANIFESTS.rglob("rbac.yaml"):
+    for path in (path for path in MANIFESTS.rglob("rbac.yaml") if "templates" not in path.parts):  # test_chart.py
         for item in documents(path):
             for rule in item.get("rules", []):
                 assert "*" not in [*rule["verbs"], *rule["apiGroups"], *rule["resources"]], item["metadata"]["name"]

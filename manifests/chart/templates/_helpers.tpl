@@ -1,0 +1,57 @@
+{{/* Everything of a release is called after it, so that several can stand side by side. */}}
+{{- define "waggle.name" -}}
+{{ .Release.Name }}
+{{- end }}
+
+{{- define "waggle.scheduler" -}}
+{{ include "waggle.name" . }}-scheduler
+{{- end }}
+
+{{/* The schedulerName of the pods of its own kube-scheduler. */}}
+{{- define "waggle.schedulerName" -}}
+{{ .Values.scheduler.name | default (include "waggle.scheduler" .) }}
+{{- end }}
+
+{{- define "waggle.labels" -}}
+app.kubernetes.io/part-of: waggle
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* A reference from repository, tag and digest: (dict "image" ... "tag" DEFAULT). */}}
+{{- define "waggle.image" -}}
+{{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .tag }}{{ end }}
+{{- end }}
+
+{{- define "waggle.account" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "waggle.name" . }}
+{{- end }}
+
+{{/* waggle.yaml: what fits the other objects of this chart, and above it what the operator says. */}}
+{{- define "waggle.config" -}}
+{{- $clients := list "kube-scheduler" "system:kube-scheduler" }}
+{{- $tls := dict "cert_file" "/etc/waggle/tls/tls.crt" "key_file" "/etc/waggle/tls/tls.key" "client_ca_file" "/etc/waggle/tls/ca.crt" "verb_clients" $clients "page_clients" (append $clients "waggle-viewer") }}
+{{- $server := dict "host" "0.0.0.0" "port" 9096 "health_port" 9097 "tls" $tls }}
+{{- $pods := dict "resource" .Values.controlPlane.managedResource }}
+{{- if .Values.scheduler.enabled }}
+{{- $pods = dict "scheduler_names" (list (include "waggle.schedulerName" .)) }}
+{{- end }}
+{{- $election := dict "enabled" true "label_pod" true "name" (include "waggle.name" .) }}
+{{- $config := dict "server" $server "pods" $pods "leader_election" $election "log" (dict "format" "json") }}
+{{- toYaml (mergeOverwrite $config (deepCopy .Values.config)) }}
+{{- end }}
+
+{{- define "waggle.schedulerConfig" -}}
+{{- if .Values.scheduler.configuration }}
+{{- .Values.scheduler.configuration }}
+{{- else }}
+{{- $url := printf "https://%s.%s.svc:" (include "waggle.name" .) .Release.Namespace }}
+{{- .Files.Get "files/kube-scheduler-config.yaml"
+  | replace "https://waggle.waggle-system.svc:" $url
+  | replace "resourceName: waggle-scheduler" (printf "resourceName: %s" (include "waggle.scheduler" .))
+  | replace "resourceNamespace: waggle-system" (printf "resourceNamespace: %s" .Release.Namespace)
+  | replace "schedulerName: waggle-scheduler" (printf "schedulerName: %s" (include "waggle.schedulerName" .)) }}
+{{- end }}
+{{- end }}
