@@ -55,6 +55,7 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     curl 'localhost:9096/v1/inspect/pods?state=Waiting'  who waits, and why
     curl localhost:9096/v1/explain/NAMESPACE/POD       all about one pod
     curl localhost:9096/metrics                        for Prometheus
+    waggle ui                                          the pages of a Waggle in a cluster, in a browser
 """,
 )
 

@@ -287,10 +287,15 @@ def check_names_of_secrets(clients: Iterable[str], namespace: str) -> None:
             raise CertsError(f"--secrets: the client {name!r} is no name for a Secret: a-z, 0-9, - and dots")
 
 
-def secrets(folder: Path, clients: Iterable[str], namespace: str) -> str:
-    """The server's and the clients' files as Kubernetes Secrets: waggle-server-tls, waggle-<client>-tls."""
+def secrets(folder: Path, clients: Iterable[str], namespace: str, service: str = "waggle") -> str:
+    """The server's and the clients' files as Kubernetes Secrets: waggle-server-tls, waggle-<client>-tls.
+
+    `service` is how they begin, where Waggle's Service has another name. Of `waggle-viewer` it is waggle-viewer-tls.
+    """
     return "---\n".join(
-        yaml.safe_dump(_secret(folder / name, f"waggle-{name}-tls", namespace), sort_keys=False)
+        yaml.safe_dump(
+            _secret(folder / name, f"{service}-{name.removeprefix('waggle-')}-tls", namespace), sort_keys=False
+        )
         for name in (SERVER, *clients)
     )
 

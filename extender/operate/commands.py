@@ -1,4 +1,4 @@
-"""`waggle kube-scheduler-config`, `lint`, `certs` and `hived`, as `extender.cli` adds them to its own commands.
+"""`waggle kube-scheduler-config`, `lint`, `certs`, `ui` and `hived`, as `extender.cli` adds them to its own commands.
 
 Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be used.
 """
@@ -23,6 +23,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("kube-scheduler-config")(scheduler_config)
     app.command("lint")(lint)
     app.command("certs")(certs)
+    app.command("ui")(ui)
     app.add_typer(hived.app, name="hived")
 
 
@@ -169,7 +170,10 @@ def certs(
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Where that is.")] = NAMESPACE,
     client: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who may call; again for several. Default: kube-scheduler."),
+        typer.Option(
+            metavar="NAME",
+            help="Who may call; again for several. Default: kube-scheduler, and waggle-viewer, which may only look.",
+        ),
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificates hold.")] = 365,
     ca_days: Annotated[int, typer.Option(min=1, max=36500, help="How long the CA holds.")] = 3650,
@@ -185,7 +189,7 @@ def certs(
     """
     from extender.operate import certs as maker
 
-    names = client or ["kube-scheduler"]
+    names = client or ["kube-scheduler", "waggle-viewer"]
     try:
         if secrets is not None:
             maker.check_names_of_secrets(names if not renew else [*names, *maker.clients_in(output)], namespace)
@@ -197,7 +201,7 @@ def certs(
         if secrets is not None:
             # After --force, folders of other clients may be left over, with certificates of the authority before.
             shown = maker.clients_in(output) if renew else dict.fromkeys(names)
-            _write_secrets(maker.secrets(output, shown, namespace), secrets)
+            _write_secrets(maker.secrets(output, shown, namespace, service), secrets)
     except (maker.CertsError, OSError) as error:
         raise refuse(error) from error
     for path in written:
@@ -228,6 +232,49 @@ What to do with them:
      where it runs; `waggle kube-scheduler-config --help`.
   In a cluster both are Secrets: --secrets FILE, then kubectl apply -f FILE (namespace {namespace}).
   3. Keep {folder}/ca.key to yourself. Within {days} days, when they end: waggle certs -o {folder} --renew."""
+
+
+def ui(
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Waggle is.")] = NAMESPACE,
+    service: Annotated[str, typer.Option(metavar="NAME", help="Waggle's Service; the chart's release.")] = "waggle",
+    secret: Annotated[
+        str, typer.Option(metavar="NAME", help="The certificate to look with. Default: SERVICE-viewer-tls.")
+    ] = "",
+    service_account: Annotated[
+        str, typer.Option(metavar="NAME", help="Look with a token of it, where Waggle wants one as well.")
+    ] = "",
+    context: Annotated[str, typer.Option(metavar="NAME", help="Of the kubeconfig. Default: kubectl's own.")] = "",
+    kubeconfig: Annotated[str, typer.Option(metavar="FILE", help="Default: kubectl's own.")] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. 0: any free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or only print the address.")] = True,
+) -> None:
+    """Open the page of a Waggle that runs in a cluster: the picture of the cluster, and all pages beside it.
+
+    Everything goes through kubectl: whom RBAC lets read the Secret and forward a port may look, and can change nothing
+    (Role waggle-viewer; docs/web-page.md). The address works on this machine only, until Ctrl-C. Without a cluster:
+    `waggle demo --stay`.
+    """
+    import webbrowser
+
+    from extender.operate.reach import Connection, ReachError, Target
+    from extender.operate.ui import LocalPages, serve_ui
+
+    def opened(pages: LocalPages) -> None:
+        say(pages.url)
+        sys.stdout.flush()
+        if browser and not webbrowser.open(pages.url_once):
+            remark("no browser was found: open the address yourself")
+
+    target = Target(namespace, service, secret, kubeconfig, context, service_account)
+    try:
+        with Connection(target) as connection:
+            serve_ui(connection, port, opened)
+    except ReachError as error:
+        raise refuse(error) from error
+    except OSError as error:
+        raise refuse(OSError(f"port {port} of 127.0.0.1 cannot be used: {error.strerror}")) from error
+    except KeyboardInterrupt:
+        remark("waggle ui: closed")
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -199,7 +199,8 @@ def test_the_command_makes_everything_and_says_how_to_go_on(tmp_path: Path):
     assert "10.96.0.7" in hosts_of((folder / "server" / "tls.crt").read_bytes())
     assert "client_ca_file" in done.stderr
     assert "--renew" in done.stderr
-    assert len(list(yaml.safe_load_all(file.read_text()))) == 2
+    names = [each["metadata"]["name"] for each in yaml.safe_load_all(file.read_text())]
+    assert names == ["waggle-server-tls", "waggle-kube-scheduler-tls", "waggle-viewer-tls"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -208,6 +209,14 @@ def test_secrets_go_to_standard_output_alone(tmp_path: Path):
 
     names = [each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout)]
     assert names == ["waggle-server-tls", "waggle-prometheus.monitoring-tls"]
+
+
+def test_secrets_are_named_after_the_service(tmp_path: Path):
+    """As those that the chart asks cert-manager for: several Waggles may be in one namespace."""
+    done = run("-o", str(tmp_path / "certs"), "--secrets", "-", "--service", "second")
+
+    names = [each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout)]
+    assert names == ["second-server-tls", "second-kube-scheduler-tls", "second-viewer-tls"]
 
 
 def test_secrets_hold_nothing_that_another_authority_signed(tmp_path: Path):
