@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,14 @@ from extender.operate import hived
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.topology import NAMESPACE, Topology
+
+if TYPE_CHECKING:
+    from extender.settings import Settings
+
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Waggle's own configuration (waggle.yaml).")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -68,24 +76,32 @@ def scheduler_config(
     ignorable: Annotated[
         bool, typer.Option("--ignorable", help="Schedule on while Waggle is down. Not with bind.")
     ] = False,
-    http_timeout: Annotated[str, typer.Option(metavar="DURATION", help="For one call.")] = "10s",
+    http_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="For one call. Default: 10s, or Waggle's own if that is longer."),
+    ] = None,
     leader_elect: Annotated[
         bool | None, typer.Option("--leader-elect/--no-leader-elect", help="For several replicas of kube-scheduler.")
     ] = None,
     qps: Annotated[
         int | None, typer.Option(min=1, help="kube-scheduler's requests per second to the API server.")
     ] = None,
+    config: ConfigOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to standard output.")
     ] = None,
 ) -> None:
     """Write the KubeSchedulerConfiguration with which kube-scheduler calls Waggle, each line with its reason.
 
+    With `--config`, everything that has to agree with Waggle's own configuration is taken from it: which pods are sent
+    (`pods.resource`), the names of schedulers, port, TLS, and time-outs. Options given here have precedence.
+
     **static-pod**: the control plane's own kube-scheduler. **second-scheduler**: another one beside it, in the cluster.
     **local**: both on this machine, without TLS.
     """
     from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
 
+    settings = _settings(config)
     options = SchedulerOptions(
         topology=topology,
         scheduler_names=tuple(scheduler_name or ()),
@@ -106,7 +122,7 @@ def scheduler_config(
         qps=qps,
     )
     try:
-        _write(kube_scheduler_config(options), output)
+        _write(kube_scheduler_config(options, settings), output)
     except (OptionError, OSError) as error:
         raise refuse(error) from error
 
@@ -120,8 +136,11 @@ def lint(
         list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+    config: ConfigOption = None,
 ) -> None:
     """Find the traps in a KubeSchedulerConfiguration: what will happen, and what to do about it.
+
+    With `--config`, it is held against Waggle's own configuration: the same pods, port, TLS and time-outs?
 
     FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
     cannot be read.
@@ -135,13 +154,24 @@ def lint(
         return
     if file is None:
         raise typer.BadParameter("name the file to look at", param_hint="FILE")
+    settings = _settings(config)
     try:
-        findings = linter.lint(read(_text(file)), ignore=_codes(ignore or [], REGISTRY))
+        findings = linter.lint(read(_text(file)), settings, ignore=_codes(ignore or [], REGISTRY))
     except (DocumentError, OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise refuse(ValueError(f"{file}: {why}")) from error
-    say(linter.as_json(str(file), findings) if as_json else linter.as_text(str(file), findings))
+    show = linter.as_json if as_json else linter.as_text
+    say(show(str(file), findings, with_config=settings is not None))
     raise typer.Exit(1 if linter.to_mend(findings) else 0)
+
+
+def _settings(config: Path | None) -> Settings | None:
+    from extender.settings import SettingsError, load
+
+    try:
+        return load(config) if config else None
+    except SettingsError as error:
+        raise refuse(error) from error
 
 
 def _text(file: Path) -> str:

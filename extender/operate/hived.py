@@ -139,6 +139,11 @@ def init(
         raise refuse(error) from error
     for sentence in made.remarks:
         remark(sentence)
+    if not settings_only:
+        remark(
+            "Next: waggle kube-scheduler-config --topology TOPOLOGY --config FILE. No node has the resource that marks "
+            "HiveD's pods: kube-scheduler must be told not to count it, or they wait for ever"
+        )
 
 
 def _inventory(file: Path | None, cluster: ClusterSettings, *, pods: bool = True) -> Inventory:

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.logs.printable import printable
-from extender.operate import rules_connection, rules_extender, rules_file, rules_scheduler  # noqa: F401 - registers them
-from extender.operate.document import Document, Path
+from extender.operate import (  # noqa: F401 - registers them
+    rules_connection,
+    rules_extender,
+    rules_file,
+    rules_scheduler,
+    rules_waggle,
+)
+from extender.operate.document import At, Document, Path, Section
 from extender.operate.rules import REGISTRY, Rule, Severity
+from extender.settings import Settings
 
 _PAGE_WIDTH = 120
 #: What the file does not tell.
@@ -27,9 +34,13 @@ UNSEEN = (
     "Flags and feature gates of kube-scheduler, which override or change what is here; proxy variables (HTTP_PROXY, "
     "HTTPS_PROXY) in its environment, through which it would call Waggle.",
     "Whether the host in urlPrefix resolves there: a static pod uses the node's DNS, which does not know Services.",
-    "Whether `pods` in Waggle's configuration and managedResources here mean the same pods.",
     "Any extender at all switches off opportunistic batching (1.35 and later), and pods that it refused are tried "
     "again at almost every event.",
+)
+#: What it does not tell if Waggle's own configuration is not given.
+UNSEEN_WITHOUT_CONFIG = (
+    "Whether Waggle's own configuration agrees with it: the same pods, port, TLS and time-outs. Name it: "
+    "--config waggle.yaml.",
 )
 
 
@@ -55,10 +66,15 @@ _CATCH_ALL = "WL105"
 _NOT_A_CONFIGURATION = ("WL102", "WL103")
 
 
-def lint(document: Document, *, ignore: Iterable[str] = ()) -> list[Finding]:
-    """Everything that the rules find, in the order of the file, but for the rules whose codes are to be ignored."""
+def lint(document: Document, settings: Settings | None = None, *, ignore: Iterable[str] = ()) -> list[Finding]:
+    """Everything that the rules find, in the order of the file, but for the rules whose codes are to be ignored.
+
+    `settings` are Waggle's own: with them, the rules that hold both against each other are asked, too.
+    """
     found = [
-        _finding(document, rule, at.path, at.detail) for rule in _rules(document) for at in rule.check(document.root)
+        _finding(document, rule, at.path, at.detail)
+        for rule in _rules(document)
+        for at in _places(rule, document.root, settings)
     ]
     explained = {finding.path for finding in found if finding.rule.refused and finding.rule.code != _CATCH_ALL}
     kept = [finding for finding in found if finding.rule.code != _CATCH_ALL or not _touches(finding.path, explained)]
@@ -66,6 +82,12 @@ def lint(document: Document, *, ignore: Iterable[str] = ()) -> list[Finding]:
         kept.append(_finding(document, REGISTRY["WL106"], (), f"{document.others} more"))
     skipped = frozenset(ignore)
     return sorted((f for f in kept if f.rule.code not in skipped), key=lambda f: (f.line, f.rule.code))
+
+
+def _places(rule: Rule, config: Section, settings: Settings | None) -> Iterable[At]:
+    if rule.check_with is None:
+        return rule.check(config)
+    return () if settings is None else rule.check_with(config, settings)
 
 
 def to_mend(findings: Iterable[Finding]) -> bool:
@@ -93,11 +115,18 @@ def _finding(document: Document, rule: Rule, path: Path, detail: str) -> Finding
 # -- for people and for machines ----------------------------------------------------------------------------------
 
 
-def as_text(file: str, findings: Sequence[Finding]) -> str:
-    """For people and for editors, which know `file:line:`."""
+def unseen(*, with_config: bool) -> tuple[str, ...]:
+    """What the file does not tell."""
+    return UNSEEN if with_config else (*UNSEEN_WITHOUT_CONFIG, *UNSEEN)
+
+
+def as_text(file: str, findings: Sequence[Finding], *, with_config: bool = False) -> str:
+    """For people and for editors, which know `file:line:`. `with_config`: Waggle's own was held against it."""
     blocks = [_block(file, finding) for finding in findings]
-    blocks.append(f"{file}: {_summary(findings)}")
-    blocks.append("\n".join(["What the file does not tell:", *(f"  - {text}" for text in UNSEEN)]))
+    blocks.append(f"{file}: {_summary(findings, with_config)}")
+    blocks.append(
+        "\n".join(["What the file does not tell:", *(f"  - {text}" for text in unseen(with_config=with_config))])
+    )
     return "\n\n".join(blocks)
 
 
@@ -124,16 +153,18 @@ def _what(finding: Finding) -> str:
     return printable("; ".join(text for text in (shown if finding.path else "", finding.detail) if text))
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _summary(findings: Sequence[Finding], with_config: bool) -> str:
     if not findings:
-        return f"nothing found by {len(REGISTRY)} rules"
+        asked = sum(with_config or rule.check_with is None for rule in REGISTRY.values())
+        return f"nothing found by {asked} rules"
     counts = {severity: sum(f.rule.severity is severity for f in findings) for severity in Severity}
     return ", ".join(f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items() if count)
 
 
-def as_json(file: str, findings: Sequence[Finding]) -> str:
+def as_json(file: str, findings: Sequence[Finding], *, with_config: bool = False) -> str:
     """One object: the findings with everything about their rules, and what the file does not tell."""
-    return json.dumps({"file": file, "findings": [_entry(f) for f in findings], "unseen": UNSEEN}, indent=2)
+    entries = [_entry(finding) for finding in findings]
+    return json.dumps({"file": file, "findings": entries, "unseen": unseen(with_config=with_config)}, indent=2)
 
 
 def _entry(finding: Finding) -> dict[str, Any]:

@@ -230,6 +230,11 @@ def half_client_certificate(config: Section) -> Iterator[At]:
             yield extender.section("tlsConfig").at("keyFile" if certificate else "certFile")
 
 
+def has_client_certificate(extender: Section) -> bool:
+    """Whether kube-scheduler shows a certificate: it has one, and its key."""
+    return all(_client_certificate(extender))
+
+
 def _client_certificate(extender: Section) -> tuple[bool, bool]:
     """Whether there is a certificate, and a key."""
     tls = extender.section("tlsConfig")
@@ -239,7 +244,7 @@ def _client_certificate(extender: Section) -> tuple[bool, bool]:
 # -- time ---------------------------------------------------------------------------------------------------------
 
 
-def _timeout(extender: Section) -> float | None:
+def go_timeout(extender: Section) -> float | None:
     """Seconds; 0 if it is not set, None if it is no duration."""
     text = extender.text("httpTimeout")
     try:
@@ -260,7 +265,7 @@ def default_timeout(config: Section) -> Iterator[At]:
     for extender in config.items("extenders"):
         if extender.text("bindVerb") and "httpTimeout" not in extender:
             yield extender.at("httpTimeout")
-        elif extender.text("bindVerb") and _timeout(extender) == 0:
+        elif extender.text("bindVerb") and go_timeout(extender) == 0:
             yield extender.at("httpTimeout", "0 means 5s")
 
 
@@ -274,7 +279,7 @@ def default_timeout(config: Section) -> Iterator[At]:
 )
 def short_timeout(config: Section) -> Iterator[At]:
     for extender in config.items("extenders"):
-        seconds = _timeout(extender)
+        seconds = go_timeout(extender)
         if seconds is not None and 0 < seconds < _DEFAULT_TIMEOUT_SECONDS:
             yield extender.at("httpTimeout")
 
@@ -289,6 +294,6 @@ def short_timeout(config: Section) -> Iterator[At]:
 )
 def long_timeout(config: Section) -> Iterator[At]:
     for extender in config.items("extenders"):
-        seconds = _timeout(extender)
+        seconds = go_timeout(extender)
         if seconds is not None and (seconds > _LONGEST_TIMEOUT_SECONDS or seconds < 0):
             yield extender.at("httpTimeout")

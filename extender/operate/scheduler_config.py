@@ -11,6 +11,7 @@ in it. The reasons behind the lines are in docs/protocol.md.
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from extender.embedded.kubescheduler.config import (
     from_kube_scheduler_configuration,
 )
 from extender.operate.topology import NAMESPACE, Topology
+from extender.settings import Settings
 
 #: The DNS name of the Service in the shipped manifests, which its certificate has to hold.
 SERVICE = f"waggle.{NAMESPACE}.svc"
@@ -68,8 +70,8 @@ class SchedulerOptions:
     managed_resources: tuple[str, ...] = ()
     #: The control plane's own scheduler shall really send every pod, its own add-ons included.
     all_pods: bool = False
-    #: A Go duration.
-    http_timeout: str = "10s"
+    #: A Go duration; None is 10s, or Waggle's own time-out if that is longer.
+    http_timeout: str | None = None
     leader_elect: bool | None = None
     #: Requests per second to the API server; None leaves kube-scheduler's default (50).
     qps: int | None = None
@@ -107,15 +109,50 @@ Put it and the certificates on every control-plane node, mount both in /etc/kube
 (hostPath), and add --config there. kubelet restarts kube-scheduler then; extenders are read only at its start."""
 
 
-def kube_scheduler_config(options: SchedulerOptions) -> str:
-    """The YAML text. Raises OptionError."""
-    chosen = _complete(options)
+def kube_scheduler_config(options: SchedulerOptions, settings: Settings | None = None) -> str:
+    """The YAML text. Raises OptionError.
+
+    `settings` are Waggle's own: what is not chosen and has to agree with them is taken from them.
+    """
+    chosen = _complete(options if settings is None else _agreeing(options, settings))
     text = "\n".join([*_head(chosen), *_scheduler(chosen), *_extender(chosen)]) + "\n"
     try:
         from_kube_scheduler_configuration(yaml.safe_load(text))
     except ConfigError as error:
         raise OptionError(f"kube-scheduler would refuse this: {error}") from error
     return text
+
+
+# -- what Waggle's own configuration says ---------------------------------------------------------------------------
+
+
+def _agreeing(options: SchedulerOptions, settings: Settings) -> SchedulerOptions:
+    """The options, and for what they leave open what Waggle's own settings say. Raises OptionError."""
+    seconds = math.ceil(settings.cluster.request_timeout_seconds)
+    names, resource = settings.pods.scheduler_names, settings.pods.resource
+    return replace(
+        options,
+        scheduler_names=options.scheduler_names or names,
+        url=_agreeing_url(options, settings) if options.url is None else options.url,
+        managed_resources=options.managed_resources or ((resource,) if resource else ()),
+        http_timeout=options.http_timeout or f"{max(10, seconds)}s",
+    )
+
+
+def _agreeing_url(options: SchedulerOptions, settings: Settings) -> str | None:
+    """Where the topology has Waggle, with its scheme and port."""
+    usual = _defaults(options.topology).url
+    if usual is None:
+        return None
+    scheme = "http" if settings.server.tls is None else "https"
+    host = urlsplit(usual).hostname or ""
+    if scheme == "http" and not is_loopback(host):
+        raise OptionError(
+            f"--config: Waggle's server.tls is not set, and {options.topology} needs https; "
+            "`waggle certs` makes certificates"
+        )
+    port = settings.server.port or PORT
+    return f"{scheme}://{host}:{port}"
 
 
 # -- what was chosen ----------------------------------------------------------------------------------------------
@@ -140,6 +177,7 @@ def _complete(options: SchedulerOptions) -> SchedulerOptions:
         scheduler_names=options.scheduler_names or (usual.scheduler_name,),
         kubeconfig=usual.kubeconfig if options.kubeconfig is None else options.kubeconfig,
         leader_elect=usual.leader_elect if options.leader_elect is None else options.leader_elect,
+        http_timeout=options.http_timeout or "10s",
     )
     _check_lease(chosen)
     return chosen

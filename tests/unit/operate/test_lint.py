@@ -16,26 +16,39 @@ from typer.testing import CliRunner
 from extender.cli import app
 from extender.operate import rules_file
 from extender.operate.document import Document, DocumentError, read
-from extender.operate.lint import UNSEEN, Finding, as_json, as_markdown, as_text, lint, to_mend
+from extender.operate.lint import Finding, as_json, as_markdown, as_text, lint, to_mend, unseen
 from extender.operate.rules import REGISTRY, Severity
 from extender.operate.scheduler_config import SchedulerOptions, kube_scheduler_config
 from extender.operate.topology import Topology
+from extender.settings import Settings, load
 from tests.support.kubescheduler.binary import needs_kube_scheduler, refusal
 
 ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "fixtures" / "lint"
 CODES = sorted(REGISTRY)
 #: Some traps cannot be shown without another one.
-ALSO = {"WL401": {"WL404"}, "WL408": {"WL404", "WL405"}}
+ALSO = {
+    "WL401": {"WL404"},
+    "WL408": {"WL404", "WL405"},
+    "WL602": {"WL603"},
+    "WL607": {"WL316"},
+    "WL609": {"WL502"},
+}
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def found(text: str) -> list[Finding]:
-    return lint(read(text))
+def found(text: str, waggle: Settings | None = None) -> list[Finding]:
+    return lint(read(text), waggle)
 
 
-def codes(text: str) -> set[str]:
-    return {finding.rule.code for finding in found(text)}
+def codes(text: str, waggle: Settings | None = None) -> set[str]:
+    return {finding.rule.code for finding in found(text, waggle)}
+
+
+def config_of(code: str) -> Settings | None:
+    """Waggle's configuration beside a fixture, for the rules that need one."""
+    path = FIXTURES / "waggle" / f"{code}.yaml"
+    return load(path) if path.exists() else None
 
 
 # -- the rules ----------------------------------------------------------------------------------------------------
@@ -43,11 +56,40 @@ def codes(text: str) -> set[str]:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_rule_finds_what_is_wrong_and_no_other_rule_does(code: str):
-    assert codes((FIXTURES / f"{code}.yaml").read_text()) == {code} | ALSO.get(code, set())
+    assert codes((FIXTURES / f"{code}.yaml").read_text(), config_of(code)) == {code} | ALSO.get(code, set())
 
 
 def test_every_fixture_has_its_rule():
     assert {path.stem for path in FIXTURES.glob("*.yaml")} == set(CODES)
+
+
+def test_rules_that_hold_two_files_against_each_other_need_both():
+    needing = {code for code in CODES if REGISTRY[code].check_with is not None}
+    assert {path.stem for path in (FIXTURES / "waggle").glob("*.yaml")} == needing
+    for code in needing:
+        assert code not in codes((FIXTURES / f"{code}.yaml").read_text())
+        assert code not in codes((FIXTURES / f"{code}.yaml").read_text(), Settings()) or code == "WL606"
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"pods": {"resource": "hivedscheduler.microsoft.com/pod-scheduling-enable"}},
+        {"pods": {"resource": "example.com/gpu", "scheduler_names": ["gpu-scheduler"]}},
+        {"server": {"port": 19096}, "cluster": {"request_timeout_seconds": 25}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("topology", Topology)
+def test_what_is_written_from_a_configuration_agrees_with_it(sections: dict[str, Any], topology: Topology):
+    tls = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+    server = {**sections.get("server", {}), "tls": None if topology is Topology.LOCAL else tls}
+    waggle = Settings.model_validate({**sections, "server": server})
+    url = f"https://10.0.0.1:{waggle.server.port}" if topology is Topology.STATIC_POD else None
+    options = SchedulerOptions(topology=topology, url=url, all_pods=True)
+    text = kube_scheduler_config(options, waggle)
+    assert codes(text, waggle) <= {"WL501"}
 
 
 @pytest.mark.parametrize(
@@ -259,8 +301,10 @@ def test_a_clean_file_is_0_and_says_what_it_does_not_tell(tmp_path: Path):
     done = run(str(file))
 
     assert done.exit_code == 0
-    assert f"nothing found by {len(REGISTRY)} rules" in done.output
-    assert all(text in done.output for text in UNSEEN)
+    rules = sum(rule.check_with is None for rule in REGISTRY.values())
+    assert f"nothing found by {rules} rules" in done.output
+    assert "--config waggle.yaml" in done.output
+    assert all(text in done.output for text in unseen(with_config=False))
 
 
 def test_findings_are_1_and_say_where_what_happens_and_what_to_do():
@@ -298,7 +342,7 @@ def test_for_machines_there_is_json():
     assert finding["severity"] == "error"
     assert finding["field"] == "extenders[0].filterverb"
     assert finding.keys() >= {"line", "what", "happens", "mend", "docs"}
-    assert done["unseen"] == list(UNSEEN)
+    assert done["unseen"] == list(unseen(with_config=False))
 
 
 def test_rules_may_be_left_out():
@@ -315,3 +359,28 @@ def test_every_rule_can_be_listed():
 
     assert done.exit_code == 0
     assert all(f"### {code} {REGISTRY[code].name}" in done.output for code in CODES)
+
+
+def test_with_waggles_configuration_every_rule_is_asked(tmp_path: Path):
+    marker = "hivedscheduler.microsoft.com/pod-scheduling-enable"
+    waggle, file = tmp_path / "waggle.yaml", tmp_path / "config.yaml"
+    waggle.write_text(f"pods: {{resource: {marker}}}\n")
+    file.write_text(kube_scheduler_config(SchedulerOptions(topology=Topology.LOCAL)))
+
+    done = run(str(file), "--config", str(waggle))
+
+    assert done.exit_code == 1
+    assert "error WL601 marker-not-managed: extenders[0].managedResources is not set" in done.output
+    assert f"pods.resource of Waggle is {marker}" in done.output
+    file.write_text(kube_scheduler_config(SchedulerOptions(topology=Topology.LOCAL), load(waggle)))
+    done = run(str(file), "--config", str(waggle))
+    assert (done.exit_code, f"nothing found by {len(REGISTRY)} rules" in done.output) == (0, True)
+    assert "--config waggle.yaml" not in done.output
+
+
+def test_a_configuration_of_waggle_that_cannot_be_used_is_2_and_named(tmp_path: Path):
+    waggle = tmp_path / "waggle.yaml"
+    waggle.write_text("pods: {resources: x}\n")
+    done = run(str(FIXTURES / "WL601.yaml"), "--config", str(waggle))
+    assert done.exit_code == 2
+    assert "pods.resources" in done.output

@@ -13,6 +13,7 @@ from extender.cli import app
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
 from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
 from extender.operate.topology import Topology
+from extender.settings import Settings
 from tests.support.kubescheduler.binary import needs_kube_scheduler, refusal
 
 GPU = "example.com/gpu"
@@ -208,3 +209,70 @@ def test_a_real_kube_scheduler_reads_it(options: dict[str, Any], tmp_path: Path,
     file.write_text(kube_scheduler_config(SchedulerOptions(**options | tls, kubeconfig="", qps=100)))
 
     assert refusal(file, folder=client_folder) == ""
+
+
+# -- from Waggle's own configuration ----------------------------------------------------------------------------------
+
+MARKER = "hivedscheduler.microsoft.com/pod-scheduling-enable"
+TLS = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+
+
+def agreeing(waggle: dict[str, Any], **options: Any) -> dict[str, Any]:
+    text = kube_scheduler_config(SchedulerOptions(**options), Settings.model_validate(waggle))
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
+
+
+def test_the_resource_that_marks_pods_is_managed_and_not_counted():
+    (found,) = agreeing({"pods": {"resource": MARKER}}, **LOCAL)["extenders"]
+    assert found["managedResources"] == [{"name": MARKER, "ignoredByScheduler": True}]
+
+
+def test_a_resource_that_nodes_have_is_managed_and_counted():
+    (found,) = agreeing({"pods": {"resource": GPU}}, **LOCAL)["extenders"]
+    assert found["managedResources"] == [{"name": GPU, "ignoredByScheduler": False}]
+
+
+def test_names_port_and_time_out_are_those_of_waggle():
+    waggle = {
+        "pods": {"scheduler_names": ["a", "b"]},
+        "server": {"port": 19096},
+        "cluster": {"request_timeout_seconds": 12.5},
+    }
+    document = agreeing(waggle, **LOCAL)
+    (found,) = document["extenders"]
+    assert [profile["schedulerName"] for profile in document["profiles"]] == ["a", "b"]
+    assert (found["urlPrefix"], found["httpTimeout"]) == ("http://127.0.0.1:19096", "13s")
+
+
+def test_tls_is_that_of_waggle():
+    waggle = {"server": {"tls": TLS, "port": 7000}}
+    (found,) = agreeing(waggle, **SECOND)["extenders"]
+    assert found["urlPrefix"] == "https://waggle.waggle-system.svc:7000"
+    (found,) = agreeing(waggle, **LOCAL, ca_file="ca.crt", cert_file="c", key_file="k")["extenders"]
+    assert (found["urlPrefix"], found["tlsConfig"]["caFile"]) == ("https://127.0.0.1:7000", "ca.crt")
+
+
+def test_a_waggle_without_tls_cannot_be_called_over_a_network():
+    with pytest.raises(
+        OptionError, match=r"--config: Waggle's server\.tls is not set, and second-scheduler needs https"
+    ):
+        agreeing({}, **SECOND)
+
+
+def test_what_is_given_has_precedence():
+    waggle = {"pods": {"resource": MARKER, "scheduler_names": ["a"]}, "server": {"port": 7000}}
+    options = {"managed_resources": (GPU,), "scheduler_names": ("mine",), "http_timeout": "20s"}
+    document = agreeing(waggle, **LOCAL, url="http://127.0.0.1:8000", **options)
+    (found,) = document["extenders"]
+    assert [each["name"] for each in found["managedResources"]] == [GPU]
+    assert document["profiles"] == [{"schedulerName": "mine"}]
+    assert (found["urlPrefix"], found["httpTimeout"]) == ("http://127.0.0.1:8000", "20s")
+
+
+def test_the_command_reads_waggles_configuration(tmp_path: Path):
+    waggle = tmp_path / "waggle.yaml"
+    waggle.write_text(f"pods: {{resource: {MARKER}}}\n")
+    done = CliRunner().invoke(app, ["kube-scheduler-config", "--topology", "local", "--config", str(waggle)])
+    assert done.exit_code == 0
+    assert MARKER in done.output
