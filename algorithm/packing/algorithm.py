@@ -22,6 +22,7 @@ from algorithm.interface import (
     Bind,
     GangInfo,
     Phase,
+    PodRefused,
     Preempt,
     SchedulerAlgorithm,
     ScheduleResult,
@@ -34,6 +35,7 @@ from algorithm.packing.clearing import Clearing
 from algorithm.packing.copying import copied_in_pieces
 from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
+from algorithm.packing.explain import explain
 from algorithm.packing.gangs import Gang, GangKey, fingerprint_of, membership, membership_or_none, too_large
 from algorithm.packing.index import Offer
 from algorithm.packing.memo import Memo, Question
@@ -322,6 +324,16 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def inspect(self) -> Mapping[str, Any]:
         """A summary. It leaves out which pod runs where, because /v1/inspect/nodes shows that."""
         return {"strategy": self.settings.strategy, **summary(self._state)}
+
+    def explain(self, pod: Pod) -> Iterator[str]:
+        try:
+            declared = membership(pod)
+            gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
+            if gang is not None and gang.oversized:
+                raise too_large(gang)
+        except PodRefused as refused:
+            return iter((f"{refused.reason.text}.",))
+        return explain(self._state, pod, gang)
 
     def fork(self) -> Self:
         return self._with(self._state.copy())
