@@ -380,11 +380,13 @@ class SchedulerAlgorithm(ABC):
     def explain(self, pod: Pod) -> Iterable[str]:  # noqa: ARG002
         """Sentences for people: why a pod waits, and what would have to change for it to run. Numbers are welcome.
 
-        Called only for pods that are unallocated now, and under the lock: keep it short. Changes nothing. If you return
-        sentences, the explain page shows them instead of the nodes that come nearest by their amounts.
+        The first sentence is the verdict: lists show it alone, so it must be understood alone. The last one is the
+        nearest remedy. If you return any, pages show them instead of the nodes that come nearest by their amounts.
 
-        If you need longer, return an iterator. Its sentences are made under the lock one at a time, and an empty one
-        only lets other threads go on meanwhile. Anything may change in between.
+        Called only for pods that are unallocated now, and on a copy (`forks`), where it delays nobody and may take some
+        milliseconds. An algorithm that cannot be copied is asked itself, under the lock: keep it short then, or return
+        an iterator. Its sentences are made under the lock one at a time, and an empty one only lets other threads go on
+        meanwhile. Anything may change in between. Changes nothing.
         """
         return ()
 

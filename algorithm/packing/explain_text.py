@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from algorithm.model import CPU, PODS, Pod
-from algorithm.packing.demand import Demand, extended_of
+from algorithm.model import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Pod
+from algorithm.packing.demand import Demand, extended_of, short_of
 from algorithm.packing.gangs import GANG_MIN, Gang
 from algorithm.packing.nodes import NodeRoom
 from algorithm.quantity import format_quantity
 
+_MI, _GI = 1 << 20, 1 << 30
 #: So many names are shown at most.
 SHOWN = 5
 
@@ -19,8 +20,19 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def quantity(name: str, value: int) -> str:
+    """A number for people: cores with decimals, bytes with a suffix, rounded; everything else as it is counted."""
+    if name == CPU:
+        return f"{value / 1000:g}"
+    if name not in (MEMORY, EPHEMERAL_STORAGE) and not name.startswith("hugepages-"):
+        return str(value)
+    if value % _MI or value < _MI:
+        return f"{value / _GI:.1f}Gi" if value >= _GI else f"{value / _MI:.1f}Mi"
+    return format_quantity(value)
+
+
 def amount(name: str, value: int) -> str:
-    return f"{format_quantity(value, milli=name == CPU)} {name}"
+    return f"{quantity(name, value)} {name}"
 
 
 def amounts(demand: Demand) -> str:
@@ -68,7 +80,7 @@ def too_few_nodes(subject: str, demand: Demand, wanted: int, ever: Sequence[int]
 
 
 def too_little_in_all(subject: str, name: str, wanted: int, there: int) -> str:
-    has = format_quantity(there, milli=name == CPU)
+    has = quantity(name, there)
     return f"{subject} can never run: its pods need {amount(name, wanted)} together, and the cluster has {has}."
 
 
@@ -98,37 +110,39 @@ def there_is_room(subject: str, needed: int, nodes: Sequence[str]) -> str:
 
 def too_little_free(subject: str, demand: Demand, wanted: int, seats: int, large: Sequence[NodeRoom]) -> str:
     """`large` are the nodes that are large enough for a pod of this demand."""
-    short = _scarce(demand, large)
+    full = [room for room in large if not room.seats(demand)]
+    short = _scarce(demand, full)
     if wanted == 1:
-        if not short:
-            return f"{subject} needs {amounts(demand)} on one node, and no node has all of that free at once."
-        name, need = short
-        return f"{subject} needs {amount(name, need)} on one node: {_free(name, large)}."
-    need_text = f"{subject} needs room for {wanted} pods with {main(demand)} each, and there is room for {seats}"
-    return f"{need_text}: {_free(short[0], large)}." if short else f"{need_text}."
+        if short is None:
+            return f"{subject} needs {amounts(demand)} on one node, and no node has that free at once."
+        return f"{subject} needs {amount(*short)} on one node: {_free(demand, short[0], large)}."
+    needs = f"{subject} needs room for {wanted} pods with {main(demand)} each, and there is room for {seats}"
+    return f"{needs}: {_free(demand, short[0], large)}." if short else f"{needs}."
 
 
-def _scarce(demand: Demand, rooms: Sequence[NodeRoom]) -> tuple[str, int] | None:
-    """The resource that is short on every node without a place for the pod, devices first; None if they differ."""
-    full = [room.free for room in rooms if not room.seats(demand)]
-    for name, need in (*extended_of(demand), *demand):
-        if all(free.get(name, 0) < need for free in full):
+def _scarce(demand: Demand, full: Sequence[NodeRoom]) -> tuple[str, int] | None:
+    """What to name: a device that is short on most of these nodes, else what is short on all of them; None: neither."""
+    short = {name: sum(room.free.get(name, 0) < need for room in full) for name, need in demand}
+    for name, need in extended_of(demand):
+        if 2 * short[name] > len(full):
             return name, need
-    return None
+    return next(((name, need) for name, need in demand if short[name] == len(full)), None)
 
 
-def _free(name: str, rooms: Sequence[NodeRoom]) -> str:
+def _free(demand: Demand, name: str, rooms: Sequence[NodeRoom]) -> str:
     left = {room.name: max(0, room.free.get(name, 0)) for room in rooms}
-    total = sum(room.allocatable.get(name, 0) for room in rooms)
+    total = amount(name, sum(room.allocatable.get(name, 0) for room in rooms))
     if not any(left.values()):
-        return f"none of {amount(name, total)} is free"
-    node, most = max(left.items(), key=lambda item: (item[1], item[0]))
-    free, one = (format_quantity(value, milli=name == CPU) for value in (sum(left.values()), most))
-    return f"{free} of {amount(name, total)} are free, at most {one} on one node ({node})"
+        return f"none of {total} is free"
+    best = max(rooms, key=lambda room: (left[room.name], room.name))
+    most = left[best.name]
+    sums = f"{quantity(name, sum(left.values()))} of {total} are free, at most {quantity(name, most)} on one node"
+    lacks = [amount(*part) for part in short_of(demand, best.free).items()] if most >= dict(demand)[name] else []
+    return f"{sums} ({best.name}{', which lacks ' if lacks else ''}{', '.join(lacks)})"
 
 
 def too_little_free_in_all(subject: str, name: str, wanted: int, free: int) -> str:
-    left = format_quantity(free, milli=name == CPU)
+    left = quantity(name, free)
     return f"{subject} needs {amount(name, wanted)} for its pods together, and {left} are free."
 
 

@@ -126,7 +126,7 @@ def _who_waits_and_why(outlook: Outlook) -> Table:
     groups: dict[tuple[str, str], list[str]] = {}
     for item in outlook.waiting:
         why = item["reason"]
-        groups.setdefault((why["code"], why["text"]), []).append(item["name"])
+        groups.setdefault((why["code"], item["summary"]), []).append(item["name"])
     for (code, text), names in sorted(groups.items()):
         shown = (min(names), code, outlook.explained.get(min(names)) or text)
         table.add_row(str(len(names)), *map(as_markup, shown))

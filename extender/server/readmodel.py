@@ -11,10 +11,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 
 from algorithm.model import Pod
 from extender.scheduling.comparison import CachedState, cached_state_of
@@ -22,11 +22,12 @@ from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.consistency import disagreement
-from extender.scheduling.state.pod_info import PodInfo, State
+from extender.scheduling.state.pod_info import HistoryLine, PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
 from extender.server.loop import EngineLoop, LoopBusy
 from extender.server.rows import PLACED, PodRow, PodRows
+from extender.server.summary import summarize
 from extender.server.usage import UsageHistory, UsageSample, amounts
 from extender.server.views import (
     PENDING,
@@ -39,8 +40,7 @@ from extender.server.views import (
     node_views,
     pod_view,
 )
-
-log = structlog.get_logger(__name__)
+from extender.server.whatif import Verdict, WhatIf
 
 T = TypeVar("T")
 
@@ -69,6 +69,7 @@ class ReadModel:
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._messages = messages
         self._explaining = threading.Lock()
+        self._what_if = WhatIf(machine, loop)
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
         self.api_silence: Callable[[], float] = lambda: 0.0
@@ -82,7 +83,16 @@ class ReadModel:
 
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
-        return sorted(self._each_pod(self._view, states), key=lambda view: (view.namespace, view.name))
+        views = self._each_pod(self._view, states)
+        found = self._what_if.ask([view.uid for view in views if view.state == State.WAITING])
+        return sorted(
+            (self._summarized(view, found[view.uid]) if view.uid in found else view for view in views),
+            key=lambda view: (view.namespace, view.name),
+        )
+
+    def _summarized(self, view: PodView, verdict: Verdict | None) -> PodView:
+        nodes = len(self._machine.driver.nodes)
+        return view if view.reason is None else replace(view, summary=summarize(view, verdict, nodes))
 
     def _view(self, entry: PodInfo, now: float) -> PodView:
         return pod_view(entry, now, self._messages(entry.uid))
@@ -110,6 +120,7 @@ class ReadModel:
 
     def usage_sample(self) -> UsageSample:
         """Return the cluster's use at this moment, for `usage`."""
+        self._what_if.drop_unused()
         rows = self._rows.read()
         states = Counter(row.state for row in rows)
         return UsageSample(
@@ -185,19 +196,28 @@ class ReadModel:
             view = self._view(entry, now)
             nodes, lines, pod = dict(entry.nodes), list(entry.history), entry.pod
             waits = entry.state in PENDING
-        explained, advice = self._advice(pod) if waits else (True, [])
+        if not waits:
+            return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_story(lines, now))
+        verdict = self._what_if.ask_one(pod.uid)
+        if verdict is None:  # of a pod that is newer than the copy, nothing is known yet
+            verdict = Verdict() if self._what_if.possible else self._live_verdict(pod)
         return Explanation(
-            pod=view,
+            pod=self._summarized(view, verdict) if view.state == State.WAITING else view,
             reason=view.reason,
             nodes=nodes,
-            # The algorithm's own explanation is better than a comparison of amounts.
-            nearest=[] if explained else nearest(pod, self.nodes()),
-            advice=advice,
-            story=[f"{now - line.at:.1f}s ago, event {line.event}: {line.text}" for line in lines],
+            # The algorithm's own explanation is better than a comparison of amounts, which knows nothing of gangs.
+            nearest=[] if verdict.sentences or view.gang else nearest(pod, self.nodes()),
+            advice=[
+                *verdict.sentences,
+                *([f"the algorithm failed to explain: {verdict.fault}"] if verdict.fault else []),
+            ],
+            node_if_asked=verdict.node,
+            reason_if_asked=verdict.reason,
+            story=_story(lines, now),
         )
 
-    def _advice(self, pod: Pod) -> tuple[bool, list[str]]:
-        """Return whether the algorithm explains this pod, and its sentences. A fault of it must not hide the rest.
+    def _live_verdict(self, pod: Pod) -> Verdict:
+        """The explanation of an algorithm that cannot be copied, by itself. A fault of it must not hide the rest.
 
         One explanation at a time: for any number of requests, kube-scheduler waits for one step of one answer.
         """
@@ -209,9 +229,9 @@ class ReadModel:
                 for sentence in self._loop.in_turns(sentences):
                     advice += [sentence] if sentence else []
         except Exception as error:
-            log.exception("explain_failed")
-            return False, [f"the algorithm failed to explain: {type(error).__name__}"]
-        return bool(advice), advice
+            with self._loop.paused() as now:
+                return Verdict(fault=self._machine.driver.fault_book.raised("explain", error, now, pod))
+        return Verdict(sentences=tuple(advice))
 
     def _standing(self, entry: PodInfo, _now: float) -> metrics.Standing:
         return metrics.standing(entry, self._messages(entry.uid))
@@ -238,3 +258,7 @@ class ReadModel:
         pods = self._each_pod(self._standing, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, faults=faults)
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
+
+
+def _story(lines: Sequence[HistoryLine], now: float) -> list[str]:
+    return [f"{now - line.at:.1f}s ago, event {line.event}: {line.text}" for line in lines]

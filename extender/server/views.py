@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
 from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
@@ -31,6 +32,8 @@ class PodView:
     """One pod. `since_seconds` is its time in this state, `attempts` the number of its filter calls.
 
     `kube_scheduler` is the message that kube-scheduler wrote when it last found no node for the pod, "" if none.
+    `offered` are the nodes that it offered last, None if it never asked. `summary` is one sentence about a pod that
+    waits.
     """
 
     namespace: str
@@ -44,6 +47,8 @@ class PodView:
     since_seconds: float = 0.0
     priority: int = 0
     kube_scheduler: str = ""
+    offered: SuggestedNodes | None = None
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,8 @@ class FaultsView:
 class Explanation:
     """Why a pod is where it is: the dominant reason, the reasons of single nodes, the nodes that lack least.
 
-    `story` is its history, `advice` the algorithm's own explanation.
+    `story` is its history, `advice` the algorithm's own explanation. `node_if_asked` and `reason_if_asked` are what the
+    algorithm would answer now; both are empty if that is unknown.
     """
 
     pod: PodView
@@ -85,6 +91,8 @@ class Explanation:
     nearest: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
+    node_if_asked: str = ""
+    reason_if_asked: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +109,21 @@ def pod_view(entry: PodInfo, now: float, message: str = "") -> PodView:
     """Return the view of a pod. `message` is what kube-scheduler wrote on it; it counts while the pod has no place."""
     pod = entry.pod
     message = message if entry.state in PENDING else ""
+    why = reason_of(entry, message)
     return PodView(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
         state=entry.state.value,
         node=entry.node,
-        reason=reason_of(entry, message),
+        reason=why,
         attempts=entry.attempts,
         gang=pod.annotation(GANG_ANNOTATION) or pod.group,
         since_seconds=max(0.0, now - entry.since),
         priority=pod.priority,
         kube_scheduler=message,
+        offered=entry.offered if entry.attempts else None,
+        summary=why.text if why is not None else "",
     )
 
 

@@ -55,6 +55,7 @@ class PodBody(_Body):
     priority: int
     since_seconds: float = Field(description="How long it has been in this state")
     kube_scheduler: str = Field(description="What kube-scheduler wrote when it last found no node; empty if nothing")
+    summary: str = Field(description="One sentence for people: why it waits. Empty if it does not")
 
 
 class PodListBody(_Body):
@@ -112,11 +113,20 @@ class AlgorithmBody(_Body):
     unknown_nodes: list[str] = Field(description="Nodes that it failed to take in: they get no pods")
 
 
+class IfAskedBody(_Body):
+    """What the algorithm would answer if kube-scheduler asked now and offered all nodes that can be used."""
+
+    node: str = Field(description="Where the pod would be placed; empty if nowhere")
+    reason: ReasonBody | None = Field(description="Why it would wait")
+
+
 class ExplanationBody(_Body):
     """Why a pod is where it is, or is nowhere."""
 
+    summary: str = Field(description="One sentence for people; empty if the pod does not wait")
     pod: PodBody
     reason: ReasonBody | None = Field(description="The dominant reason")
+    if_asked: IfAskedBody | None = Field(description="Null if the pod has a place, or if that is not known")
     nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
     nearest: list[str] = Field(description="The nodes that came nearest to fitting, if the algorithm says nothing")
     advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
@@ -254,6 +264,7 @@ def _pod(view: PodView) -> PodBody:
         priority=view.priority,
         since_seconds=round(view.since_seconds, 3),
         kube_scheduler=view.kube_scheduler,
+        summary=view.summary,
     )
 
 
@@ -299,10 +310,18 @@ def _algorithm(state: Mapping[str, Any], faults: FaultsView) -> dict[str, Any]:
 
 def _explanation(found: Explanation) -> ExplanationBody:
     return ExplanationBody(
+        summary=found.pod.summary,
         pod=_pod(found.pod),
+        if_asked=_if_asked(found),
         reason=_reason(found.reason),
         nodes={name: ReasonBody(code=why.code.value, text=why.text) for name, why in sorted(found.nodes.items())},
         nearest=list(found.nearest),
         advice=list(found.advice),
         story=list(found.story),
     )
+
+
+def _if_asked(found: Explanation) -> IfAskedBody | None:
+    if not found.node_if_asked and found.reason_if_asked is None:
+        return None
+    return IfAskedBody(node=found.node_if_asked, reason=_reason(found.reason_if_asked))

@@ -45,6 +45,7 @@ def _group(namespace: str, name: str, members: Sequence[PodView]) -> dict[str, A
     """One group, with the reason of most of its pods; `example` is one of those, for /v1/explain."""
     reasons = Counter(pod.reason or reason(Code.NOT_ASKED) for pod in members)
     why = max(reasons, key=lambda each: (reasons[each], each.code is not Code.NOT_ASKED, each.text))
+    example = min((pod for pod in members if _same(pod, why)), key=lambda pod: pod.name)
     return {
         "namespace": namespace,
         "name": name,
@@ -52,9 +53,9 @@ def _group(namespace: str, name: str, members: Sequence[PodView]) -> dict[str, A
         "preempting": sum(pod.state == "Preempting" for pod in members),
         "priority": max(pod.priority for pod in members),
         "code": why.code.value,
-        "text": why.text,
+        "text": example.summary or why.text,
         "age": _age(members),
-        "example": min(pod.name for pod in members if _same(pod, why)),
+        "example": example.name,
     }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
 from algorithm.gauges import Gauge, Sample
-from algorithm.interface import SuggestedNodes
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from extender.core.outcomes import Outcome, OutcomeKind
@@ -19,11 +19,13 @@ from extender.scheduling.events import Candidate, Event, NodeSeen, PodSeen, Sync
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
+from extender.server.views import Explanation
 from tests.support.apiserver.api import eventually
 from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 DONE = Outcome(OutcomeKind.DONE)
+FAILED = "the algorithm failed to explain: ZeroDivisionError: division by zero"
 
 
 class Bench:
@@ -243,19 +245,47 @@ def test_an_algorithm_that_fails_to_count_costs_its_own_metrics_only(bench: Benc
     assert found["waggle_algorithm_faults_total"] == [({}, 1)]
 
 
-def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(bench: Bench) -> None:
-    waiting = pod("large", cpu=1_000_000)
-    bench.runtime.handle(PodSeen(waiting))
+def test_what_the_algorithm_says_takes_the_place_of_the_nearest_nodes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.runtime.handle(PodSeen(pod("large", cpu=1_000_000)))
     [plain] = bench.runtime.model.explain("default", "large").nearest
     assert plain.startswith("a: lacks ")
 
-    bench.machine.driver.algorithm.explain = lambda _: ("It can never run.",)
-    told = bench.runtime.model.explain("default", "large")
-    assert (told.nearest, told.advice) == ([], ["It can never run."])
+    def told(explain: Callable[[PlainAlgorithm, Pod], Iterable[str]]) -> Explanation:
+        monkeypatch.setattr(PlainAlgorithm, "explain", explain)
+        bench.machine.driver.calls += 1
+        monkeypatch.setattr(bench.runtime.model._what_if, "_next_copy", 0.0)
+        return bench.runtime.model.explain("default", "large")
 
+    found = told(lambda *_: ("It can never run.",))
+    assert (found.nearest, found.advice) == ([], ["It can never run."])
+
+    found = told(lambda *_: 1 / 0)
+    assert (found.nearest, found.advice) == (
+        [plain],
+        ["the algorithm failed to explain: ZeroDivisionError: division by zero"],
+    )
+
+
+def test_an_algorithm_that_cannot_be_copied_explains_by_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainAlgorithm, "fork", SchedulerAlgorithm.fork)
+    bench.machine.driver.algorithm.explain = lambda _: ("It can never run.",)
+    bench.runtime.handle(PodSeen(pod("large", cpu=1_000_000)))
+
+    found = bench.runtime.model.explain("default", "large")
+
+    assert (found.advice, found.pod.summary) == (["It can never run."], "It can never run.")
+    assert found.reason_if_asked is None
     bench.machine.driver.algorithm.explain = lambda _: 1 / 0
-    failed = bench.runtime.model.explain("default", "large")
-    assert (failed.nearest, failed.advice) == ([plain], ["the algorithm failed to explain: ZeroDivisionError"])
+    assert bench.runtime.model.explain("default", "large").advice == [FAILED]
+
+
+def test_the_nodes_that_one_pod_fits_on_are_not_named_for_a_pod_of_a_gang(bench: Bench) -> None:
+    """The nearest node of one pod says nothing about a gang that can never run."""
+    bench.runtime.handle(PodSeen(pod("alone")), PodSeen(pod("member", group="gang")))
+    assert bench.runtime.model.explain("default", "alone").nearest
+    assert bench.runtime.model.explain("default", "member").nearest == []
 
 
 def refused_by_kube_scheduler(p: Pod, message: str) -> bytes:

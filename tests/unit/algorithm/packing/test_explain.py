@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from algorithm.model import Pod
+from algorithm.packing.explain_text import quantity
 from tests.support.packing.harness import GPU, PackingHarness, member, node, pod
 
 
@@ -36,7 +39,8 @@ def test_a_gang_that_needs_more_nodes_than_there_are_can_never_run():
     world = PackingHarness(*machines(3))
     assert said(world, gang(world, 5, gpu=8)) == [
         "Gang ns/g can never run: it needs 5 nodes with 8 example.com/gpu each, and the cluster has 3.",
-        "It would fit with 2 more nodes with room for 8 example.com/gpu each, or with waggle.dev/gang-min of at most 3.",
+        "It would fit with 2 more nodes with room for 8 example.com/gpu each, or with waggle.dev/gang-min of at most "
+        "3.",
     ]
 
 
@@ -212,7 +216,7 @@ def test_cpu_alone():
     world.bound(pod("x", cpu=6500), "a")
     world.bound(pod("y", cpu=7000), "b")
     assert said(world, submitted(world, pod("p", cpu=2000))) == [
-        "It needs 2 cpu on one node: 2500m of 16 cpu are free, at most 1500m on one node (a).",
+        "It needs 2 cpu on one node: 2.5 of 16 cpu are free, at most 1.5 on one node (a).",
         "It would fit if this pod ended: ns/x on a.",
     ]
 
@@ -225,3 +229,31 @@ def test_nothing_is_proposed_if_the_whole_cluster_would_have_to_end():
     sentences = said(world, gang(world, 3, cpu=64000, gpu=8))
     assert len(sentences) == 1
     assert GPU in sentences[0]
+
+
+def test_a_device_is_named_even_if_one_node_has_it_and_lacks_something_else():
+    world = PackingHarness(*machines(3))
+    for name in ("n0", "n1"):
+        fill(world, name, 8)
+    world.bound(pod("cpu", cpu=60000, gpu=1), "n2")
+    assert said(world, submitted(world, pod("p", gpu=4, cpu=8000)))[0] == (
+        "It needs 4 example.com/gpu on one node: 7 of 24 example.com/gpu are free, at most 7 on one node (n2, which "
+        "lacks 4 cpu)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("cpu", 250500, "250.5"),
+        ("cpu", 4000, "4"),
+        ("memory", 448 << 30, "448Gi"),
+        ("memory", 1536 << 20, "1536Mi"),
+        ("memory", 5_000_000_000, "4.7Gi"),
+        ("memory", 5_000_000, "4.8Mi"),
+        ("ephemeral-storage", 0, "0.0Mi"),
+        (GPU, 1024, "1024"),
+    ],
+)
+def test_numbers_for_people(name: str, value: int, text: str):
+    assert quantity(name, value) == text

@@ -57,6 +57,7 @@ def test_pods_are_listed_with_state_and_reason(client: Client, runtime: FixedRun
         "priority": 7,
         "sinceSeconds": 1.5,
         "kubeScheduler": "",
+        "summary": "",
     }
     assert items[1]["reason"] is None
 
