@@ -152,7 +152,14 @@ def serve(
             signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
         reviewer = Reviewer(service.api)
         parts = Parts.of(service.runtime, settings.server, certificates)
-        serve_http(LazyApp(parts, pages), settings, listeners=listeners, certificates=certificates, on_started=started)
+        serve_http(
+            LazyApp(parts, pages),
+            settings,
+            listeners=listeners,
+            certificates=certificates,
+            on_started=started,
+            hosted=service,
+        )
 
 
 def _stop(service: Service) -> None:

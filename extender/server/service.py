@@ -10,6 +10,7 @@ then are requests answered. `start` returns at once; readiness reports when star
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -167,6 +168,14 @@ class Service:
             self._leader_labeler.start()
         self.comparer.start()
         self.reconfiguration.start()
+
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send writes in this event loop, which is the running one, until `leave_loop`: see kube/writes/pilot.py."""
+        self._committer.enter_loop(loop)
+
+    def leave_loop(self) -> None:
+        """Send writes in a thread again. Idempotent."""
+        self._committer.leave_loop()
 
     def stop(self) -> None:
         """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""

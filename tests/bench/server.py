@@ -94,7 +94,7 @@ def main(api_server: str) -> None:
     end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
     service, app = start(settings)
     add_usage(app, service)
-    serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True))
+    serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True), hosted=service)
     service.stop()
 
 

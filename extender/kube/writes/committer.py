@@ -7,8 +7,9 @@
 A `CommandSet` says which commands there are, what each one sends, and how it is reported (`extender.core.commands`).
 Nothing here knows any of them.
 
-One thread, the pilot, makes all requests for which a connection is open already (multiplexer.py). If a connection has
-to be opened first, or credentials have to be fetched, a worker thread makes the request, because a worker may block.
+One thread or event loop, the pilot's (pilot.py), makes all requests for which a connection is open already
+(multiplexer.py). If a connection has to be opened first, or credentials have to be fetched, a worker thread makes the
+request, because a worker may block.
 
 Promises:
 
@@ -27,7 +28,9 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 import http
+import math
 import queue
 import threading
 import time
@@ -47,6 +50,7 @@ from extender.kube.writes.best_effort import BestEffortWriter, HintStats
 from extender.kube.writes.fenced import FencedApi
 from extender.kube.writes.multiplexer import HttpMultiplexer
 from extender.kube.writes.outcome import outcome_of, outcome_of_error, signal_of
+from extender.kube.writes.pilot import Pilot
 from extender.kube.writes.queue import WriteQueue
 from extender.kube.writes.throttle import InFlight, Signal, Throttle
 
@@ -152,13 +156,15 @@ class Committer(Generic[EventT]):
         #: Jobs that need a thread that may block; None: the end.
         self._slow: queue.SimpleQueue[tuple[_Job[EventT], InFlight] | None] = queue.SimpleQueue()
         self._breaking = False
-        pilot = threading.Thread(target=self._pilot, name="commit", daemon=True)
+        self._pilot = Pilot(
+            self._wires, self._launch_all, self.gate.patience, self._is_over, self._end, failed=self._crashed
+        )
         self._workers = [
             threading.Thread(target=self._work, name=f"commit-{number}", daemon=True) for number in range(most)
         ]
-        for thread in (pilot, *self._workers):
+        for thread in (self._pilot.thread, *self._workers):
             thread.start()
-        self._threads = [pilot, *self._workers, self.hints.thread]
+        self._threads = [self._pilot.thread, *self._workers, self.hints.thread]
 
     def submit(self, command: object) -> None:
         """Queue a command. After `stop` the command is refused and counted; nothing is written any more.
@@ -171,7 +177,7 @@ class Committer(Generic[EventT]):
                 self._stats.refused += 1
             elif urgent is not None:
                 self.gate.put(_Job(urgent, self._clock()))
-                self._wires.wake()
+                self._pilot.wake()
             else:
                 self.hints.submit(command)
 
@@ -185,6 +191,7 @@ class Committer(Generic[EventT]):
 
     def stop(self, timeout: float = 5.0) -> None:
         """Finish the requests in flight, for at most `timeout` seconds; report the rest without sending it."""
+        self._pilot.leave_loop()
         with self._lock:
             self._stopping = True
         for job in self.gate.close():
@@ -211,28 +218,29 @@ class Committer(Generic[EventT]):
 
     # -- the pilot ------------------------------------------------------------------------------------------------
 
-    def _pilot(self) -> None:
-        """Send queued commands and read their responses until `stop`. This thread never blocks on a single request."""
-        try:
-            while not self._breaking:
-                self._launch_all()
-                self._wires.sleeps = True
-                self._launch_all()
-                if self._breaking or (self._stopping and not self._wires.busy):
-                    return
-                try:
-                    self._wires.poll(self.gate.patience())
-                except Exception as error:
-                    self._crashed("pilot failed", error)
-                    self._wires.break_off()
-        finally:
-            self._wires.close()
-            for _ in self._workers:  # not before: a job that the pilot holds may still need a worker
-                self._slow.put(None)
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send and read in this event loop, which is the running one, until `leave_loop`."""
+        self._pilot.enter_loop(loop)
 
-    def _launch_all(self) -> None:
+    def leave_loop(self) -> None:
+        """Send and read in a thread again. Idempotent."""
+        self._pilot.leave_loop()
+
+    def _is_over(self) -> bool:
+        return self._breaking or (self._stopping and not self._wires.busy)
+
+    def _end(self) -> None:
+        self._wires.close()
+        for _ in self._workers:  # not before: a job that the pilot holds may still need a worker
+            self._slow.put(None)
+
+    def _launch_all(self, until: float) -> bool:
+        """Send queued commands until that time. Returns whether there may be more to send."""
         while (turn := self.gate.take()) is not None:
             self._launch(*turn)
+            if until < math.inf and time.monotonic() > until:
+                return True
+        return False
 
     def _launch(self, job: _Job[EventT], flight: InFlight | None) -> None:
         """Send a command that the queue handed out, or hand it to a worker. Without a flight it is reported unsent."""

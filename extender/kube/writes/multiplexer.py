@@ -23,6 +23,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 
 from extender.kube.client.answer import Answer, AnswerError
 from extender.kube.client.api import ApiServer, Interrupted, Request, Response, Unreachable
@@ -129,11 +130,17 @@ class HttpMultiplexer:
         if not may_send():
             raise Unreachable(self._said("not permitted any more, nothing was sent"))
 
-    def poll(self, timeout: float | None) -> None:
+    def fileno(self) -> int:
+        """A descriptor that is readable when `poll` has something to do, but for deadlines (epoll, kqueue)."""
+        return self._selector.fileno()
+
+    def poll(self, timeout: float | None, until: float = inf) -> None:
         """Wait at most `timeout` seconds for responses, for a deadline or for `wake`; call `ended` for every request
-        that ended."""
+        that ended. After the time `until` no further response is read."""
         unfinished = self._unfinished
-        for key, events in self._selector.select(self._patience(timeout)):
+        for key, events in self._selector.select(self.patience(timeout)):
+            if until < inf and time.monotonic() > until:
+                break
             wire = key.data
             if wire is None:
                 with suppress(*_NOT_YET):
@@ -173,7 +180,8 @@ class HttpMultiplexer:
         self._woken.close()
         self._waker.close()
 
-    def _patience(self, timeout: float | None) -> float | None:
+    def patience(self, timeout: float | None) -> float | None:
+        """Seconds that `poll` may wait for responses, at most `timeout`; None: for ever."""
         if not self._wires:
             return timeout
         if self._unfinished:

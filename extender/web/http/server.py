@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Event, Thread
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import uvicorn
 
@@ -49,6 +49,19 @@ _BACKLOG = 2048
 PREPARE_SECONDS = 2.0
 
 
+class Hosted(Protocol):
+    """Work that runs in the server's event loop as long as that runs, and in a thread before and afterwards.
+
+    A thread that wakes up for each call would take the interpreter away from the loop again and again.
+    """
+
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Work in this loop, which is the running one."""
+
+    def leave_loop(self) -> None:
+        """Work in a thread again: the loop has ended, or was never entered."""
+
+
 class _Server(uvicorn.Server):
     """uvicorn with listeners of our own. It reports when it serves, and after a signal it returns.
 
@@ -63,8 +76,10 @@ class _Server(uvicorn.Server):
         certificates: Certificates,
         limits: tuple[int, int],
         on_started: Callable[[], None],
+        hosted: Hosted | None,
     ) -> None:
         super().__init__(config)
+        self._hosted = hosted
         self._certificates = certificates
         self._clients = ClientNames(certificates.settings)
         verbs: Mapping[str, VerbHandler] = getattr(config.app, "verbs", {})
@@ -90,6 +105,8 @@ class _Server(uvicorn.Server):
         self.servers = listeners  # type: ignore[assignment]  # of a server uvicorn wants no more than Listener has
         self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
         self._look_after_memory(Trimmer(budgets_of(self.config.app)))
+        if self._hosted is not None:
+            self._hosted.enter_loop(asyncio.get_running_loop())
         self.started = True
         self._on_started()
         if (prepare := getattr(self.config.app, "prepare", None)) is not None:
@@ -151,18 +168,21 @@ def serve(
     listeners: Listeners | None = None,
     certificates: Certificates | None = None,
     on_started: Callable[[str], None] = lambda _url: None,
+    hosted: Hosted | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is running and return. Call it in the main thread.
 
     `listeners` are open already, and stay open for the caller to close. `certificates` are those that the app reports
-    on. `on_started` is called with the URL once connections are accepted. Raises SettingsError if the address or the
-    certificates cannot be used.
+    on. `on_started` is called with the URL once connections are accepted. `hosted` runs in the server's event loop
+    meanwhile. Raises SettingsError if the address or the certificates cannot be used.
     """
     shown = certificates or Certificates(settings.server.tls)
     with ExitStack() as opened:
         listeners = listeners or opened.enter_context(listening(settings.server))
         url = _url(settings.server, listeners[0])
-        server = _make(app, settings.server, shown, lambda: on_started(url))
+        server = _make(app, settings.server, shown, lambda: on_started(url), hosted)
+        if hosted is not None:
+            opened.callback(hosted.leave_loop)
         with shown.watched():
             server.run(listeners)
 
@@ -218,13 +238,17 @@ def serve_in_thread(app: ASGIApp, settings: Settings, *, certificates: Certifica
 
 
 def _make(
-    app: ASGIApp, settings: ServerSettings, certificates: Certificates, on_started: Callable[[], None]
+    app: ASGIApp,
+    settings: ServerSettings,
+    certificates: Certificates,
+    on_started: Callable[[], None],
+    hosted: Hosted | None = None,
 ) -> _Server:
     certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
     probes = _config(ProbesOnly(app), settings) if _two(settings) else None
     limits = shares(raise_descriptor_limit(), settings.max_connections)
-    server = _Server(_config(app, settings), probes, certificates, limits, on_started)
+    server = _Server(_config(app, settings), probes, certificates, limits, on_started, hosted)
     if isinstance(metrics := getattr(app, "metrics", None), Metrics):
         metrics.sources.append(server.metrics)
     return server

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import NoReturn
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -46,6 +47,7 @@ from tests.support.apiserver.scripted_server import (
 )
 from tests.support.apiserver.warm_connections import warm
 from tests.support.engine.commands import commands
+from tests.support.http.loop_thread import LoopThread
 
 POD = "/api/v1/namespaces/default/pods/p"
 BINDING, EVICTION = POD + "/binding", POD + "/eviction"
@@ -84,13 +86,20 @@ def reports() -> Reports:
     return Reports()
 
 
-@pytest.fixture(params=["workers", "pilot"])
+#: The event loops in which the pilot takes its turns, by the client that it uses.
+_loops: WeakKeyDictionary[ApiServer, LoopThread] = WeakKeyDictionary()
+
+
+@pytest.fixture(params=["workers", "pilot", "pilot in a loop"])
 def api(request: pytest.FixtureRequest, server: ScriptedServer) -> Iterator[ApiServer]:
     """The first request of each connection is a worker's, the others are the pilot's: everything holds for both."""
     api = connect(ClusterSettings(server=server.url))
-    if request.param == "pilot":
+    if request.param != "workers":
         warm(server, api, 4)
-    yield api
+    with ExitStack() as opened:
+        if request.param == "pilot in a loop":
+            _loops[api] = opened.enter_context(LoopThread())
+        yield api
     api.close()
 
 
@@ -100,6 +109,8 @@ def committing(
 ) -> Iterator[Committer[Report]]:
     committer = Committer(api, kinds or commands(), most=most, report=reports)
     try:
+        if host := _loops.get(api):
+            host.call(committer.enter_loop, host.loop)
         yield committer
     finally:
         committer.stop(WAIT)
