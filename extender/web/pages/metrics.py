@@ -79,7 +79,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        #: By verb and status: to find one by its labels takes longer than to count.
+        self._observers: dict[tuple[str, int], Callable[[float], None]] = {}
 
     def observe(self, verb: str, code: int, seconds: float) -> None:
         """Count one answered verb; `code` is the HTTP status."""
-        self._durations.labels(verb, str(code)).observe(seconds)
+        observe = self._observers.get((verb, code))
+        if observe is None:
+            observe = self._observers[verb, code] = self._durations.labels(verb, str(code)).observe
+        observe(seconds)
