@@ -75,7 +75,7 @@ class ServerSettings(_Section):
     max_body_mib: int = Field(32, ge=1, le=1024)
     #: Seconds that the engine may be busy with one event; then /livez fails, and kubelet restarts the process. 0: no
     #: limit.
-    hang_seconds: float = Field(30, ge=0, le=3600)
+    hang_seconds: float = Field(20, ge=0, le=3600)
     tls: TlsSettings | None = None
     #: Further host names under which browsers may request pages; `*.example.com` is every name below it, `*` any name.
     #: The names of the certificate, `host`, IP addresses, single words and `*.svc` are always allowed.

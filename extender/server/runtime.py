@@ -211,6 +211,8 @@ class Runtime:
             return Readiness(False, self.loop.broken)
         if self.loop.stopping:
             return Readiness(False, "shutting down")
+        if hangs := self.watchdog.hangs():
+            return Readiness(False, hangs)
         if not missing:
             return Readiness(True, "; ".join(text for source in self._readiness_warnings if (text := source())))
         why = "; ".join(text for source in self._not_ready_reasons if (text := source()))

@@ -92,10 +92,10 @@ class Watchdog:
             self._is_logged = now - self._logged_at >= AGAIN
             if self._is_logged:
                 self._logged_at = now
-                log.warning("slow: the engine is busy", seconds=round(seconds, 1), **_where(held.thread))
+                log.warning("slow: the engine is busy", seconds=round(seconds, 1), **where(held.thread))
         if not self._hangs and 0 < self._hang <= seconds:
             self._hangs = f"the engine has been busy with one event for more than {self._hang:g} s"
-            log.error("the engine hangs, /livez fails", seconds=round(seconds, 1), **_where(held.thread))
+            log.error("the engine hangs, /livez fails", seconds=round(seconds, 1), **where(held.thread))
 
     def _over(self, slow: Held, now: float) -> None:
         seconds = round(now - slow.since, 1)
@@ -133,7 +133,7 @@ class Watchdog:
         ]
 
 
-def _where(thread: int) -> dict[str, str]:
+def where(thread: int) -> dict[str, str]:
     """The name and the stack of a thread, as fields of a log line. It goes on meanwhile: a stack is a snapshot."""
     name = next((each.name for each in threading.enumerate() if each.ident == thread), "")
     frame = sys._current_frames().get(thread)

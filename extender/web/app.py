@@ -84,7 +84,8 @@ def create_app(
 
 
 class _App(FastAPI):
-    """FastAPI with three attributes. `verbs` are kube-scheduler's, by path, for the fast path in protocol.py.
+    """FastAPI with four attributes. `verbs` are kube-scheduler's, by path, for the fast path in protocol.py. The health
+    port serves `probes`, too.
 
     `metrics` also collects the metrics of the app's server. `budgets` bound the memory of all its connections.
     """
@@ -95,6 +96,7 @@ class _App(FastAPI):
             title="Waggle", description=_ABOUT, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
         )
         self.verbs = parts.verbs.endpoints
+        self.probes = parts.probes
         self.metrics = parts.metrics
         self.budgets = parts.budgets
 

@@ -34,13 +34,13 @@ class LazyApp:
         self.verbs = parts.verbs.endpoints
         self.metrics = parts.metrics
         self.budgets = parts.budgets
-        self._probes = parts.probes.by_path
+        self.probes = parts.probes
         self._turnstile = parts.turnstile
         self._make = make
         self._making: asyncio.Future[ASGIApp] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        probe = self._probes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        probe = self.probes.by_path.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
         if probe is None:
             app = await self._made()
             await app(scope, receive, send)

@@ -35,5 +35,5 @@ class Parts(NamedTuple):
         budgets = Budgets.for_bodies_of(max_body)
         metrics = Metrics(runtime, shown.metrics, refusals.metrics, budgets.metrics)
         verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
-        probes = Probes(runtime, shown.readiness_warning)
+        probes = Probes(runtime, shown.readiness_warning, hang=settings.hang_seconds)
         return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import uvicorn
 
-from extender.server.views import Metric
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.http.certificates import Certificates
 from extender.web.http.connections import Connections, connection_metrics, raise_descriptor_limit, shares
@@ -31,7 +30,7 @@ from extender.web.http.protocol import WaggleProtocol
 from extender.web.http.trim import LOOK_SECONDS, Trimmer
 from extender.web.limits.budget import budgets_of
 from extender.web.pages.metrics import Metrics
-from extender.web.pages.probes import ProbesOnly
+from extender.web.pages.probes import Probes, ProbesOnly, Pulse
 from extender.web.verbs.handler import VerbHandler
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ _GRACE_SECONDS = 15
 #: informer decodes.
 _SWITCH_SECONDS = 0.0005
 _BACKLOG = 2048
+#: Seconds between two beats of the event loop's pulse, by which the health port sees that it moves.
+_BEAT_SECONDS = 1.0
 #: Seconds after the start in which a server has better things to do than to make pages (lazy.py).
 PREPARE_SECONDS = 2.0
 
@@ -63,18 +64,13 @@ class Hosted(Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with listeners of our own. It reports when it serves, and after a signal it returns.
-
-    `health` is served on the last of its sockets, the app of `config` on the others: in the same event loop, so that a
-    loop that hangs fails its probes.
-    """
+    """uvicorn with a listener of our own. It reports when it serves, and after a signal it returns."""
 
     def __init__(
         self,
         config: uvicorn.Config,
-        health: uvicorn.Config | None,
         certificates: Certificates,
-        limits: tuple[int, int],
+        connections: Connections,
         on_started: Callable[[], None],
         hosted: Hosted | None,
     ) -> None:
@@ -84,40 +80,33 @@ class _Server(uvicorn.Server):
         self._clients = ClientNames(certificates.settings)
         verbs: Mapping[str, VerbHandler] = getattr(config.app, "verbs", {})
         self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
-        self._health = health
-        self._connections = Connections("server", limits[0])
-        self._health_connections = Connections("health", limits[1])
+        self._connections = connections
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
         await self.lifespan.startup()
         tls = None if self._certificates.context() is None else self._certificates
-        listener = Listener(sockets[0], self._connections, partial(self._protocol, self.config), tls)
-        listeners = [listener]
-        if self._health is not None:
-            self._health.load()
-            listeners.append(
-                Listener(sockets[1], self._health_connections, partial(self._protocol, self._health), None)
-            )
-        for each in listeners:
-            each.start()
-        self.servers = listeners  # type: ignore[assignment]  # of a server uvicorn wants no more than Listener has
+        listener = Listener(sockets[0], self._connections, self._protocol, tls)
+        listener.start()
+        self.servers = [listener]  # type: ignore[list-item]  # of a server uvicorn wants no more than Listener has
         self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
         self._look_after_memory(Trimmer(budgets_of(self.config.app)))
         if self._hosted is not None:
             self._hosted.enter_loop(asyncio.get_running_loop())
+        if isinstance(probes := getattr(self.config.app, "probes", None), Probes):
+            self._beat(probes.pulse)
         self.started = True
         self._on_started()
         if (prepare := getattr(self.config.app, "prepare", None)) is not None:
             asyncio.get_running_loop().call_later(PREPARE_SECONDS, prepare)
 
-    def _protocol(self, config: uvicorn.Config, caller: Caller, ended: Callable[[], None]) -> WaggleProtocol | Http2:
+    def _protocol(self, caller: Caller, ended: Callable[[], None]) -> WaggleProtocol | Http2:
         names = names_of(caller.certificate)
         verbs = self._clients.may_call_verbs(names)
         peer = Peer(
             address=caller.address,
-            verbs=self._verbs if verbs and config is self.config else {},
+            verbs=self._verbs if verbs else {},
             ended=ended,
             may_call_verbs=verbs,
             may_see_pages=self._clients.may_see_pages(names),
@@ -125,10 +114,10 @@ class _Server(uvicorn.Server):
             names=names,
         )
         if not caller.http2:
-            return WaggleProtocol(config, self.server_state, peer)
+            return WaggleProtocol(self.config, self.server_state, peer)
         from extender.web.http.http2 import Http2  # noqa: PLC0415 - a server without TLS never needs it
 
-        return Http2(config, self.server_state, peer)
+        return Http2(self.config, self.server_state, peer)
 
     def _look_after_memory(self, trimmer: Trimmer) -> None:
         trimmer.look()
@@ -138,8 +127,9 @@ class _Server(uvicorn.Server):
         with suppress(RuntimeError):  # it has ended
             loop.call_soon_threadsafe(call)
 
-    def metrics(self) -> list[Metric]:
-        return connection_metrics([self._connections, self._health_connections])
+    def _beat(self, pulse: Pulse) -> None:
+        pulse.beat()
+        asyncio.get_running_loop().call_later(_BEAT_SECONDS, self._beat, pulse)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -180,11 +170,11 @@ def serve(
     with ExitStack() as opened:
         listeners = listeners or opened.enter_context(listening(settings.server))
         url = _url(settings.server, listeners[0])
-        server = _make(app, settings.server, shown, lambda: on_started(url), hosted)
+        server, health = _make(app, settings.server, shown, lambda: on_started(url), hosted)
         if hosted is not None:
             opened.callback(hosted.leave_loop)
-        with shown.watched():
-            server.run(listeners)
+        with shown.watched(), _beside(health, listeners[1:]):
+            server.run(listeners[:1])
 
 
 class ServerHandle:
@@ -199,7 +189,7 @@ class ServerHandle:
         self.health_url = _url(settings.model_copy(update={"tls": None}), self._listeners[-1]) if _two(settings) else ""
         self._started = Event()
         try:
-            self._server = _make(app, settings, self._certificates, self._started.set)
+            self._server, self._health = _make(app, settings, self._certificates, self._started.set)
         except SettingsError:
             self._opened.close()
             raise
@@ -212,8 +202,8 @@ class ServerHandle:
 
     def _run(self) -> None:
         try:
-            with self._certificates.watched():
-                self._server.run(self._listeners)
+            with self._certificates.watched(), _beside(self._health, self._listeners[1:]):
+                self._server.run(self._listeners[:1])
         finally:
             self._started.set()
             self._opened.close()
@@ -243,15 +233,36 @@ def _make(
     certificates: Certificates,
     on_started: Callable[[], None],
     hosted: Hosted | None = None,
-) -> _Server:
+) -> tuple[_Server, _Server | None]:
+    """The server, and that of the health port, if there is one."""
     certificates.context()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    probes = _config(ProbesOnly(app), settings) if _two(settings) else None
     limits = shares(raise_descriptor_limit(), settings.max_connections)
-    server = _Server(_config(app, settings), probes, certificates, limits, on_started, hosted)
-    if isinstance(metrics := getattr(app, "metrics", None), Metrics):
-        metrics.sources.append(server.metrics)
-    return server
+    connections = [Connections("server", limits[0]), Connections("health", limits[1])]
+    server = _Server(_config(app, settings), certificates, connections[0], on_started, hosted)
+    health = None
+    probes, metrics = getattr(app, "probes", None), getattr(app, "metrics", None)
+    if isinstance(metrics, Metrics):
+        metrics.sources.append(partial(connection_metrics, connections))
+        if _two(settings) and isinstance(probes, Probes):
+            config = _config(ProbesOnly(probes, metrics), settings)
+            health = _Server(config, Certificates(None), connections[1], lambda: None, None)
+    return server, health
+
+
+@contextmanager
+def _beside(health: _Server | None, listeners: Listeners) -> Iterator[None]:
+    """Serve the health port meanwhile, in a thread with an event loop of its own."""
+    if health is None:
+        yield
+        return
+    thread = Thread(target=health.run, args=(listeners,), name="waggle-health", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        health.should_exit = True
+        thread.join()
 
 
 def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:

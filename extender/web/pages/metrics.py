@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from extender.logs.setup import suppressed_lines
@@ -88,3 +89,11 @@ class Metrics:
         if observe is None:
             observe = self._observers[verb, code] = self._durations.labels(verb, str(code)).observe
         observe(seconds)
+
+
+def encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """The encoder of the requested format, and its content type; the usual one if the requested version is invalid."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")
