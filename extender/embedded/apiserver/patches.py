@@ -176,7 +176,7 @@ def _step(obj: Any, step: Object, where: str) -> Any:
     if op == "remove":
         return _drop(obj, _tokens(path))
     if op == "test":
-        if _read(obj, _tokens(path)) != step["value"]:
+        if _tested(obj, _tokens(path)) != step["value"]:
             raise unprocessable(f"testing value {path} failed: test failed")
         return obj
     if op in ("move", "copy"):
@@ -198,6 +198,12 @@ def _read(obj: Any, tokens: list[str]) -> Any:
     for token in tokens:
         obj = obj[_index(obj, token, tokens)]
     return obj
+
+
+def _tested(obj: Any, tokens: list[str]) -> Any:
+    """The API server takes a field that an object lacks for null, if the object itself is there."""
+    parent = _read(obj, tokens[:-1])
+    return None if isinstance(parent, dict) and tokens and tokens[-1] not in parent else _read(obj, tokens)
 
 
 def _set(obj: Any, tokens: list[str], value: Any, *, insert: bool) -> Any:

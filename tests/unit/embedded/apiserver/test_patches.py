@@ -83,6 +83,7 @@ def test_a_strategic_list_item_without_its_key_is_refused() -> None:
         ({"op": "move", "from": "/a", "path": "/b"}, {"b": [1, 2], "x/y": {"~": 0}}),
         ({"op": "copy", "from": "/a/0", "path": "/a/1"}, {"a": [1, 1, 2], "x/y": {"~": 0}}),
         ({"op": "test", "path": "/a", "value": [1, 2]}, {"a": [1, 2], "x/y": {"~": 0}}),
+        ({"op": "test", "path": "/absent", "value": None}, {"a": [1, 2], "x/y": {"~": 0}}),
         ({"op": "replace", "path": "", "value": {"whole": 1}}, {"whole": 1}),
     ],
 )
@@ -99,6 +100,8 @@ def test_json_patch_operations(step: dict[str, Any], result: dict[str, Any]) -> 
         ({"op": "replace", "path": "/a/7", "value": 1}, 422),
         ({"op": "add", "path": "/a/x", "value": 1}, 422),
         ({"op": "test", "path": "/a", "value": 0}, 422),
+        ({"op": "test", "path": "/a", "value": None}, 422),
+        ({"op": "test", "path": "/absent/too", "value": None}, 422),
         ({"op": "add", "path": "/s/x", "value": 1}, 422),
         ({"op": "jump", "path": "/a"}, 400),
         ({"op": "add", "path": "/a"}, 400),

@@ -1,0 +1,40 @@
+"""Who gets which idle pods of a pool.
+
+The first in rank gets its pods if there are enough for it. If there are not (it is a gang), the pods that it could use
+are kept for it: nobody behind it may take them, or a stream of small requests would starve it. Requests that need other
+pods are served meanwhile. Its deadline ends this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.claims.line import Waiter
+from extender.claims.records import WarmPod
+from extender.claims.state import PoolState
+
+
+def pair(state: PoolState) -> Iterator[tuple[Waiter, list[WarmPod]]]:
+    """Yield requests with the pods that they get. The caller holds these pods before it asks for the next.
+    When it does, the request has left the line.
+    """
+    while (found := _next(state)) is not None:
+        waiter, pods = found
+        yield found
+        state.line.remove(waiter.request)
+        state.line.charge(waiter.tenant, len(pods))
+
+
+def _next(state: PoolState) -> tuple[Waiter, list[WarmPod]] | None:
+    line, supply = state.line, state.supply
+    ranked = sorted(
+        (first for demand in line.demands() if supply.count(demand) and (first := line.first(demand)) is not None),
+        key=lambda first: first[0],
+    )
+    kept: set[str] = set()
+    for _, waiter in ranked:
+        pods = supply.first(waiter.demand, waiter.pods, kept)
+        if len(pods) == waiter.pods:
+            return waiter, pods
+        kept.update(pod.uid for pod in pods)
+    return None

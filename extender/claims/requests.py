@@ -1,0 +1,114 @@
+"""Requests for pods, from the question to the one answer, and the law of their numbers.
+
+accepted = claimed + failed (by code) + pending        after every event
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from extender.claims.codes import ENDS, ClaimCode
+from extender.claims.events import Answered, ClaimAsked, ClaimInstruction
+from extender.claims.line import Waiter
+from extender.claims.records import PoolKey, WarmPod
+
+
+@dataclass(slots=True)
+class Pending:
+    """A request that has no answer yet. A pod of it is missing, being written (`writing`), or claimed (`pods`)."""
+
+    asked: ClaimAsked
+    sequence: int
+    asked_at: float
+    #: When it stops waiting for a pod, seconds of the engine's clock.
+    deadline: float
+    #: Tokens of the holds that are written for it, with the UIDs of their pods.
+    writing: dict[int, str] = field(default_factory=dict)
+    pods: dict[str, WarmPod] = field(default_factory=dict)
+    #: The calls that get the answer: more than one if a caller repeats its key.
+    callers: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> str:
+        return self.asked.claim
+
+    @property
+    def missing(self) -> int:
+        """How many pods it still has to find."""
+        return self.asked.count - len(self.writing) - len(self.pods)
+
+    def waiter(self) -> Waiter:
+        asked = self.asked
+        return Waiter(asked.claim, asked.tenant, asked.demand, asked.priority, self.sequence, self.missing)
+
+
+class Requests:
+    """The pending requests by the names of their claims, and the counters."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, Pending] = {}
+        self.accepted = 0
+        self.ends: Counter[ClaimCode] = Counter()
+        #: Requests that were refused at the door, and therefore never accepted.
+        self.refused: Counter[ClaimCode] = Counter()
+        self._by_call: dict[str, str] = {}
+        self._keys: dict[tuple[PoolKey, str, str], str] = {}
+
+    def accept(self, asked: ClaimAsked, now: float) -> Pending:
+        self.accepted += 1
+        made = Pending(asked, self.accepted, now, now + asked.wait_seconds, callers={asked.request: None})
+        self.pending[asked.claim] = made
+        self._by_call[asked.request] = asked.claim
+        if asked.key:
+            self._keys[asked.pool, asked.tenant, asked.key] = asked.claim
+        return made
+
+    def with_key(self, asked: ClaimAsked) -> Pending | None:
+        """The pending request that has this request's key."""
+        claim = self._keys.get((asked.pool, asked.tenant, asked.key)) if asked.key else None
+        return None if claim is None else self.pending[claim]
+
+    def join(self, pending: Pending, request: str) -> None:
+        """One more call waits for the same answer."""
+        pending.callers[request] = None
+        self._by_call[request] = pending.claim
+
+    def leave(self, request: str) -> Pending | None:
+        """A caller is gone. Returns the request if nobody waits for its answer any more."""
+        claim = self._by_call.pop(request, None)
+        if claim is None:
+            return None
+        pending = self.pending[claim]
+        del pending.callers[request]
+        return None if pending.callers else pending
+
+    def end(self, pending: Pending, code: ClaimCode, **said: object) -> list[ClaimInstruction]:
+        """Answer a request. It is not pending any more."""
+        assert code in ENDS, f"{code} is no end of a request that was accepted"
+        asked = pending.asked
+        del self.pending[asked.claim]
+        if asked.key:
+            del self._keys[asked.pool, asked.tenant, asked.key]
+        self.ends[code] += 1
+        answers: list[ClaimInstruction] = []
+        for request in pending.callers:
+            del self._by_call[request]
+            answers.append(Answered(request=request, code=code, claim=asked.claim, **said))  # type: ignore[arg-type]
+        return answers
+
+    def refuse(self, request: str, code: ClaimCode, detail: str = "", retry_after: float = 0.0) -> Answered:
+        """Refuse a request at the door."""
+        self.refused[code] += 1
+        return Answered(request=request, code=code, detail=detail, retry_after=retry_after)
+
+    def validate(self) -> None:
+        """Raise AssertionError if the numbers do not add up."""
+        ended = sum(self.ends.values())
+        assert self.accepted == ended + len(self.pending), f"{self.accepted} != {ended} + {len(self.pending)}"
+        calls = {call: claim for claim, pending in self.pending.items() for call in pending.callers}
+        assert calls == self._by_call, f"calls {self._by_call}, waiting {calls}"
+        keys = {(p.asked.pool, p.asked.tenant, p.asked.key): c for c, p in self.pending.items() if p.asked.key}
+        assert keys == self._keys, f"keys {self._keys}, pending {keys}"
+        for pending in self.pending.values():
+            assert pending.missing >= 0, f"{pending.claim} has more pods than it asked for"

@@ -1,0 +1,280 @@
+"""Claims pods: chooses them, holds them, writes them, and learns how each write ended.
+
+                 pair                send                     DONE
+    (idle pod) --------> HELD ------------------> COMMITTING --------------------------------> (claimed)
+                         ^ |                       |      |
+                         | | withdrawn: free again |      | LOST, REJECTED, UNKNOWN: the pod is read
+                         | +--> (idle)             |      v
+                         |        THROTTLED        |    looked at --- it is ours ------------> (claimed)
+                         +-------------------------+      |  |
+                         +--------------------------------+  +------- it is somebody's, or gone: (lost)
+                            it is free: the same pod again
+
+A pod in HELD waits for its turn to be sent. A hold in COMMITTING ends by what was seen on the pod, never by time.
+
+A late write can land after its request has failed. Such a pod bears the name of a claim that ended: it is given back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from extender.claims.records import ClaimMark, Mode, PoolKey, WarmPod
+from extender.claims.requests import Pending
+from extender.claims.state import ClaimState
+from extender.claims.window import Window
+from extender.claims.writes.look import LookAtPod, PodLooked
+from extender.claims.writes.take import PodTaken, TakePod
+from extender.core.deadlines import Deadlines
+from extender.core.ledger import HoldState
+from extender.core.outcomes import OutcomeKind
+
+#: How often one pod is tried for one claim. It is only tried again while it is seen to be free.
+_TRIES = 5
+#: Seconds until a pod that could not be read is read again; doubles up to the second.
+_FIRST_LOOK, _LONGEST_LOOK = 0.25, 8.0
+#: A hold is never freed by time; its lease only has to be some time.
+_LEASE = 3600.0
+
+
+@dataclass(slots=True)
+class Taking:
+    """One pod that is being written for one claim."""
+
+    token: int
+    claim: str
+    pool: PoolKey
+    pod: WarmPod
+    mark: ClaimMark
+    tries: int = 0
+    #: Nobody wants the pod any more: it is not tried again.
+    is_abandoned: bool = False
+    #: The outcome that a look has to explain.
+    unclear: OutcomeKind | None = None
+    looks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The pod is claimed."""
+
+    taking: Taking
+    pod: WarmPod
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The pod is somebody else's, or gone."""
+
+    taking: Taking
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The API server will never accept this write."""
+
+    taking: Taking
+    detail: str
+
+
+End = Taken | Lost | Refused
+
+
+class TakingPods:
+    """See the module. Methods that end a taking return its End; the caller settles the request."""
+
+    def __init__(self, state: ClaimState, window: Window) -> None:
+        self._state = state
+        self._window = window
+        self._takings: dict[int, Taking] = {}
+        #: Tokens in HELD, in the order in which they are to be sent.
+        self._outbox: deque[int] = deque()
+        self._in_flight = 0
+        #: When pods are looked at again.
+        self.timers: Deadlines[int] = Deadlines()
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    def is_due(self) -> float | None:
+        """When the window opens for what waits to be sent; None if it is open, or nothing waits."""
+        return self._window.opens_at if self._outbox and self._in_flight < int(self._window.size) else None
+
+    # -- choosing -------------------------------------------------------------------------------------------------
+
+    def pair(self, pending: Pending, pods: list[WarmPod], expires: float, now: float) -> None:
+        """Hold these idle pods for the request, all or none, and put them in the way of being written."""
+        asked = pending.asked
+        mark = ClaimMark(
+            claim=asked.claim,
+            pool=asked.pool.name,
+            tenant=asked.tenant,
+            key=asked.key,
+            digest=asked.digest,
+            size=asked.count,
+            expires=expires,
+        )
+        wanted = {pod.uid: asked.claim for pod in pods}
+        for hold, pod in zip(self._state.ledger.acquire_group(wanted, now=now, lease=_LEASE), pods, strict=True):
+            self._takings[hold.token] = Taking(hold.token, asked.claim, asked.pool, pod, mark)
+            pending.writing[hold.token] = pod.uid
+            self._outbox.append(hold.token)
+            self._state.hold(hold.token, asked.pool, asked.tenant)
+            self._state.offer(pod.uid)
+
+    def send(self, now: float) -> list[TakePod]:
+        """Return the writes for which there is room now."""
+        sent: list[TakePod] = []
+        while self._outbox and now >= self._window.opens_at and self._in_flight < int(self._window.size):
+            taking = self._takings[self._outbox.popleft()]
+            self._state.ledger.commit(taking.token, now=now)
+            self._in_flight += 1
+            taking.tries += 1
+            sent.append(self._command(taking))
+        return sent
+
+    def _command(self, taking: Taking) -> TakePod:
+        pod, pool = taking.pod, self._state.pools.get(taking.pool)
+        detaches = pool is not None and pool.pool.mode is Mode.DETACH
+        return TakePod(
+            token=taking.token,
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            mark=taking.mark,
+            has_phase=pod.has_phase,
+            has_annotations=pod.has_annotations,
+            detach=tuple(sorted(pool.pool.selector.items())) if pool is not None and detaches else (),
+            owner=pod.owner if detaches else "",
+        )
+
+    def abandon(self, token: int) -> None:
+        """Nobody wants the pod any more. A write that is sent is followed to its end, but not repeated."""
+        taking = self._takings[token]
+        if self._is_sent(taking):
+            taking.is_abandoned = True
+            return
+        self._outbox.remove(token)
+        self._end(taking)
+
+    # -- outcomes -------------------------------------------------------------------------------------------------
+
+    def taken(self, report: PodTaken, now: float) -> tuple[End | None, list[LookAtPod]]:
+        """A write ended."""
+        taking = self._takings.get(report.token)
+        if taking is None or taking.unclear is not None or not self._is_sent(taking):
+            return None, []
+        outcome = report.outcome
+        match outcome.kind:
+            case OutcomeKind.DONE if report.pod is not None:
+                self._window.succeeded()
+                return self._claimed(taking, report.pod), []
+            case OutcomeKind.GONE | OutcomeKind.STALE:
+                self._state.lose(taking.pod.uid)
+                return Lost(self._end(taking)), []
+            case OutcomeKind.THROTTLED:
+                self._window.overloaded(now, outcome.retry_after)
+                taking.tries -= 1  # nothing was tried
+                return self._again(taking, now), []
+            case kind:
+                if kind is OutcomeKind.UNKNOWN:
+                    self._window.overloaded(now)
+                taking.unclear = kind
+                taking.looks = 0
+                return None, [self._look(taking)]
+
+    def looked(self, report: PodLooked, now: float) -> tuple[End | None, list[LookAtPod]]:
+        """A pod was read back, or could not be."""
+        taking = self._takings.get(report.token)
+        if taking is None or taking.unclear is None:
+            return None, []
+        pod = report.pod
+        if report.outcome.kind is OutcomeKind.GONE or (pod is not None and pod.uid != taking.pod.uid):
+            self._state.lose(taking.pod.uid)
+            return Lost(self._end(taking)), []
+        if report.outcome.kind is not OutcomeKind.DONE or pod is None:
+            taking.looks += 1
+            self.timers.set(taking.token, now + min(_LONGEST_LOOK, _FIRST_LOOK * 2 ** (taking.looks - 1)))
+            return None, []
+        if pod.mark is not None and pod.mark.claim == taking.claim:
+            return self._claimed(taking, pod), []
+        return self._not_ours(taking, pod, report.outcome.detail, now), []
+
+    def _not_ours(self, taking: Taking, pod: WarmPod, detail: str, now: float) -> End | None:
+        unclear, before = taking.unclear, taking.pod
+        self._state.see(pod)
+        if not pod.can_be_claimed:
+            return Lost(self._end(taking))
+        is_as_it_was = pod.resource_version == before.resource_version
+        if unclear is OutcomeKind.REJECTED and (is_as_it_was or taking.tries >= _TRIES):
+            return Refused(self._end(taking), detail)
+        if taking.tries >= _TRIES:
+            return Lost(self._end(taking))
+        taking.pod = pod
+        return self._again(taking, now)
+
+    def seen(self, uid: str) -> End | None:
+        """The pod was seen. If it has the mark of the claim that it is written for, the write has happened."""
+        hold = self._state.ledger.holder(uid)
+        taking = None if hold is None else self._takings.get(hold.token)
+        pod = self._state.pods.get(uid)
+        if taking is None or not self._is_sent(taking):
+            return None
+        if pod is None:
+            return Lost(self._end(taking))
+        if pod.mark is not None and pod.mark.claim == taking.claim:
+            return self._claimed(taking, pod)
+        return None
+
+    def look_again(self, now: float) -> list[LookAtPod]:
+        """Return the looks that are due."""
+        found = []
+        while (token := self.timers.pop(now)) is not None:
+            found.append(self._look(self._takings[token]))
+        return found
+
+    def _look(self, taking: Taking) -> LookAtPod:
+        return LookAtPod(taking.token, taking.pod.namespace, taking.pod.name)
+
+    def _again(self, taking: Taking, now: float) -> End | None:
+        """The write did not happen, as far as can be seen: send it again, before all that was chosen later."""
+        if taking.is_abandoned:
+            return Lost(self._end(taking))
+        taking.unclear = None
+        self._state.ledger.abort(taking.token, now=now, lease=_LEASE)
+        self._in_flight -= 1
+        self._outbox.appendleft(taking.token)
+        return None
+
+    def _claimed(self, taking: Taking, pod: WarmPod) -> End:
+        """The write happened. By now the pod can be deleted, or somebody may have ended the claim."""
+        self._state.see(pod)
+        self._end(taking)
+        known = self._state.pods.get(pod.uid)
+        if known is None or known.is_terminating or known.mark is None or known.mark.claim != taking.claim:
+            return Lost(taking)
+        return Taken(taking, known)
+
+    def _end(self, taking: Taking) -> Taking:
+        """The hold ends. What was seen on the pod counts from now on."""
+        if self._is_sent(taking):
+            self._in_flight -= 1
+        self.timers.discard(taking.token)
+        self._state.ledger.release(taking.token)
+        self._state.let_go(taking.token)
+        del self._takings[taking.token]
+        self._state.offer(taking.pod.uid)
+        return taking
+
+    def _is_sent(self, taking: Taking) -> bool:
+        hold = self._state.ledger.get(taking.token)
+        return hold is not None and hold.state is HoldState.COMMITTING
+
+    def validate(self) -> None:
+        """Raise AssertionError if a pod is held and nothing will happen to it."""
+        held = [t for t in self._takings if not self._is_sent(self._takings[t])]
+        assert sorted(held) == sorted(self._outbox), f"held {held}, to be sent {list(self._outbox)}"
+        sent = len(self._takings) - len(held)
+        assert sent == self._in_flight, f"{sent} are sent, counted {self._in_flight}"

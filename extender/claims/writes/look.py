@@ -1,0 +1,42 @@
+"""Reads a pod live, to learn how a write ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from extender.claims.records import WarmPod
+from extender.core.commands import CommandKind
+from extender.core.outcomes import Outcome
+from extender.core.requests import Request, pod_path
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtPod:
+    """GET the pod from the API server, not from any cache. Reported by PodLooked."""
+
+    token: int
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodLooked:
+    """The report of a LookAtPod: DONE with the pod of this name, whatever its UID; GONE: there is none."""
+
+    token: int
+    outcome: Outcome
+    pod: WarmPod | None = None
+
+
+def request(look: LookAtPod) -> Request:
+    return Request("GET", pod_path(look.namespace, look.name))
+
+
+def report(look: LookAtPod, outcome: Outcome, pod: WarmPod | None) -> PodLooked:
+    return PodLooked(look.token, outcome, pod)
+
+
+def kind(decode: Callable[[bytes], WarmPod]) -> CommandKind[LookAtPod, WarmPod, PodLooked]:
+    """Return the kind. `decode` makes the record of a pod as informers make it, and raises DecodeError."""
+    return CommandKind(command=LookAtPod, request=request, report=report, decode=decode, is_read=True)

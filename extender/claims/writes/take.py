@@ -1,0 +1,87 @@
+"""Claims a pod: one JSON Patch that succeeds only if the pod still is what was decided upon.
+
+It tests the fields that matter and no resourceVersion: what the kubelet writes meanwhile is no conflict. The API server
+answers 422 if a test fails, for a reason that only reading the pod tells.
+
+In a pool that detaches, the same patch takes the pod out of its ReplicaSet: the owner and the labels of the pool's
+selector go at once. The ReplicaSet controller would give up its ownerReference later, in a write of its own, and not at
+all if it is being deleted itself: the claimed pod would then be garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from extender.claims.records import ClaimMark, WarmPod
+from extender.claims.writes import names
+from extender.core.commands import CommandKind
+from extender.core.outcomes import Outcome
+from extender.core.requests import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakePod:
+    """PATCH the pod with the mark of a claim. Reported by PodTaken.
+
+    `detach`: the labels that the pod loses, with their values; `owner`: the UID of the controller that it leaves, "" if
+    it has none.
+    """
+
+    token: int
+    namespace: str
+    name: str
+    uid: str
+    mark: ClaimMark
+    #: Whether the pod has a phase label, which then must say idle.
+    has_phase: bool = False
+    has_annotations: bool = True
+    detach: tuple[tuple[str, str], ...] = ()
+    owner: str = ""
+    term: int = 0
+    valid_for: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodTaken:
+    """The report of a TakePod. `pod`: as the API server has it after the write, with DONE only."""
+
+    token: int
+    outcome: Outcome
+    pod: WarmPod | None = None
+
+
+def request(take: TakePod) -> Request:
+    metadata = "metadata"
+    operations: list[dict[str, Any]] = [
+        names.test(metadata, "uid", value=take.uid),
+        names.test(metadata, "deletionTimestamp", value=None),
+        names.test(metadata, "labels", names.CLAIM_LABEL, value=None),
+    ]
+    if take.has_phase:
+        operations.append(names.test(metadata, "labels", names.PHASE_LABEL, value=names.IDLE))
+        operations.append(names.put(metadata, "labels", names.PHASE_LABEL, value=names.CLAIMED))
+    for name, value in take.detach:
+        operations.append(names.test(metadata, "labels", name, value=value))
+        operations.append(names.drop(metadata, "labels", name))
+    if take.owner:
+        operations.append(names.test(metadata, "ownerReferences", "0", "uid", value=take.owner))
+        operations.append(names.drop(metadata, "ownerReferences"))
+    operations.append(names.put(metadata, "labels", names.CLAIM_LABEL, value=take.mark.claim))
+    text = names.mark_text(take.mark)
+    if take.has_annotations:
+        operations.append(names.put(metadata, "annotations", names.CLAIM_ANNOTATION, value=text))
+    else:
+        operations.append(names.test(metadata, "annotations", value=None))
+        operations.append(names.put(metadata, "annotations", value={names.CLAIM_ANNOTATION: text}))
+    return names.patch_request(take.namespace, take.name, operations)
+
+
+def report(take: TakePod, outcome: Outcome, pod: WarmPod | None) -> PodTaken:
+    return PodTaken(take.token, outcome, pod)
+
+
+def kind(decode: Callable[[bytes], WarmPod]) -> CommandKind[TakePod, WarmPod, PodTaken]:
+    """Return the kind. `decode` makes the record of a pod as informers make it, and raises DecodeError."""
+    return CommandKind(command=TakePod, request=request, report=report, decode=decode)
