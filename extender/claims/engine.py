@@ -340,7 +340,9 @@ class ClaimEngine:
             return
         pending = self.requests.pending.get(name)
         if pending is not None:
+            self._adopt(pending, claim)
             surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
+            pending = self.requests.pending.get(name)
         elif name in self._granted:
             surplus = claim.uids - self._granted[name]
         else:
@@ -351,6 +353,19 @@ class ClaimEngine:
             self._leases.set(name, max(ends, now))
         for uid in sorted(claim.uids if claim.is_ending else surplus):
             self._give(uid, name, now)
+
+    def _adopt(self, pending: Pending, claim: Claim) -> None:
+        """A write that was given up on has happened after all: the request has one pod more."""
+        for uid in sorted(claim.uids - set(pending.pods) - set(pending.writing.values())):
+            pod = self.state.pods[uid]
+            if pending.missing and not pod.is_terminating:
+                pending.pods[uid] = pod
+                self._out_of(pending, -1)
+                self.state.pools[pending.asked.pool].line.remove(pending.claim)
+                if pending.missing:
+                    self._line_up(pending)
+        if len(pending.pods) == pending.asked.count:
+            self._claimed(pending)
 
     def _finish_release(self, name: str) -> None:
         callers, _ = self._releases.pop(name, ({}, set()))

@@ -9,7 +9,7 @@ from extender.claims.events import NodeSeen, PoolsConfigured, ShutdownAsked
 from extender.claims.records import Mode, Order
 from extender.claims.writes import names
 from extender.core.outcomes import Outcome, OutcomeKind
-from tests.unit.claims.world import POOL, World
+from tests.unit.claims.world import POOL, Sent, World
 
 THROTTLED = Outcome(OutcomeKind.THROTTLED, "too many requests", retry_after=1.0)
 UNKNOWN = Outcome(OutcomeKind.UNKNOWN, "time-out")
@@ -266,9 +266,71 @@ def test_c29b_a_write_that_arrives_after_its_request_failed_leaves_nothing_claim
     cluster.leave("r")
     cluster.answer(late, UNKNOWN)
     cluster.settle()
+    assert cluster.writes == 0  # nobody wants the pod any more
     cluster.arrive(late)
     cluster.settle()
     assert cluster.claimed() == {}
+
+
+def give_up(cluster: World) -> Sent:
+    """The API server is not heard of until the pod is given up. Returns a write that still is on its way."""
+    for _ in range(5):
+        [write] = cluster.sent
+        cluster.answer(write, UNKNOWN)
+        [read] = cluster.sent
+        cluster.arrive(read)
+        cluster.answer(read)
+    return Sent(write.command)
+
+
+def test_c29c_a_late_write_to_a_pod_that_was_given_up_is_undone() -> None:
+    cluster = world("a", "b", mode=Mode.RECYCLE)
+    cluster.ask("r")
+    late = give_up(cluster)
+    cluster.settle()
+    assert pods(cluster, "r") == ["b"]
+    cluster.arrive(late)
+    assert len(cluster.claimed()["c-r"]) == 2
+    cluster.settle()
+    assert [cluster.pods[uid]["metadata"]["name"] for uid in cluster.claimed()["c-r"]] == ["b"]
+
+
+def test_c29d_a_late_write_serves_a_request_that_still_waits() -> None:
+    cluster = world("a")
+    cluster.ask("r", count=1)
+    cluster.tell(NodeSeen("n1", serves=False))  # so that the pod is not chosen again
+    late = give_up(cluster)
+    assert cluster.sent == []
+    cluster.arrive(late)
+    cluster.settle()
+    assert pods(cluster, "r") == ["a"]
+    assert len(cluster.claimed()["c-r"]) == 1
+
+
+def test_c36_a_pod_that_was_deleted_before_the_answer_is_not_handed_out() -> None:
+    cluster = world("a")
+    [uid] = cluster.pods
+    cluster.ask("r")
+    cluster.arrive(cluster.sent[0])
+    cluster.watch.clear()  # the change itself was missed
+    cluster.delete(uid)
+    cluster.observe()
+    cluster.settle()
+    assert "r" not in cluster.answers
+    assert uid not in cluster.engine.state.pods
+
+
+def test_c36b_a_pod_that_terminates_is_not_handed_out() -> None:
+    cluster = world("a")
+    [uid] = cluster.pods
+    cluster.ask("r")
+    sent = cluster.sent[0]
+    cluster.arrive(sent)
+    cluster.change(uid, lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-22T00:00:00Z"))
+    cluster.watch.popleft()
+    cluster.observe()
+    cluster.answer(sent)
+    assert "r" not in cluster.answers
 
 
 def test_c30_an_overloaded_api_server_is_given_time() -> None:
@@ -359,6 +421,20 @@ def test_c44b_a_gang_that_loses_a_pod_for_good_keeps_none() -> None:
     assert code(cluster, "gang") is ClaimCode.DEADLINE_EXCEEDED
     assert cluster.claimed() == {}
     assert second.outcome is not None
+
+
+def test_what_a_gang_waits_for_is_kept_from_those_behind_it() -> None:
+    cluster = world()
+    cluster.add("a", labels={"gpu": "0"})
+    cluster.ask("gang", count=2)
+    cluster.ask("picky", labels={"gpu": "0"})
+    cluster.settle()
+    assert cluster.writes == 0
+    cluster.add("b")
+    cluster.add("c", labels={"gpu": "0"})
+    cluster.settle()
+    assert pods(cluster, "gang") == ["a", "b"]
+    assert pods(cluster, "picky") == ["c"]
 
 
 def test_c48_pods_on_a_cordoned_node_are_not_given_away() -> None:
@@ -473,6 +549,25 @@ def test_a_lease_that_somebody_else_renewed_goes_on() -> None:
     cluster.tell(unseen)
     cluster.pass_time(200.0)
     cluster.settle()
+    assert cluster.claimed() == {}
+
+
+def test_a_release_while_the_lease_is_verified_is_a_release() -> None:
+    cluster = world("a")
+    cluster.ask("r", lease_seconds=60.0)
+    cluster.settle()
+    cluster.pass_time(61.0)
+    [look] = cluster.sent
+    cluster.release("x", "c-r")
+
+    def renew(pod: dict) -> None:  # type: ignore[type-arg]
+        annotations = pod["metadata"]["annotations"]
+        annotations[names.CLAIM_ANNOTATION] = annotations[names.CLAIM_ANNOTATION].replace("1060", "9000")
+
+    cluster.change(next(iter(cluster.pods)), renew)
+    assert look.command.is_read
+    cluster.settle()
+    assert code(cluster, "x") is ClaimCode.RELEASED
     assert cluster.claimed() == {}
 
 
