@@ -19,7 +19,7 @@ Promises:
 * Each request gets exactly one answer. After every event, accepted = claimed + failed (by code) + pending.
 * Nothing stays claimed for a caller that went away, nor by a write that arrived late: such pods are given back.
 * A claim that lost its pod to somebody else goes on with its own seniority.
-* Nothing waits for a timer that an event could wake. Timers serve deadlines, leases and patience towards the API server.
+* Nothing waits for a timer that an event could wake. Timers serve deadlines, leases, and patience with the API server.
 * All state is on the pods. A server that starts derives every claim from the pods' annotations.
 
 The engine is pure, as all engines: see `extender.core.engine`.

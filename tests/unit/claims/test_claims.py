@@ -1,4 +1,4 @@
-"""The engine of claims, one behaviour after the other. Names begin with the number of the scenario, where it has one."""
+"""The engine of claims, one behaviour after the other. A name begins with the scenario's number, where it has one."""
 
 from __future__ import annotations
 
@@ -320,6 +320,18 @@ def test_c36_a_pod_that_was_deleted_before_the_answer_is_not_handed_out() -> Non
     assert uid not in cluster.engine.state.pods
 
 
+def test_a_deleted_pod_stays_deleted_whatever_is_told_of_it_later() -> None:
+    cluster = world("a")
+    [uid] = cluster.pods
+    cluster.change(uid, lambda pod: pod["status"].update(podIPs=[]))
+    old = cluster.watch[0]
+    cluster.delete(uid)
+    cluster.observe()
+    cluster.tell(old)
+    cluster.ask("r")
+    assert cluster.sent == []
+
+
 def test_c36b_a_pod_that_terminates_is_not_handed_out() -> None:
     cluster = world("a")
     [uid] = cluster.pods
@@ -457,7 +469,7 @@ def test_tenants_take_turns() -> None:
     for name in "stuvwxyz":
         cluster.add(name)
         cluster.settle()
-    order = [request for request in cluster.answers]
+    order = list(cluster.answers)
     assert order == ["a0", "b0", "a1", "b1", "a2", "a3", "a4", "a5"]
 
 

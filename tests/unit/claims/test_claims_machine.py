@@ -1,8 +1,8 @@
-"""Claims against a cluster in which anything happens in any order: late, lost and doubled answers, other servers, lag.
+"""Claims in a cluster where anything happens in any order: late, lost and doubled answers, other servers, lag.
 
-The oracle is the cluster itself. A pod that is handed out is its claim's (checked at every answer); each request has one
-answer; whenever a pod is idle in the engine's eyes, nobody waits who could have it (`validate`, after every event). When
-everything has come to rest, exactly the pods of granted claims are claimed.
+The oracle is the cluster itself. A pod that is handed out is its claim's (checked at every answer). Each request has
+one answer. No pod is idle for the engine while somebody waits who could have it (`validate`, after every event). Once
+all has come to rest, no pods are claimed but those of granted claims.
 """
 
 import pytest

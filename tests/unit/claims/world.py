@@ -102,7 +102,10 @@ class World:
         return answered
 
     def _check(self, answer: Answered) -> None:
-        """A pod that is handed out is the claim's at the API server, or somebody has just deleted it."""
+        """A pod that is handed out is the claim's at the API server, or somebody has just deleted it. A claim that was
+        released has none."""
+        if answer.code is ClaimCode.RELEASED:
+            assert answer.claim not in self.claimed(), f"{answer.claim} still has {self.claimed()[answer.claim]}"
         if answer.code is not ClaimCode.CLAIMED:
             return
         for pod in answer.pods:
