@@ -49,7 +49,7 @@ class Write(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandKind(Generic[CommandT, ObjectT, EventT_co]):
-    """How commands of one dataclass are carried out and reported, each exactly once.
+    """How commands of one dataclass are carried out and reported, each exactly once, by an event of `reported_as`.
 
     `report` gets the object in the response if the outcome is DONE and `decode` is given, else None. `decode` raises
     DecodeError for an object that it cannot read; the outcome is then UNKNOWN.
@@ -58,9 +58,12 @@ class CommandKind(Generic[CommandT, ObjectT, EventT_co]):
     command: type[CommandT]
     request: Callable[[CommandT], Request]
     report: Callable[[CommandT, Outcome, ObjectT | None], EventT_co]
+    reported_as: type[EventT_co]
     decode: Callable[[bytes], ObjectT] | None = None
     #: A read changes nothing: it is sent in any term and however long it has waited, and may be repeated.
     is_read: bool = False
+    #: The next leader must have seen what it changed: a term is over only after its report.
+    delays_handover: bool = False
 
 
 class ApiCommand(Generic[EventT_co]):

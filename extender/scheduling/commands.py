@@ -3,12 +3,13 @@
 The I/O layers carry out every command exactly once, and report the result as the event that the command names, with the
 same token. If a report never comes (a crash), the engine verifies the state; it never guesses.
 
-This is where a new kind is registered: in one of the unions, and in `pod_commands`.
+This is where a new kind is registered: in one of the unions, and in `KINDS` or `pod_commands`. What is to be written
+beside each binding is registered here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from algorithm.model import Pod
 from extender.core.commands import CommandSet
@@ -21,6 +22,8 @@ from extender.scheduling.writes.preemption_mark import PreemptionRecorded, Recor
 from extender.scheduling.writes.requeue import RequeuePod
 
 __all__ = [
+    "BESIDE_BINDING",
+    "KINDS",
     "BindFinished",
     "Command",
     "Evict",
@@ -43,10 +46,17 @@ Command = Write | ReadPod
 #: The events that report commands.
 Report = BindFinished | PodRead | EvictFinished | PreemptionRecorded
 
+#: The kinds of `Write` that are reported.
+KINDS = (binding.KIND, eviction.KIND, preemption_mark.KIND)
+
+#: What is written beside each binding of this server: functions that return the commands for one pod, as the API server
+#: has just shown it bound. Outside a term, their commands are dropped like all others.
+BESIDE_BINDING: tuple[Callable[[Pod], Sequence[Write]], ...] = ()
+
 
 def pod_commands(decode: Callable[[bytes], Pod]) -> CommandSet[Report]:
     """Return all kinds of command, for one committer. `decode` makes the record of a pod that is read live."""
     return CommandSet(
-        (binding.KIND, pod_read.kind(decode), eviction.KIND, preemption_mark.KIND),
+        (*KINDS, pod_read.kind(decode)),
         best_effort=(requeue.Requeues(), event.Events()),
     )

@@ -11,6 +11,7 @@ from collections import Counter
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.core.freshness import older
+from extender.scheduling import commands
 from extender.scheduling.driver import same_node
 from extender.scheduling.events import BindAnswer, Instruction, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.scheduling.requeue import Requeuer
@@ -95,15 +96,24 @@ class InformerHandler:
             self.state.release_hold(entry)
 
     def _bound(self, entry: PodInfo, pod: Pod, now: float) -> list[Instruction]:
-        """The pod is bound. Answer pending bind requests too: the event may arrive before the write's own report."""
+        """The pod is bound. Answer pending bind requests too: the event may arrive before the write's own report.
+
+        This is where the commands of `commands.BESIDE_BINDING` are given.
+        """
         lost = None if pod.node_name == entry.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(entry, lost) if entry.binds else []
-        freed = entry.state is State.BINDING and lost is not None
+        was_binding = entry.state is State.BINDING
         self.state.move(
             entry, State.BOUND, now, TransitionContext("shown bound", placed=believed(self.state, entry, pod))
         )
         entry.pod = pod
-        return out + (self.requeuer.room_freed(now) if freed else [])
+        if not was_binding:
+            return out
+        if lost is not None:
+            return out + self.requeuer.room_freed(now)
+        for beside in commands.BESIDE_BINDING:
+            out += beside(pod)
+        return out
 
     def _unbound(self, entry: PodInfo | None, pod: Pod, now: float) -> list[Instruction]:
         wanted = self.policy.should_schedule(pod)

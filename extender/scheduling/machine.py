@@ -126,7 +126,7 @@ class SchedulerStateMachine:
         out = self._handle(event, now)
         out += self.executor.after(event, now)
         out += self._reservations.after(event, now)
-        return self._terms.stamp(out)
+        return self._terms.stamp(out, event)
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:
@@ -153,10 +153,8 @@ class SchedulerStateMachine:
             case PodRead():
                 return self._write_results.pod_read(event, now)
             case EvictFinished():
-                self._terms.reported()
                 return self.executor.evict_finished(event, now)
             case PreemptionRecorded():
-                self._terms.reported()
                 return self.executor.recorded(event, now)
             case Synced():
                 self.state.synced = True

@@ -14,8 +14,8 @@ from dataclasses import replace
 from algorithm.reasons import Code, reason
 from extender.core.freshness import HandoverVersions, latest
 from extender.core.ledger import HoldState
-from extender.scheduling.commands import Evict, RecordPreemption, Write
-from extender.scheduling.events import Instruction, TermBegan, TermEnded
+from extender.scheduling.commands import KINDS, Write
+from extender.scheduling.events import Event, Instruction, TermBegan, TermEnded
 from extender.scheduling.informer_handler import InformerHandler
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
@@ -24,6 +24,9 @@ from extender.scheduling.verbs.bind import BindHandler
 
 #: Why a replica outside any term does not decide.
 NOT_LEADING = "another replica leads, or is about to"
+
+_DELAYING = tuple(kind.command for kind in KINDS if kind.delays_handover)
+_REPORTS = tuple(kind.reported_as for kind in KINDS if kind.delays_handover)
 
 
 class TermHandler:
@@ -37,7 +40,7 @@ class TermHandler:
         self._bind = bind
         self._requeuer = requeuer
         self._last = 0
-        #: How many writes of preemptions were sent and not reported yet: they may still change pods.
+        #: How many writes were sent and not reported yet that the next leader must have seen.
         self.unreported = 0
 
     def began(self, event: TermBegan, now: float) -> list[Instruction]:
@@ -86,17 +89,19 @@ class TermHandler:
         pods = latest(entry.pod.resource_version for entry in self.state.pods)
         return None if nodes is None or pods is None else {"nodes": nodes, "pods": pods}
 
-    def stamp(self, instructions: list[Instruction]) -> list[Instruction]:
-        """Return the instructions stamped with the current term. Outside any term, commands that write are dropped."""
-        if self.state.term == 0 or not instructions:
+    def stamp(self, instructions: list[Instruction], event: Event) -> list[Instruction]:
+        """Return the instructions of this event stamped with the current term, and count writes and their reports.
+
+        Outside any term, commands that write are dropped.
+        """
+        if self.state.term == 0:
+            return instructions
+        self.unreported -= isinstance(event, _REPORTS)
+        if not instructions:
             return instructions
         stamped = [item for each in instructions if (item := self._stamped(each)) is not None]
-        self.unreported += sum(isinstance(item, Evict | RecordPreemption) for item in stamped)
+        self.unreported += sum(isinstance(item, _DELAYING) for item in stamped)
         return stamped
-
-    def reported(self) -> None:
-        """A write of a preemption was reported."""
-        self.unreported -= self.state.term != 0
 
     def _stamped(self, item: Instruction) -> Instruction | None:
         if not isinstance(item, Write):

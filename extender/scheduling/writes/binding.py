@@ -57,4 +57,4 @@ def report(write: WriteBinding, outcome: Outcome, _: None) -> BindFinished:
     return BindFinished(write.token, outcome)
 
 
-KIND = CommandKind(command=WriteBinding, request=request, report=report)
+KIND = CommandKind(command=WriteBinding, request=request, report=report, reported_as=BindFinished)

@@ -57,4 +57,4 @@ def report(eviction: Evict, outcome: Outcome, _: None) -> EvictFinished:
     return EvictFinished(eviction.token, outcome, eviction.uid, eviction.dry_run)
 
 
-KIND = CommandKind(command=Evict, request=request, report=report)
+KIND = CommandKind(command=Evict, request=request, report=report, reported_as=EvictFinished, delays_handover=True)

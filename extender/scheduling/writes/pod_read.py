@@ -43,4 +43,6 @@ def report(read: ReadPod, outcome: Outcome, pod: Pod | None) -> PodRead:
 
 def kind(decode: Callable[[bytes], Pod]) -> CommandKind[ReadPod, Pod, PodRead]:
     """Return the kind. `decode` makes the record of a pod as informers make it, and raises DecodeError."""
-    return CommandKind(command=ReadPod, request=request, report=report, decode=decode, is_read=True)
+    return CommandKind(
+        command=ReadPod, request=request, report=report, reported_as=PodRead, decode=decode, is_read=True
+    )

@@ -47,4 +47,6 @@ def report(mark: RecordPreemption, outcome: Outcome, _: None) -> PreemptionRecor
     return PreemptionRecorded(mark.token, outcome, mark.uid)
 
 
-KIND = CommandKind(command=RecordPreemption, request=request, report=report)
+KIND = CommandKind(
+    command=RecordPreemption, request=request, report=report, reported_as=PreemptionRecorded, delays_handover=True
+)

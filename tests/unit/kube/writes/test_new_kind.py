@@ -104,7 +104,7 @@ class Beats:
         self.counts[f"beats {ended}"] += 1
 
 
-KIND = CommandKind(command=LabelBinding, request=label, report=labelled, decode=labels_of)
+KIND = CommandKind(command=LabelBinding, request=label, report=labelled, reported_as=Labelled, decode=labels_of)
 PATH = "/apis/waggle.dev/v1alpha1/namespaces/ns/claims/c1"
 CLAIM = reply(200, {"kind": "Claim", "metadata": {"resourceVersion": "812", "labels": {"waggle.dev/bound": "n1"}}})
 WRITE = LabelBinding(7, "ns", "c1", "n1", term=5)
