@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -16,32 +15,14 @@ from algorithm.packing import PackingAlgorithm, PackingSettings
 from extender.scheduling.events import NodeSeen, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.runtime import Runtime
-from extender.settings import AlgorithmSettings, ServerSettings, Settings
-from extender.web.app import create_app
-from extender.web.http.server import serve_in_thread
 from tests.support.hived.scene import Scene, racks, served, small
 from tests.support.http.browser import ABSENT, CHROMIUM, Browser
+from tests.support.http.page import on_port, show
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
 
 #: Forest, level and index of cells of small(): a device and a machine.
 DEVICE, MACHINE = (0, 1, 0), (0, 3, 0)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(width=1400, height=900) as browser:
-        browser.resize(1400, 900)
-        yield browser
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_complained_of(request: pytest.FixtureRequest, browser: Browser) -> Iterator[None]:
-    browser.complaints.clear()
-    browser.requests.clear()
-    yield
-    if "may_complain" not in request.keywords:
-        assert browser.complaints == []
 
 
 @pytest.fixture
@@ -62,12 +43,6 @@ def url(scene: Scene, browser: Browser) -> Iterator[str]:
         show(browser, url)
         yield url
         browser.open("about:blank")
-
-
-def show(browser: Browser, url: str) -> None:
-    browser.dark(False)
-    browser.open(f"{url}/ui")
-    browser.wait("waggle.stats().looks > 0 && waggle.stats().frames > 0")
 
 
 def spot(browser: Browser, cell: tuple[int, int, int]) -> tuple[float, float]:
@@ -246,7 +221,7 @@ def test_whose_end_would_help_is_shown_where_it_runs(scene: Scene, browser: Brow
         browser.run("document.getElementById('find').focus()")
         for letter in "ml/next":
             browser.key(letter)
-        browser.wait("document.getElementById('found').value === '1 of 1'")
+        browser.wait("document.querySelector('#results [role=option]')?.innerText.startsWith('ml/next')")
         browser.key("Enter")
         browser.wait(
             "document.querySelector('#waiting .open')?.innerText.includes('It would run if this ended: ml/speak (')"
@@ -269,7 +244,7 @@ def test_what_is_looked_for_is_found(url: str, browser: Browser) -> None:
     browser.key("/")
     for letter in "n002-01":
         browser.key(letter)
-    browser.wait("document.getElementById('found').value === '1 of 1'")
+    browser.wait("document.querySelector('#results [role=option]')?.innerText.startsWith('n002-01')")
     browser.key("Enter")
 
     browser.wait("document.querySelector('#selection').innerText.includes('8 bad')")
@@ -312,13 +287,6 @@ def test_a_server_that_is_gone_is_missed_and_found_again(scene: Scene, browser: 
 # -- any other algorithm --------------------------------------------------------------------------------------
 
 
-@contextmanager
-def on_port(runtime: Runtime, algorithm: str, port: int = 0) -> Iterator[str]:
-    settings = Settings(server=ServerSettings(port=port), algorithm=AlgorithmSettings(name=algorithm))
-    with serve_in_thread(create_app(runtime, settings), settings) as server:
-        yield server.url
-
-
 @pytest.fixture
 def packing() -> Iterator[Runtime]:
     runtime = Runtime(SchedulerStateMachine(PackingAlgorithm(PackingSettings())), lambda command: None)
@@ -349,7 +317,8 @@ def test_nodes_are_shown_with_what_is_taken(packing: Runtime, browser: Browser) 
 
         assert "3 of 4" in browser.text("#selection")
         assert "0.5 of 8 cores" in browser.text("#selection")
-        assert browser.text("#modes").split()[1:] == ["example.com/gpu", "cpu", "memory", "Health"]
+        assert browser.text("#modes").split() == ["Colour", "by", "Use", "Namespace", "Health"]
+        assert browser.text("#resource").split() == ["example.com/gpu", "cpu", "memory"]
         assert browser.run("document.getElementById('tab-tenants').hidden")
         browser.open("about:blank")
 

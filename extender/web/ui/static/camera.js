@@ -2,8 +2,8 @@
 
 import { placeOf } from "./layout.js";
 
-// What stays free for the buttons above and the legend below.
-const EDGES = { above: 52, below: 52, beside: 16 };
+// What stays free around everything.
+const EDGES = { above: 14, below: 14, beside: 14 };
 const LARGEST = 16;
 
 export class View {
@@ -40,7 +40,7 @@ export class View {
 
   fit() {
     this.fits = true;
-    this.look({ x: 0, y: 0, w: this.bounds.w, h: this.bounds.h }, { ...EDGES, below: this.h > 480 ? EDGES.below : 12 });
+    this.look({ x: 0, y: 0, w: this.bounds.w, h: this.bounds.h }, EDGES);
     this.smallest = this.camera.scale * 0.6;
     this.draw();
   }

@@ -1,5 +1,6 @@
-// Asks the server what changed since the last answer, again and again. Says how that goes: connecting, live, unready
-// (it answers, but may not serve kube-scheduler), refused (who looks may not), lost.
+// Asks the server what changed since the last answer, again and again. Says how that goes: connecting, live, silent (the
+// server answers, but does not hear the API server), unready (it may not serve kube-scheduler), warned (it serves, and has
+// something to say to operators), refused (who looks may not), lost.
 
 const PERIOD = 2000;
 const LONGEST_PAUSE = 30000;
@@ -20,6 +21,13 @@ export async function ask(path) {
     throw error;
   }
   return body;
+}
+
+// A state and its text, of what the server says of itself.
+function standing({ ready, detail, silent }) {
+  if (silent) return ["silent", `API server silent for ${silent} s`];
+  if (!ready) return ["unready", detail];
+  return detail ? ["warned", detail] : ["live", "live"];
 }
 
 export class Feed {
@@ -67,8 +75,7 @@ export class Feed {
     this.pieces.length = size;
     this.version = version;
     if (changed.length || shorter) this.onPieces(this.pieces);
-    const { ready, detail } = this.pieces[0];
-    this.onState(ready ? "live" : "unready", ready ? "live" : detail, new Date());
+    this.onState(...standing(this.pieces[0]), new Date());
   }
 
   tell(error) {

@@ -1,68 +1,86 @@
-// Puts the page together: what the server tells goes into the world, the world onto the map and into the lists.
+// Puts the page together: what the server tells goes into the world, the world onto the map and into the lists; what is
+// looked at stands in the address.
 
-import { byId, element, number } from "./dom.js";
+import { follow, get, href, onChange, set } from "./address.js";
+import { Detail } from "./detail.js";
+import { byId, element } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Input } from "./input.js";
 import { arrange, placeOf } from "./layout.js";
+import { showLegend } from "./legend.js";
+import { groupTable, podTable } from "./lists.js";
 import { HardwareMap } from "./map.js";
-import { MODES, Paint, css, mix, swatch } from "./paint.js";
-import { search } from "./search.js";
+import { Overview } from "./overview.js";
+import { OwnerList } from "./owners.js";
+import { MODES, NODE_MODES, Paint, css } from "./paint.js";
+import { Preemptions } from "./preemptions.js";
+import { Search } from "./search.js";
 import { Selection, tipOf } from "./selection.js";
+import { Status } from "./status.js";
 import { TenantList } from "./tenants.js";
+import { showTip } from "./tip.js";
 import { WaitingList } from "./waiting.js";
-import { OPPORTUNISTIC, World, machineOf } from "./world.js";
+import { World, addressOf, machineOf } from "./world.js";
+
+const VIEWS = ["map", "groups", "pods", "preemptions"];
+const LISTS = ["tenants", "owners", "waiting"];
+const TENANT = "Virtual cluster";
 
 const world = new World();
 const paint = new Paint();
 const map = new HardwareMap(byId("map"), world, paint);
 map.arrange = (aspect) => arrange(world.forests, aspect);
+map.inFocus = inFocus;
 const focus = { tenant: "", group: "", pointed: "" };
 let chosen = null;
-let modes = "";
+let applied = "";
 let looks = 0;
 
 const selection = new Selection({ world, onCell: (cell) => chooseCell(cell, true), onGroup: chooseGroup });
 const waiting = new WaitingList({ world, onGroup: chooseGroup, onWait: (name) => world.devicesOf(name).length && chooseGroup(name) });
-const tenants = new TenantList({ world, paint, onCell: choosePromise, onFocus: focusTenant, onPoint: pointPromise });
+const tenants = new TenantList({ world, paint, onCell: choosePromise, onFocus: focusOn, onPoint: pointPromise });
+const owners = new OwnerList({ world, paint, onFocus: focusOn });
+const overview = new Overview(world);
+const tables = [podTable(byId("view-pods"), TENANT), groupTable(byId("view-groups"), world, TENANT)];
+const preemptions = new Preemptions(world);
+const detail = new Detail({ world, onGroup: (group) => set({ view: "", pod: "", group, cell: "" }, true) });
 const input = new Input(map, { onPoint: pointCell, onSelect: (cell) => chooseCell(cell), onCursor: sayCursor });
 const feed = new Feed({ onPieces: takePieces, onState: showState });
+const status = new Status(feed);
 
 // -- what the server tells ----------------------------------------------------------------------------------------------
 
 function takePieces(pieces) {
   if (world.update(pieces)) {
-    [chosen, input.cursor] = [null, null];
+    [chosen, input.cursor, applied] = [null, null, ""];
     selection.show(null);
     map.fill();
   }
   byId("algorithm").textContent = world.algorithm;
-  if (world.isNodes !== byId("tab-tenants").hidden) showTab(world.isNodes ? "waiting" : "tenants");
-  showModes();
+  paint.name(world.tenants.map(({ name }) => name));
+  paint.rank(world.kinds);
+  apply();
   repaint();
   waiting.update();
   selection.update();
-  showTotals();
+  preemptions.update();
+  for (const each of [...tables, detail]) each.changed();
   showEmpty();
   looks += 1;
 }
 
 function repaint() {
-  paint.name(world.tenants.map(({ name }) => name));
-  paint.rank(world.kinds);
-  map.inFocus = inFocus;
   map.restyle();
   outline();
   tenants.update(map);
-  showLegend();
+  paint.nameOwners(owners.of(map.resource).map(([owner]) => owner));
+  owners.update(map.resource);
+  overview.update(map.resource);
+  showLegend({ world, paint, map, owners });
 }
 
 function showState(state, text, when) {
-  document.body.dataset.connection = state;
-  byId("connection").dataset.state = state;
-  const shown = state === "lost" && feed.seen ? `${text}, as of ${feed.seen.toLocaleTimeString()}` : text;
-  if (byId("connection-text").textContent !== shown) byId("connection-text").textContent = shown;
-  byId("connection").title = shown;
-  if (when) feed.seen = when;
+  status.show(state, text, when);
   if (!feed.pieces.length) showEmpty(state === "refused" ? "You may not look" : "No connection", text);
 }
 
@@ -73,6 +91,41 @@ function showEmpty(title = "", text = "") {
   byId("empty").lastElementChild.textContent = text || "No node is known, or no cell is configured. What comes up is shown here at once.";
 }
 
+// -- what the address says ------------------------------------------------------------------------------------------------
+
+function apply() {
+  const view = VIEWS.includes(get("view")) ? get("view") : "map";
+  for (const each of VIEWS) byId("view-" + each).hidden = each !== view;
+  if (view === "map" && !map.w) map.resize();
+  document.body.dataset.view = view;
+  for (const link of byId("views").children) {
+    const own = link.dataset.view;
+    link.href = href({ view: own === "map" ? "" : own }, own !== "map");
+    if (own === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  showModes();
+  showTab();
+  detail.update();
+  const wanted = `${get("cell")}\u0000${get("group")}`;
+  if (view === "map" && looksAtSomething() && wanted !== applied) {
+    applied = wanted;
+    if (get("cell")) chooseCell(world.cellNamed(get("cell")) || world.machineNamed(get("cell")), true);
+    else if (get("group")) chooseGroup(get("group"));
+    else chooseCell(null);
+  }
+  focusOn(get("only"));
+}
+
+const looksAtSomething = () => world.forests.length > 0 && map.w > 0;
+
+onChange(() => {
+  apply();
+  repaint();
+});
+
+for (const link of byId("views").children) link.addEventListener("click", follow);
+
 // -- what is chosen and pointed at ----------------------------------------------------------------------------------------
 
 function inFocus(kind) {
@@ -81,19 +134,23 @@ function inFocus(kind) {
   return !focus.tenant || [kind.tenant, kind.waiterTenant, kind.owner].includes(focus.tenant);
 }
 
-function chooseCell(cell, go = false) {
-  chosen = cell ? { cell } : null;
-  focus.group = "";
+function choose(what, changes) {
+  chosen = what;
+  focus.group = what?.group || "";
   selection.show(chosen);
+  applied = `${changes.cell}\u0000${changes.group}`;
+  set(changes);
+}
+
+function chooseCell(cell, go = false) {
+  choose(cell ? { cell } : null, { cell: cell ? addressOf(cell) : "", group: "" });
   if (cell && go) [input.cursor] = [cell, map.show(cell)];
   map.restyle();
   outline();
 }
 
 function chooseGroup(name) {
-  chosen = { group: name };
-  focus.group = name;
-  selection.show(chosen);
+  choose({ group: name }, { cell: "", group: name });
   const [first] = world.devicesOf(name);
   if (first) map.reveal(machineOf({ forest: first[0], level: 1, index: first[1] }));
   map.restyle();
@@ -106,8 +163,11 @@ function choosePromise(promise) {
 
 const hardwareOf = ({ forest, level, first, size }) => ({ forest, level, index: first / size });
 
-function focusTenant(name) {
-  focus.tenant = name;
+// Only this virtual cluster or namespace; "" shows all.
+function focusOn(name) {
+  if (name !== get("only")) return void set({ only: name });
+  if (focus.tenant === name) return;
+  focus.tenant = map.focusOwner = owners.focus = name;
   map.restyle();
   outline();
 }
@@ -124,7 +184,7 @@ let pointed = null;
 
 function pointCell(cell, x, y) {
   const group = cell && cell.level === 1 && !world.isNodes ? world.kindAt(cell.forest, cell.index).group : "";
-  showTip(cell ? tipOf(world, cell) : [], x, y);
+  showTip(map, cell ? tipOf(world, cell) : [], x, y);
   if (group !== focus.pointed && !focus.group) {
     focus.pointed = map.camera.scale * 10 > 8 ? group : "";
     map.restyle();
@@ -134,19 +194,9 @@ function pointCell(cell, x, y) {
 }
 
 function pointPromise(promise, event, lines = []) {
-  const box = byId("stage").getBoundingClientRect();
-  showTip(lines, event ? box.width - 10 : box.width - 10, event ? event.clientY - box.top : 80);
+  const box = byId("frame").getBoundingClientRect();
+  showTip(map, lines, box.width - 10, event ? event.clientY - box.top : 80);
   outline(promise && promise.first >= 0 ? hardwareOf(promise) : null);
-}
-
-function showTip(lines, x = 0, y = 0) {
-  const tip = byId("tip");
-  tip.hidden = !lines.length;
-  if (!lines.length) return;
-  tip.replaceChildren(element("b", {}, lines[0]), ...lines.slice(1).map((line) => element("div", {}, line)));
-  const left = x + 16 + tip.offsetWidth > map.w ? Math.max(4, x - tip.offsetWidth - 14) : x + 16;
-  const top = y + 18 + tip.offsetHeight > map.h ? Math.max(4, y - tip.offsetHeight - 12) : y + 18;
-  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
 }
 
 function sayCursor(cell) {
@@ -156,71 +206,48 @@ function sayCursor(cell) {
 // -- around the map -----------------------------------------------------------------------------------------------------
 
 function showModes() {
-  const wanted = world.isNodes ? { ...Object.fromEntries(world.resources.map((name) => [name, name])), health: "Health" } : MODES;
-  if (modes === Object.keys(wanted).join()) return;
-  modes = Object.keys(wanted).join();
-  const chosenMode = map.mode in wanted ? map.mode : Object.keys(wanted)[0];
-  const legend = element("legend", { class: "hidden" }, world.isNodes ? "Show" : "Colour by");
-  const choice = ([mode, text]) => element("label", {}, element("input", { type: "radio", name: "mode", value: mode, checked: mode === chosenMode, onchange: () => setMode(mode) }), element("span", {}, text));
-  byId("modes").replaceChildren(legend, ...Object.entries(wanted).map(choice));
-  setMode(chosenMode);
-}
-
-function setMode(mode) {
-  [map.mode, map.resource] = [mode, mode];
-  repaint();
-}
-
-function showTotals() {
-  let pairs;
-  if (world.isNodes) {
-    const nodes = world.forests.flatMap((forest) => forest.nodes);
-    pairs = [["nodes", nodes.length], ["not ready", nodes.filter(({ ready }) => !ready).length], ["pods", nodes.reduce((sum, { pods }) => sum + pods, 0)]];
-  } else {
-    const sum = (test) => world.forests.reduce((total, { kind }) => total + kind.reduce((count, number) => count + test(world.kinds[number]), 0), 0);
-    pairs = [["machines", world.forests.reduce((total, { machines }) => total + machines.length, 0)], ["devices", sum(() => 1)], ["used", sum(({ state }) => +(state === "Used" || state === "Reserving"))], ["bad", sum(({ healthy }) => +!healthy)]];
+  const modes = world.isNodes ? NODE_MODES : MODES;
+  map.mode = get("colour") in modes ? get("colour") : Object.keys(modes)[0];
+  map.resource = world.resources.includes(get("resource")) ? get("resource") : world.resources[0] || "";
+  const choice = ([mode, text]) => element("label", {}, element("input", { type: "radio", name: "mode", value: mode, onchange: () => set({ colour: mode }) }), element("span", {}, text));
+  if (byId("modes").dataset.of !== Object.keys(modes).join()) {
+    byId("modes").dataset.of = Object.keys(modes).join();
+    byId("modes").replaceChildren(element("legend", { class: "hidden" }, "Colour by"), ...Object.entries(modes).map(choice));
   }
-  byId("totals").replaceChildren(...[...pairs, ["waiting pods", world.waitingPods]].map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, number(value)))));
+  byId("modes").querySelector(`[value="${map.mode}"]`).checked = true;
+  const select = byId("resource");
+  byId("resource-field").hidden = !world.isNodes || map.mode === "health" || !world.resources.length;
+  if (select.dataset.of !== world.resources.join()) {
+    select.dataset.of = world.resources.join();
+    select.replaceChildren(...world.resources.map((name) => element("option", { value: name }, name)));
+  }
+  select.value = map.resource;
 }
 
-function showLegend() {
-  const { base } = paint;
-  const any = world.tenants.length ? paint.tenant(world.tenants[0].name) : base.used;
-  const plain = (text, fill, mark = "", of = null) => [text, { fill: css(fill), mark, of: of && css(of), hole: css(mix(fill, base.machine, 0.78)), rim: paint.css.machine }];
-  const bad = plain("bad", base.bad, "cross");
-  const free = plain("free", base.free);
-  const sets = {
-    tenant: [plain("guaranteed", any), plain("without guarantee", any, "ring"), plain("somebody waits for it", base.free, "dot", any), plain("promised, idle", mix(base.free, any, 0.24)), free, bad],
-    priority: [free, ...(world.kinds.some(({ priority, state }) => priority === OPPORTUNISTIC && state !== "Free") ? [plain("no guarantee", base.opportunistic)] : []), ...paint.priorities.slice(0, 8).map((value) => plain(String(value), paint.priority(value))), bad],
-    state: [free, plain("Used", base.used), plain("Reserving", base.reserving, "dot", base.ink), plain("Reserved", base.reserved, "dot", base.ink), bad],
-    health: [plain("healthy", base.healthy), bad],
-  };
-  const nodes = map.mode === "health" ? [plain("ready", base.healthy), bad] : [plain("free", base.machine), plain("taken", base.used), plain("not ready", base.bad, "cross")];
-  const item = ([text, style]) => {
-    const canvas = element("canvas", { "aria-hidden": "true" });
-    swatch(canvas, style, paint.css.cross);
-    return element("li", {}, canvas, text);
-  };
-  byId("legend").replaceChildren(...(world.isNodes ? nodes : sets[map.mode] || []).map(item));
-}
+byId("resource").addEventListener("change", ({ target }) => set({ resource: target.value }));
 
-function showTab(name) {
-  byId("tab-tenants").hidden = world.isNodes;
-  for (const each of ["tenants", "waiting"]) {
+// Virtual clusters where there are cells, namespaces where there are nodes.
+const listsThere = () => (world.isNodes ? ["owners", "waiting"] : ["tenants", "waiting"]);
+
+function showTab() {
+  const there = listsThere();
+  const shown = there.includes(get("tab")) ? get("tab") : there[0];
+  for (const each of LISTS) {
     const tab = byId("tab-" + each);
-    tab.setAttribute("aria-selected", String(each === name));
-    tab.tabIndex = each === name ? 0 : -1;
-    byId(each).hidden = each !== name;
+    tab.hidden = !there.includes(each);
+    tab.setAttribute("aria-selected", String(each === shown));
+    tab.tabIndex = each === shown ? 0 : -1;
+    byId(each).hidden = each !== shown;
   }
-  tenants.update(map);
 }
 
-for (const name of ["tenants", "waiting"]) byId("tab-" + name).addEventListener("click", () => showTab(name));
+const openTab = (name) => set({ tab: name === listsThere()[0] ? "" : name });
+
+for (const name of LISTS) byId("tab-" + name).addEventListener("click", () => openTab(name));
 byId("tabs").addEventListener("keydown", (event) => {
   if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-  if (byId("tab-tenants").hidden) return;
-  const other = byId("tenants").hidden ? "tenants" : "waiting";
-  showTab(other);
+  const other = listsThere().find((name) => byId(name).hidden);
+  openTab(other);
   byId("tab-" + other).focus();
 });
 byId("zoom").addEventListener("click", ({ target }) => {
@@ -228,7 +255,7 @@ byId("zoom").addEventListener("click", ({ target }) => {
   else if (target.dataset.zoom) map.zoom(target.dataset.zoom === "in" ? 1.5 : 1 / 1.5);
 });
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || /^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) return;
+  if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
   event.preventDefault();
   byId("find").focus();
 });
@@ -237,12 +264,19 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   repaint();
 });
 addEventListener("resize", () => tenants.update(map));
-search(world, {
-  onCell: (cell) => chooseCell(cell, true),
-  onGroup: chooseGroup,
-  onTenant: (name) => focusTenant(name),
-  onWaiting: (group) => (showTab("waiting"), waiting.open(group)),
+
+const onMap = (changes) => set({ view: "", pod: "", ...changes }, true);
+new Search(world, {
+  onCell: (cell) => onMap({ cell: addressOf(cell), group: "" }),
+  onGroup: (group) => onMap({ group, cell: "" }),
+  onTenant: (name) => focusOn(name),
+  onNamespace: (name) => set({ view: "groups", ns: name, find: "", tenant: "", page: "" }, true),
+  onPod: (namespace, name) => set({ view: "pods", pod: `${namespace}/${name}`, find: name, ns: namespace, tenant: "", state: "", page: "" }, true),
+  onPods: (part) => set({ view: "pods", find: part, ns: "", tenant: "", state: "", page: "" }, true),
+  onWaiting: (group) => (onMap({ tab: "waiting" }), waiting.open(group)),
 });
+apply();
+for (const table of tables) if (table.shown) table.refresh();
 feed.start();
 
 // For tests, and for people who look from the console: what is drawn, where a cell is, and what a frame costs.

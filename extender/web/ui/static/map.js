@@ -5,7 +5,7 @@ import { View } from "./camera.js";
 import { around, cellAt, placeOf } from "./layout.js";
 import { drawNodes } from "./nodes.js";
 import { ownName } from "./world.js";
-import { drawMark } from "./paint.js";
+import { drawMark, inkOn } from "./paint.js";
 
 // Pixels from which on something is drawn; a machine whose smaller devices all look alike is one rectangle.
 const DEVICE = 1.4;
@@ -18,7 +18,7 @@ const WORDS = 110;
 export class HardwareMap extends View {
   constructor(canvas, world, paint) {
     super(canvas);
-    Object.assign(this, { world, paint, mode: "tenant", resource: "", inFocus: () => true });
+    Object.assign(this, { world, paint, mode: "", resource: "", focusOwner: "", inFocus: () => true });
     this.context = canvas.getContext("2d", { alpha: false });
     this.batches = [];
     this.outlines = [];
@@ -237,10 +237,7 @@ function* visibleLeafs(forest, view, level = forest.top, first = 0, count = fore
 
 export const priorityText = (priority) => (priority < 0 ? "no guarantee" : `priority ${priority}`);
 
-function contrast({ fill, mark, hole }) {
-  const [r, g, b] = (mark === "ring" ? hole : fill).match(/\d+/g).map(Number);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171b" : "#ffffff";
-}
+const contrast = ({ fill, mark, hole }) => inkOn((mark === "ring" ? hole : fill).match(/\d+/g).map(Number));
 
 function shortened(context, text, width) {
   if (context.measureText(text).width <= width) return text;

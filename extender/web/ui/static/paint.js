@@ -11,6 +11,9 @@ export const MODES = {
   health: "Health",
 };
 
+// Where the map shows nodes.
+export const NODE_MODES = { use: "Use", owner: "Namespace", health: "Health" };
+
 const TENANTS = 12;
 // Pixels from which on there may be text on a device.
 const LARGE = 46;
@@ -40,6 +43,18 @@ export class Paint {
   nth(i) {
     const colour = this.colours[i % TENANTS];
     return i < TENANTS ? colour : mix(colour, this.base.ink, Math.min(0.6, 0.35 * Math.floor(i / TENANTS)));
+  }
+
+  // The colour of each owner: the first dozen has one, all others share a grey. An owner keeps its colour while others
+  // come and go.
+  nameOwners(names) {
+    this.owners ||= new Map();
+    for (const name of names) if (name && !this.owners.has(name)) this.owners.set(name, this.owners.size);
+  }
+
+  owner(name) {
+    const place = this.owners?.get(name);
+    return place === undefined || place >= TENANTS ? this.base.muted : this.nth(place);
   }
 
   tenant(name) {
@@ -106,6 +121,18 @@ export class Paint {
 }
 
 export const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
+
+// Black or white, whichever is read more easily on a colour: at least 4.6 to 1 on any.
+export function inkOn(colour) {
+  const light = luminance(colour);
+  return (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) ? "#000000" : "#ffffff";
+}
+
+// As WCAG 2.1 defines it.
+function luminance(colour) {
+  const [r, g, b] = colour.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
 
 export function mix(a, b, share) {
   return a.map((value, i) => Math.round(value + (b[i] - value) * share));

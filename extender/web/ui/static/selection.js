@@ -2,10 +2,10 @@
 
 import { advice } from "./advice.js";
 import { byId, element, facts, link, number } from "./dom.js";
+import { explained } from "./explain.js";
 import { ask } from "./feed.js";
 import { priorityText } from "./map.js";
 import { share } from "./nodes.js";
-import { explained } from "./waiting.js";
 import { above, addressOf, firstLeaf, machineOf, ownName, virtualAddress } from "./world.js";
 
 const LONGEST = 60;
@@ -149,7 +149,7 @@ export class Selection {
   }
 
   async askWaiting(group) {
-    const { advice: sentences, reason } = await explained(group);
+    const { advice: sentences, reason } = await explained(group.namespace, group.example);
     return advice(this.world, sentences.length ? sentences : [reason?.text || ""], this.onGroup);
   }
 

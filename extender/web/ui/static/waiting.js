@@ -1,15 +1,12 @@
-// Who waits and why: one line for each group, and on request all that is known of one of its pods. Explaining is work for
-// the server, so it is asked only about what is open, and again only after a while if something has changed.
+// Who waits and why: one line for each group, and on request all that is known of one of its pods. What is open is asked
+// about again only after a while, if something has changed.
 
-import { advice } from "./advice.js";
 import { byId, element, keyed, link, number } from "./dom.js";
-import { ask } from "./feed.js";
+import { explained, explanation, jsonLink } from "./explain.js";
 
 const AGES = { 0: "under a minute", 60: "over a minute", 600: "over 10 minutes", 3600: "over an hour", 21600: "over 6 hours", 86400: "over a day", 604800: "over a week" };
 const SHOWN = 300;
-const LINES = 8;
 const AGAIN = 10000;
-const LONGEST = 300;
 
 export class WaitingList {
   constructor({ world, onGroup, onWait }) {
@@ -77,40 +74,19 @@ class Line {
   async ask() {
     this.asked = Infinity;
     try {
-      this.explain(await explained(this.group));
+      this.explain(await explained(this.group.namespace, this.group.example));
     } catch (error) {
       this.more.replaceChildren(error.message);
     }
     this.asked = performance.now();
   }
 
-  explain({ pod, advice: sentences, nodes, nearest, story }) {
-    const part = (title, lines) => (lines.length ? [element("h3", {}, title), ...lines.map((line) => element("div", {}, line))] : []);
-    const told = element(
-      "div",
-      {},
-      ...advice(this.list.world, sentences, this.list.onGroup),
-      ...part("Pod", [`${pod.namespace}/${pod.name}, priority ${pod.priority}, ${number(pod.attempts)} attempt${pod.attempts === 1 ? "" : "s"}`]),
-      ...part("Nodes", sentences.length ? [] : byReason(nodes)),
-      ...part("Nearest", nearest),
-      ...part("Story", story.slice(-LINES).map(shortened)),
-      element("h3", {}, ""),
-      link("ask again", () => this.ask()),
-    );
+  explain(known) {
+    const { world, onGroup } = this.list;
+    const { namespace, example } = this.group;
+    const again = element("p", { class: "actions" }, link("ask again", () => this.ask()), " · ", jsonLink(namespace, example));
+    const told = element("div", {}, ...explanation(world, known, { onGroup }), again);
     // What is the same is not written again: it would be read out again, and a selection of it would be lost.
     if (this.more.firstElementChild?.innerHTML !== told.innerHTML) this.more.replaceChildren(told);
   }
-}
-
-// What the server knows of the pod that stands for its group.
-export const explained = ({ namespace, example }) => ask(`v1/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(example)}`);
-
-const shortened = (line) => (line.length > LONGEST ? `${line.slice(0, LONGEST)} …` : line);
-
-// Thousands of nodes say a few things.
-function byReason(nodes) {
-  const found = new Map();
-  for (const [name, { text }] of Object.entries(nodes)) found.set(text, [...(found.get(text) || []), name]);
-  const sorted = [...found].sort(([, a], [, b]) => b.length - a.length).slice(0, LINES);
-  return sorted.map(([text, names]) => `${names.length === 1 ? names[0] : `${number(names.length)} nodes`}: ${text}`);
 }

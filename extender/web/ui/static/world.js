@@ -17,14 +17,14 @@ export class World {
   }
 
   clear() {
-    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, isNodes: false, resources: [] });
+    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, isNodes: false, resources: [], history: [], preemptions: [], owners: new Map() });
   }
 
   // True if there is other hardware than before.
   update(pieces) {
     this.clear();
     const named = (key) => pieces.filter((piece) => key in piece);
-    Object.assign(this, pieces[0], ...named("waitingGroups"));
+    Object.assign(this, pieces[0], ...named("waitingGroups"), ...named("history"), ...named("preemptions"));
     this.waiting = named("waiting").flatMap((piece) => piece.waiting);
     this.isNodes = !pieces.some((piece) => "chains" in piece);
     const changed = this.isNodes ? this.takeNodes(named("nodes").flatMap((piece) => piece.nodes)) : this.takeCells(pieces, named);
@@ -107,10 +107,56 @@ export class World {
     this.tenants = [];
     this.pinned = [];
     this.resources = resourcesOf(nodes);
+    this.takeOwners(nodes);
     return changed;
   }
 
+  // What each namespace takes, by resource.
+  takeOwners(nodes) {
+    for (const { owners } of nodes)
+      for (const [owner, amounts] of owners) {
+        if (!this.owners.has(owner)) this.owners.set(owner, {});
+        const found = this.owners.get(owner);
+        for (const [resource, amount] of Object.entries(amounts)) found[resource] = (found[resource] || 0) + amount;
+      }
+  }
+
   // -- questions --------------------------------------------------------------------------------------------------
+
+  // What is taken of a resource on all nodes, and what there is.
+  total(resource) {
+    const rooms = this.forests.flatMap(({ nodes }) => nodes || []).map(({ room }) => room[resource] || [0, 0]);
+    return rooms.reduce(([taken, there], [more, besides]) => [taken + more, there + besides], [0, 0]);
+  }
+
+  // The cell with this address; null if there is none.
+  cellNamed(address) {
+    for (const forest of this.forests) {
+      for (let index = 0; index < forest.count; index++) {
+        let cell = { forest, level: forest.top, index };
+        let own = ownName(cell);
+        let rest = address;
+        while (cell && (rest === own || rest.startsWith(own + "/"))) {
+          if (rest === own) return cell;
+          rest = rest.slice(own.length + 1);
+          const { fanout } = forest.levels[cell.level - 1];
+          const inner = Array.from({ length: cell.level > 1 ? fanout : 0 }, (_, number) => below(cell, number));
+          cell = inner.find((each) => rest === ownName(each) || rest.startsWith(ownName(each) + "/")) || null;
+          own = cell ? ownName(cell) : "";
+        }
+      }
+    }
+    return null;
+  }
+
+  // The machine (or node) with this name; null if there is none.
+  machineNamed(name) {
+    for (const forest of this.forests) {
+      const index = forest.machines.findIndex((machine) => nameOf(machine) === name);
+      if (index >= 0) return { forest, level: forest.machineLevel, index };
+    }
+    return null;
+  }
 
   kindAt(forest, leaf) {
     return this.kinds[forest.kind[leaf]] || FREE;

@@ -121,6 +121,8 @@ def test_text_can_be_read(theme: int):
     for ink in ("ink", "muted", "accent", "danger"):
         for paper in ("panel", "page"):
             assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
+    for ink, paper in (("warn", "warm"), ("warn", "panel"), ("good", "panel"), ("muted", "shade"), ("ink", "shade")):
+        assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
     for mark in ("bad", "used", "good"):
         assert contrast(colours[mark], colours["machine"]) >= 3, mark
     assert contrast(colours["cross"], colours["bad"]) >= 3

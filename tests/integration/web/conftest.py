@@ -1,0 +1,29 @@
+"""A headless Chromium for the tests of the page. Whatever it complains of fails the test that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.http.browser import Browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser(width=1400, height=900) as browser:
+        browser.resize(1400, 900)
+        yield browser
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_complained_of(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "browser" not in request.fixturenames:
+        yield
+        return
+    browser: Browser = request.getfixturevalue("browser")
+    browser.complaints.clear()
+    browser.requests.clear()
+    yield
+    if "may_complain" not in request.keywords:
+        assert browser.complaints == []
