@@ -57,8 +57,6 @@ function takePieces(pieces) {
     map.fill();
   }
   byId("algorithm").textContent = world.algorithm;
-  paint.name(world.tenants.map(({ name }) => name));
-  paint.rank(world.kinds);
   apply();
   repaint();
   waiting.update();
@@ -70,6 +68,8 @@ function takePieces(pieces) {
 }
 
 function repaint() {
+  paint.name(world.tenants.map(({ name }) => name));
+  paint.rank(world.kinds);
   map.restyle();
   outline();
   tenants.update(map);
