@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -239,8 +239,15 @@ def demo(
         Path | None, typer.Option(metavar="PATH", help="A real kube-scheduler binary, instead of the stand-in.")
     ] = None,
     algorithm: Annotated[
-        Literal["packing", "hived"], typer.Option(help="hived: tenants, what they are promised, and who borrows it.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Any that is installed (`waggle algorithms`). hived: tenants, what is promised, who borrows it.",
+        ),
     ] = "packing",
+    settings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The algorithm's settings, in its own format; YAML for most.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
 ) -> None:
     """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
@@ -251,9 +258,13 @@ def demo(
     from extender.demo.run import Demo, DemoError
 
     try:
-        with_hived = algorithm == "hived"
         play = Demo(
-            port=port, workloads=workloads, kube_scheduler=kube_scheduler, with_hived=with_hived, verbose=verbose
+            port=port,
+            workloads=workloads,
+            kube_scheduler=kube_scheduler,
+            algorithm=algorithm,
+            settings=settings,
+            verbose=verbose,
         )
         ended_well = play.run(stay=stay)
     except DemoError as error:

@@ -24,14 +24,16 @@ _DEVICES = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
 class Outlook:
     """The state of the cluster at the end, as the API server and as Waggle see it; `wrong` is what does not agree."""
 
-    def __init__(self, cast: Cast, play: list[Act]) -> None:
+    def __init__(self, cast: Cast, play: list[Act], *, gangs: bool = True) -> None:
+        """`gangs`: the algorithm promises that a gang runs whole or not at all."""
         self.play = play
+        self.gangs = gangs
         self.pods = cast.pods()
         self.faults = cast.faults_fired()
         self.waiting: list[Any] = cast.waggle("/v1/inspect/pods?state=Waiting")["items"]
         self.explained = {item["name"]: _advice(cast, item) for item in self._one_for_each_reason()}
         known: list[Any] = cast.waggle("/v1/inspect/pods")["items"]
-        self.wrong = [*self._overcommitted(), *self._split_gangs(), *self._disagreements(known)]
+        self.wrong = [*self._overcommitted(), *(self._split_gangs() if gangs else ()), *self._disagreements(known)]
 
     def _one_for_each_reason(self) -> list[Any]:
         return list({item["reason"]["text"]: item for item in sorted(self.waiting, key=_name, reverse=True)}.values())
@@ -138,9 +140,11 @@ def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float
     for text in outlook.wrong:
         console.print(f"[red]✗[/red] {as_markup(text)}")
     if well:
+        gangs = "no gang split, " if outlook.gangs else ""
+        faults = f"{outlook.faults} fault{'' if outlook.faults == 1 else 's'}"
         console.print(
-            f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, no gang split, "
-            f"every pod where Waggle says it is, {outlook.faults} fault{'' if outlook.faults == 1 else 's'} survived."
+            f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no node over-committed, {gangs}"
+            f"every pod where Waggle says it is, {faults} survived."
         )
     else:
         console.print(f"[red]✗ Not all ended as it should[/red] ({seconds:.1f} s).")

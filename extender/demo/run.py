@@ -6,22 +6,27 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from algorithm.registry import AlgorithmError, create
 from extender.demo import hived
 from extender.demo.cast import Cast, CastError
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.workloads import MANIFESTS, Act, Expect, Object, WorkloadError, acts, nodes
 from extender.logs.printable import printable
 from extender.operate.output import as_markup
+from extender.settings import AlgorithmSettings, SettingsError, algorithm_settings
 
 #: Seconds that one act may take on a slow machine before it counts as failed.
 _ACT_PATIENCE = 60.0
 _GLANCE = 0.15
+#: Longer than the stand-in for kube-scheduler backs off at most between two tries of one pod.
+_CALM_SECONDS = 3.0
 
 
 class DemoError(RuntimeError):
@@ -37,14 +42,21 @@ class Demo:
         port: int = 0,
         workloads: Path | None = None,
         kube_scheduler: Path | None = None,
-        with_hived: bool = False,
+        algorithm: str = "packing",
+        settings: Path | None = None,
         verbose: bool = False,
     ) -> None:
-        """Without `workloads` they are those of manifests/ beside this file, or HiveD's own if that is shown."""
+        """`algorithm` is any that is installed, `settings` a file with its settings in its own format (YAML for most).
+
+        What is expected of the acts is what `packing` and `hived` promise, `hived` with the demo's own settings. Of any
+        other algorithm it is only that every pod runs, or waits with a reason. Without `workloads` they are those of
+        manifests/ beside this file, or HiveD's own if that is shown.
+        """
         self._console = Console(highlight=False)
         self._port = port
         self._workloads = workloads
-        self._with_hived = with_hived
+        self._algorithm = algorithm
+        self._settings = settings
         self._kube_scheduler = kube_scheduler
         self._verbose = verbose
 
@@ -58,14 +70,35 @@ class Demo:
         except (CastError, WorkloadError) as error:
             raise DemoError(str(error)) from error
 
+    @property
+    def _tenants(self) -> bool:
+        """Whether HiveD is shown with the demo's tenants."""
+        return self._algorithm == "hived" and self._settings is None
+
+    @property
+    def _promised(self) -> bool:
+        """Whether it is known what becomes of the acts."""
+        return self._algorithm == "packing" or self._tenants
+
     def _acts(self) -> list[Act]:
-        if self._with_hived and self._workloads is None:
+        if self._tenants and self._workloads is None:
             return hived.acts()
-        return acts(self._workloads or MANIFESTS)
+        play = acts(self._workloads or MANIFESTS)
+        return play if self._promised else [replace(act, expect=Expect.SETTLES) for act in play]
 
     def _cast(self) -> Cast:
-        algorithm = hived.ALGORITHM if self._with_hived else None
-        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, algorithm=algorithm)
+        section = hived.ALGORITHM if self._tenants else self._checked()
+        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, algorithm=section)
+
+    def _checked(self) -> Object:
+        """The algorithm's section of Waggle's configuration, before anything is started. Raises DemoError."""
+        file = None if self._settings is None else self._settings.resolve()
+        chosen = AlgorithmSettings(name=self._algorithm, settings_file=file)
+        try:
+            create(chosen.name, algorithm_settings(chosen))
+        except (AlgorithmError, SettingsError) as error:
+            raise DemoError(str(error)) from error
+        return {"name": chosen.name, **({} if file is None else {"settings_file": str(file)})}
 
     def _play(self, cast: Cast, play: list[Act], *, stay: bool) -> bool:
         begun = time.monotonic()
@@ -79,8 +112,13 @@ class Demo:
             f"[green]✓[/green] {machines} nodes with 8 GPUs each; Waggle serves at [bold]{cast.url}[/bold]"
             + (f"; asked by {self._kube_scheduler}" if self._kube_scheduler else "")
         )
+        if not self._promised:
+            self._console.print(
+                f"  The titles say what packing does. {as_markup(self._algorithm)} may decide otherwise: "
+                "each pod has to run, or to wait with a reason."
+            )
         ended = [(act, self._perform(cast, act)) for act in play]
-        outlook = Outlook(cast, [act for act, _ in ended])
+        outlook = Outlook(cast, [act for act, _ in ended], gangs=self._promised)
         show_report(self._console, outlook)
         well = all(good for _, good in ended) and not outlook.wrong
         show_farewell(self._console, well, outlook, time.monotonic() - begun)
@@ -101,7 +139,7 @@ class Demo:
                 cast.create(item)
                 if act.crash and number == len(act.objects) // 2:
                     self._crash(cast, live)
-            good = False
+            good, calm = False, _Calm()
             while not good and time.monotonic() - begun < _ACT_PATIENCE:
                 time.sleep(_GLANCE)
                 cast.check()
@@ -111,6 +149,8 @@ class Demo:
                         Text(f"  {printable(act.name)}: {_progress(act, pods)}", no_wrap=True, overflow="ellipsis")
                     )
                 good = _as_expected(act, pods)
+                if act.expect is Expect.SETTLES:
+                    good = calm.lasts(pods, good)
         if act.pods:
             mark = "[green]✓[/green]" if good else "[red]✗[/red]"
             seconds = time.monotonic() - begun
@@ -125,6 +165,21 @@ class Demo:
         cast.wait_ready()
 
 
+class _Calm:
+    """Whether an end lasts that is not known beforehand: a pod that was refused may get its place at the next try."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._places: dict[str, str] | None = None
+
+    def lasts(self, pods: dict[str, Object], good: bool) -> bool:
+        """Whether it was `good`, and no pod has moved, for as long as a refused pod backs off."""
+        now, places = time.monotonic(), {name: pod["spec"].get("nodeName", "") for name, pod in pods.items()}
+        if not good or places != self._places:
+            self._since, self._places = now, places
+        return now - self._since >= _CALM_SECONDS
+
+
 def _as_expected(act: Act, pods: dict[str, Object]) -> bool:
     mine = [pods[name] for name in act.pods if name in pods]
     running = sum(map(_runs, mine))
@@ -134,6 +189,8 @@ def _as_expected(act: Act, pods: dict[str, Object]) -> bool:
             return running == len(act.pods)
         case Expect.NONE_RUNS:
             return running == 0 and refused == len(act.pods)
+        case Expect.SETTLES:
+            return running + refused == len(act.pods)
         case _:
             return bool(running) and running + refused == len(act.pods)
 

@@ -39,6 +39,8 @@ class Expect(StrEnum):
     ALL_RUN = "all run"
     NONE_RUNS = "none runs, all wait"
     FILLS_UP = "as many run as there is room for, the others wait"
+    #: All that can be said of an algorithm that the demo does not know.
+    SETTLES = "each runs, or waits with a reason"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -121,3 +124,62 @@ def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
         text = shown((show_report, outlook))
         assert "speech-more needs 32: 16 more have to become free." in " ".join(text.split()).replace("│ ", "")
         assert sum(outlook.gpus_by_node().values()) == 256
+
+
+# -- any algorithm --------------------------------------------------------------------------------------------------
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def slots(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process in which the author's guide's algorithm is installed."""
+    (module, *_) = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "slots.py").write_text(module)
+    info = tmp_path / "my_algorithm-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-algorithm\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[waggle.algorithms]\nslots = slots:PLUGIN\n")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+
+
+def demo(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "extender.cli", "demo", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+
+
+@pytest.mark.slow
+def test_any_installed_algorithm_can_be_watched_with_settings_of_ones_own(
+    slots: dict[str, str], tmp_path: Path
+) -> None:
+    """With one slot on each of 32 nodes 32 pods run; what is left waits, also for the algorithm's own reason."""
+    (tmp_path / "slots.yaml").write_text("slots: 1\n")
+
+    done = demo(slots, "--algorithm", "slots", "--settings", str(tmp_path / "slots.yaml"))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum(map(int, re.findall(r"\((\d+) of \d+ run", done.stdout))) == 32
+    assert "every offered node has its" in done.stdout
+    assert "no gang split" not in done.stdout, "that is not what this algorithm promises"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "said"),
+    [
+        (["--algorithm", "slotz"], "", "no algorithm named 'slotz' is installed"),
+        (["--algorithm", "slots"], "slotz: 3", "slotz"),
+        (["--algorithm", "slots"], "- 3", "expected fields"),
+        (["--algorithm", "packing"], "strategy: heap", "strategy"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_anything_is_started(
+    slots: dict[str, str], tmp_path: Path, arguments: list[str], settings: str, said: str
+) -> None:
+    (tmp_path / "settings.yaml").write_text(settings)
+
+    done = demo(slots, *arguments, "--settings", str(tmp_path / "settings.yaml"))
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
