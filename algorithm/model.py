@@ -21,7 +21,7 @@ cpu and memory only. kube-scheduler counts these itself and offers no node that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -35,6 +35,7 @@ from algorithm.reads import (
     UNCOUNTED,
     Reads,
     kept_labels,
+    once,
     too_many,
 )
 
@@ -295,7 +296,7 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
     elif oversized and reads.resources is not None:
         _reduce(spec, reads.resources)
     return Pod(
-        namespace=_name(meta.namespace, "metadata.namespace") or "default",
+        namespace=once(_name(meta.namespace, "metadata.namespace")) or "default",
         name=meta.name or "",
         uid=_name(meta.uid, "metadata.uid"),
         resource_version=_name(meta.resource_version, "metadata.resourceVersion"),
@@ -303,17 +304,17 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
         annotations=pairs(annotations),
         created=_name(meta.creation_timestamp, "metadata.creationTimestamp"),
         terminating=bool(meta.deletion_timestamp),
-        node_name=_name(spec.node_name, "spec.nodeName"),
+        node_name=once(_name(spec.node_name, "spec.nodeName")),
         nominated_node_name=_first_of(status.nominated_node_name),
-        phase=_first_of(status.phase) or "Pending",
+        phase=once(_first_of(status.phase)) or "Pending",
         priority=spec.priority or 0,
         may_preempt=spec.preemption_policy != "Never",
-        scheduler_name=_first_of(spec.scheduler_name) or "default-scheduler",
+        scheduler_name=once(_first_of(spec.scheduler_name)) or "default-scheduler",
         group=_first_of(group.pod_group_name) if group else "",
         gated=bool(spec.scheduling_gates),
         grace_period=_grace_period(meta, spec),
-        requests=_pod_requests(spec),
-        limits=_pod_limits(spec),
+        requests=_shared(_pod_requests(spec)),
+        limits=_shared(_pod_limits(spec)),
         oversized=oversized,
     )
 
@@ -459,6 +460,12 @@ def _requests(container: _Container, path: str) -> dict[str, int]:
     asked = _amounts(wanted.limits, f"{path}.resources.limits")
     asked.update(_amounts(wanted.requests, f"{path}.resources.requests"))
     return asked
+
+
+@lru_cache(maxsize=1024)
+def _shared(amounts: Resources) -> Resources:
+    """The same amounts, kept once: most pods of a cluster ask for one of a few sizes."""
+    return amounts
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

@@ -111,12 +111,32 @@ def _known(text: str) -> str:
 
 
 def kept_labels(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
-    """The first of these by name, sorted."""
+    """The first of these by name, sorted. Pods with the same labels, as those of one ReplicaSet, share one value."""
+    values = given.values()
+    if len(given) <= MOST_LABELS and None not in values:
+        characters = sum(map(len, given)) + sum(map(len, values))  # type: ignore[arg-type]
+        if characters <= LABELS_TOGETHER:
+            return _kept_once(tuple(given.items()))
+    return _kept(given)
+
+
+@lru_cache(maxsize=1024)
+def _kept_once(items: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return _kept(dict(items))
+
+
+def _kept(given: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
     kept = tuple((name[:LONGEST_KEY], (given[name] or "")[:LONGEST_LABEL]) for name in sorted(given)[:MOST_LABELS])
     if len(kept) * (LONGEST_KEY + LONGEST_LABEL) <= LABELS_TOGETHER:
         return kept
     together = accumulate(len(name) + len(value) for name, value in kept)
     return kept[: sum(length <= LABELS_TOGETHER for length in together)]
+
+
+@lru_cache(maxsize=16_384)
+def once(text: str) -> str:
+    """The same text, kept once: for fields of which a cluster has few different values. At most LONGEST_NAME long."""
+    return text
 
 
 def too_many(amounts: Sequence[Mapping[str, object]]) -> str:
