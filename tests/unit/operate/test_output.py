@@ -86,7 +86,7 @@ def test_hived_diff_shows_names_of_the_configuration(tmp_path: Path) -> None:
 
 
 def test_the_demo_shows_reasons_and_names() -> None:
-    item = {"name": f"[red]{HOSTILE}", "reason": {"code": "NoRoom", "text": HOSTILE}}
+    item = {"name": f"[red]{HOSTILE}", "reason": {"code": "NoRoom", "text": HOSTILE}, "summary": HOSTILE}
     outlook: Any = SimpleNamespace(
         play=[Act(HOSTILE, Expect.ALL_RUN, pods=frozenset({"p"}))],
         pods={"p": {"spec": {"nodeName": HOSTILE}}},
@@ -95,6 +95,7 @@ def test_the_demo_shows_reasons_and_names() -> None:
         wrong=[HOSTILE],
         gpus_by_node=dict,
         faults=0,
+        gangs=True,
     )
     out = io.StringIO()
     console = Console(file=out, width=200)
