@@ -96,18 +96,23 @@ class Binders:
     """Binds beside the measured calls, on connections of their own. `wait` raises what went wrong in any of them."""
 
     def __init__(self, url: str, connections: int = _BINDERS) -> None:
-        self._queue: queue.Queue[tuple[str, str] | None] = queue.Queue()
+        self._queue: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+        self._given = 0
+        self._done = threading.Semaphore(0)
         self._failure: Exception | None = None
         self._threads = [threading.Thread(target=self._work, args=(url,), daemon=True) for _ in range(connections)]
         for thread in self._threads:
             thread.start()
 
     def bind(self, name: str, node: str) -> None:
+        self._given += 1
         self._queue.put((name, node))
 
     def wait(self) -> None:
         """Until every bind is answered."""
-        self._queue.join()
+        for _ in range(self._given):
+            self._done.acquire()
+        self._given = 0
         if self._failure is not None:
             raise self._failure
 
@@ -124,7 +129,7 @@ class Binders:
                 expect_no_error(connection.call("POST", "/bind", binding(*each)))
             except Exception as error:
                 self._failure = error
-            self._queue.task_done()
+            self._done.release()
         connection.close()
 
 

@@ -101,6 +101,7 @@ def node_name(number: int) -> str:
     return f"node-{number:05d}"
 
 
+@cache
 def uid_of(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
