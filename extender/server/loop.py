@@ -214,18 +214,18 @@ class EngineLoop(Generic[EventT, InstructionT]):
         longest = _LONGEST_SLEEP
         while not self.stopping:
             self._wakes_at = float("inf")  # from here on, any newly planned tick wakes the timer
-            wait = self._next_tick - self.clock()
+            now, due = self.clock(), self._next_tick
             if self.broken:
                 self._broke()
-                wait = float("inf")
-            elif wait <= 0:
+                due = float("inf")
+            elif due <= now:
                 self._wakes_at = float("-inf")  # nothing wakes it before SHORTEST_TICK
                 self.handle(self._kinds.tick)
                 self._sleep(SHORTEST_TICK)
                 continue
-            wait = min(wait, longest)
-            self._wakes_at = self.clock() + wait
-            longest = _LIGHT_SLEEP if self._sleep(wait) else _LONGEST_SLEEP
+            # Not later than due, be it by a rounding: every event plans the same tick again.
+            self._wakes_at = min(due, now + longest)
+            longest = _LIGHT_SLEEP if self._sleep(self._wakes_at - now) else _LONGEST_SLEEP
 
     def _sleep(self, seconds: float) -> bool:
         """Sleep, at most so long; returns whether the timer was woken."""

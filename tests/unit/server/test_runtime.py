@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 
 import pytest
 
@@ -173,6 +174,20 @@ def test_the_timer_sleeps_on_while_others_come_that_are_due_no_sooner(bench: Ben
     eventually(lambda: bench.runtime.loop._wakes_at < float("inf") and not bench.runtime.loop._timer_wake.is_set())
     bench.propose("q")
     assert not bench.runtime.loop._timer_wake.is_set()
+
+
+def test_the_timer_sleeps_on_while_the_same_tick_is_planned_though_time_passes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.propose("p")
+    moments = count()
+    loop = bench.runtime.loop
+    loop.clock = lambda: bench.now + next(moments) / 1024
+    loop._timer_wake.clear()  # it was not asleep when the first one was proposed
+    bench.runtime.start()
+    eventually(lambda: loop._wakes_at < float("inf") and not loop._timer_wake.is_set())
+    monkeypatch.setattr(loop._timer_wake, "set", lambda: pytest.fail("woken"))
+    bench.propose("q")
 
 
 def test_a_timer_that_was_woken_is_not_woken_again_by_each_that_is_due_sooner_than_the_others(bench: Bench) -> None:
