@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 from algorithm.decisions import GangText
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reads import Reads
+from algorithm.suggest import for_error, near
 
 GROUP = "waggle.algorithms"
 #: The version of algorithm/interface.py that this Waggle speaks; a plug-in says which one it was written for.
@@ -80,7 +81,7 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
     try:
         checked = plugin.settings.model_validate(dict(settings or {}))
     except ValidationError as error:
-        raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error)}") from error
+        raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error, plugin.settings)}") from error
     return plugin.create(checked)
 
 
@@ -106,7 +107,8 @@ def gang_texts(name: str) -> Mapping[str, GangText]:
 def _load(name: str) -> Plugin[Any]:
     points = available()
     if name not in points:
-        raise AlgorithmError(f"no algorithm named {name!r} is installed; there are: {', '.join(points) or 'none'}")
+        there = ", ".join(points) or "none"
+        raise AlgorithmError(f"no algorithm named {name!r} is installed; there are: {there}{near(name, points)}")
     claims = sorted({point.value for point in entry_points(group=GROUP, name=name)})
     if len(claims) > 1:
         raise AlgorithmError(f"algorithm {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
@@ -140,12 +142,15 @@ def in_plain_words(item: ErrorDetails) -> str:
     return _IN_PLAIN_WORDS.get(item["type"], item["msg"].removeprefix("Value error, "))
 
 
-def explain(error: ValidationError) -> str:
-    """What is wrong with a configuration, in one line: each field with what was expected."""
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """What is wrong with a configuration, in one line: each field with what was expected.
+
+    With its `model`, a misspelt field or value is followed by the one that was probably meant.
+    """
     found = []
     for item in error.errors(include_url=False):
         field = ".".join(str(part) for part in item["loc"])
-        said = in_plain_words(item)
+        said = in_plain_words(item) + (for_error(item, model) if model is not None else "")
         # A validator of the whole model names the field itself.
         found.append(said if not field and item["type"] == "value_error" else f"{field or '(top level)'}: {said}")
     return "; ".join(found)

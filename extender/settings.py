@@ -290,7 +290,7 @@ def parse(text: str, path: Path) -> Settings:
                 f"{path}: this is HiveD's own file, not Waggle's; name it in a file of Waggle's: "
                 f"algorithm: {{name: hived, settings_file: {path}}}"
             ) from error
-        raise SettingsError(f"{path}: {explain(error)}") from error
+        raise SettingsError(f"{path}: {explain(error, Settings)}") from error
 
 
 def read_text(path: Path, field: str) -> str:

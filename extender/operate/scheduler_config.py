@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from algorithm.suggest import near
 from extender.embedded.kubescheduler.config import (
     API_VERSION,
     DEFAULT_SCHEDULER,
@@ -196,7 +197,7 @@ def _has_lease_of_its_own(chosen: SchedulerOptions) -> bool:
 def _check_verbs(options: SchedulerOptions) -> None:
     unknown = [verb for verb in options.verbs if verb not in VERBS]
     if unknown:
-        raise OptionError(f"--verb: {unknown[0]!r} is none of {', '.join(VERBS)}")
+        raise OptionError(f"--verb: {unknown[0]!r} is none of {', '.join(VERBS)}{near(unknown[0], VERBS)}")
     if "filter" not in options.verbs:
         raise OptionError("--verb: filter is needed: Waggle decides there, and binds only what it proposed there")
     if options.ignorable and "bind" in options.verbs:
