@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from algorithm.registry import AlgorithmError, available, create
+from extender import DISTRIBUTION
 from extender.operate.commands import add_commands
 from extender.operate.help import App
 from extender.operate.output import remark, say
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from extender.server.service import Service
 
-#: Its name on the index, where `waggle` is somebody else's.
-DISTRIBUTION = "waggle-scheduler"
 
 app = App(
     name="waggle",
@@ -45,6 +44,7 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle serve --config waggle.yaml
     waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
     waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
+    waggle doctor --config waggle.yaml                 checks the whole installation, and says what to do
     waggle certs                                       both sides of mutual TLS
     waggle hived init                                  HiveD's cells, written from the nodes of a cluster
     waggle hived diff OLD NEW --cluster                what another configuration would do to what runs

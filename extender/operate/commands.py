@@ -1,4 +1,4 @@
-"""`waggle kube-scheduler-config`, `lint`, `certs`, `ui` and `hived`, as `extender.cli` adds them to its own commands.
+"""`waggle kube-scheduler-config`, `lint`, `doctor`, `certs`, `ui` and `hived`, which `extender.cli` adds to its own.
 
 Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be used.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from extender.settings import Settings
 
 
+class Report(StrEnum):
+    """How a command reports."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", metavar="FILE", help="Waggle's own configuration (waggle.yaml).")
 ]
@@ -30,6 +38,7 @@ def add_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     app.command("kube-scheduler-config")(scheduler_config)
     app.command("lint")(lint)
+    app.command("doctor")(doctor)
     app.command("certs")(certs)
     app.command("ui")(ui)
     app.add_typer(hived.app, name="hived")
@@ -163,6 +172,31 @@ def lint(
     show = linter.as_json if as_json else linter.as_text
     say(show(str(file), findings, with_config=settings is not None))
     raise typer.Exit(1 if linter.to_mend(findings) else 0)
+
+
+def doctor(
+    config: ConfigOption = None,
+    kube_scheduler_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="kube-scheduler's configuration, to be held against Waggle's.")
+    ] = None,
+    readyz: Annotated[
+        str, typer.Option(metavar="URL", help="The health port of a running Waggle, http://localhost:9097 say.")
+    ] = "",
+    output: Annotated[Report, typer.Option("--output", "-o", help="text, or json for machines.")] = Report.TEXT,
+) -> None:
+    """Check everything that an installation needs, and say what to do: one line a check, OK, WARN or FAIL.
+
+    Waggle's configuration; the API server, the rights there (asked by SelfSubjectAccessReview, nothing is tried), its
+    version and its nodes; the certificates of both sides and how long they hold; kube-scheduler's configuration. Run it
+    where Waggle runs, with its credentials.
+
+    Exit status: 0 nothing failed (there may be warnings), 1 something did.
+    """
+    from extender.operate import doctor as checks
+
+    found = checks.examine(config, kube_scheduler_config, readyz)
+    say(checks.as_json(found) if output is Report.JSON else checks.as_text(found))
+    raise typer.Exit(1 if checks.failed(found) else 0)
 
 
 def _settings(config: Path | None) -> Settings | None:

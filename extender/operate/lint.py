@@ -134,7 +134,7 @@ def _block(file: str, finding: Finding) -> str:
     rule = finding.rule
     return "\n".join(
         [
-            f"{file}:{finding.line}: {rule.severity} {rule.code} {rule.name}: {_what(finding)}",
+            f"{file}:{finding.line}: {rule.severity} {rule.code} {rule.name}: {what(finding)}",
             f"    what happens: {rule.happens}",
             f"    what to do:   {rule.mend}",
             f"    more:         {rule.docs}",
@@ -142,7 +142,7 @@ def _block(file: str, finding: Finding) -> str:
     )
 
 
-def _what(finding: Finding) -> str:
+def what(finding: Finding) -> str:
     """The field with its value if that is short, and the detail."""
     if finding.value is None:
         shown = f"{finding.field} is not set"
@@ -175,7 +175,7 @@ def _entry(finding: Finding) -> dict[str, Any]:
         "severity": rule.severity,
         "line": finding.line,
         "field": finding.field,
-        "what": _what(finding),
+        "what": what(finding),
         "happens": rule.happens,
         "mend": rule.mend,
         "docs": rule.docs,

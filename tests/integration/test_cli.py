@@ -263,7 +263,11 @@ def test_a_bad_configuration_is_refused_by_naming_its_field(tmp_path: Path, text
 
 
 def test_serve_refuses_settings_that_the_algorithm_does_not_have(tmp_path: Path):
-    result = waggle("serve", "--config", str(configuration(tmp_path, algorithm={"settings": {"strategy": "heap"}})))
+    result = waggle(
+        "serve",
+        "--config",
+        str(configuration(tmp_path, server={"port": 0}, algorithm={"settings": {"strategy": "heap"}})),
+    )
 
     assert result.returncode == 2
     assert "strategy" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,24 @@ def dns_names(pem: bytes) -> frozenset[str]:
     except (ExtensionNotFound, IndexError):
         return frozenset()
     return frozenset(name.lower() for name in names.get_values_for_type(DNSName))
+
+
+def lifetime(pem: bytes) -> tuple[datetime, datetime]:
+    """Return beginning and end of the first certificate in a PEM file. Raises ValueError."""
+    found = _load(pem)
+    if not found:
+        raise ValueError("no certificate in it")
+    return found[0].not_valid_before_utc, found[0].not_valid_after_utc
+
+
+def first(pem: bytes) -> bytes:
+    """Return the first certificate in a PEM file, in DER. Raises ValueError."""
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
+    found = _load(pem)
+    if not found:
+        raise ValueError("no certificate in it")
+    return found[0].public_bytes(Encoding.DER)
 
 
 def _load(pem: bytes) -> list[Certificate]:
