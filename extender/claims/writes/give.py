@@ -55,4 +55,4 @@ def report(give: GivePodBack, outcome: Outcome, _: None) -> PodGivenBack:
     return PodGivenBack(give.token, outcome)
 
 
-KIND = CommandKind(command=GivePodBack, request=request, report=report)
+KIND = CommandKind(command=GivePodBack, request=request, report=report, reported_as=PodGivenBack)

@@ -39,4 +39,6 @@ def report(look: LookAtPod, outcome: Outcome, pod: WarmPod | None) -> PodLooked:
 
 def kind(decode: Callable[[bytes], WarmPod]) -> CommandKind[LookAtPod, WarmPod, PodLooked]:
     """Return the kind. `decode` makes the record of a pod as informers make it, and raises DecodeError."""
-    return CommandKind(command=LookAtPod, request=request, report=report, decode=decode, is_read=True)
+    return CommandKind(
+        command=LookAtPod, request=request, report=report, reported_as=PodLooked, decode=decode, is_read=True
+    )

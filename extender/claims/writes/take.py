@@ -84,4 +84,4 @@ def report(take: TakePod, outcome: Outcome, pod: WarmPod | None) -> PodTaken:
 
 def kind(decode: Callable[[bytes], WarmPod]) -> CommandKind[TakePod, WarmPod, PodTaken]:
     """Return the kind. `decode` makes the record of a pod as informers make it, and raises DecodeError."""
-    return CommandKind(command=TakePod, request=request, report=report, decode=decode)
+    return CommandKind(command=TakePod, request=request, report=report, reported_as=PodTaken, decode=decode)
