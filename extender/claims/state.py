@@ -250,6 +250,8 @@ class ClaimState:
             del state.pods_of_tenant[tenant]
         if change < 0:
             state.line.reopen(tenant)
+        # More pods matter, too: a gang that its tenant may no longer have keeps no pods from those behind it.
+        if change < 0 or state.line.of_tenant(tenant):
             self.dirty[pool] = None
 
     def validate(self) -> None:

@@ -105,12 +105,12 @@ def test_c7_a_pod_that_somebody_else_claimed_is_replaced_by_another() -> None:
     assert pods(cluster, "r") == ["b"]
 
 
-def steal(cluster: World, uid: str) -> None:
+def steal(cluster: World, uid: str, tenant: str = "") -> None:
     """Another server claims the pod."""
 
     def claim(pod: dict) -> None:  # type: ignore[type-arg]
         pod["metadata"]["labels"][names.CLAIM_LABEL] = f"theirs-{uid}"
-        mark = f'{{"claim":"theirs-{uid}","pool":"warm","expires":9e9}}'
+        mark = f'{{"claim":"theirs-{uid}","pool":"warm","tenant":"{tenant}","expires":9e9}}'
         pod["metadata"].setdefault("annotations", {})[names.CLAIM_ANNOTATION] = mark
 
     cluster.change(uid, claim)
@@ -508,6 +508,19 @@ def test_a_tenant_has_no_more_pods_than_it_may() -> None:
     cluster.delete(next(iter(cluster.pods)))
     cluster.settle()
     assert code(cluster, "a2") is ClaimCode.CLAIMED
+
+
+def test_a_gang_that_its_tenant_may_no_longer_have_keeps_nothing() -> None:
+    cluster = world("a")
+    cluster.tell(PoolsConfigured((cluster.pool(most_pods_of_tenant=2),)))
+    cluster.ask("gang", tenant="a", count=2)
+    cluster.ask("one", tenant="b")
+    cluster.settle()
+    assert cluster.writes == 0
+    steal(cluster, cluster.add("b", seen=False), tenant="a")
+    cluster.watch.popleft()
+    cluster.settle()
+    assert pods(cluster, "one") == ["a"]
 
 
 @pytest.mark.parametrize(
