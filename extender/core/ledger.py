@@ -26,9 +26,9 @@ Every decision of this server takes a hold, a committer writes it, an informer's
 The ledger also has a gate per object: after a write the cache is *behind* until it has seen the resourceVersion that
 the write returned, so that no decision uses the state from before the write.
 
-A hold carries a payload: what was decided, for the engine that took it. The engine of claims acquires groups, for claims
-of several pods. The gate has no user yet: a Binding's answer has no resourceVersion, and a claim's hold ends by the mark
-that is seen on the pod itself, in the PATCH's answer or in a watch event.
+A hold carries a payload: what was decided, for the engine that took it. The engine of claims acquires groups, for
+claims of several pods. The gate has no user yet: a Binding's answer has no resourceVersion, and a claim's hold ends by
+the mark that is seen on the pod itself, in the PATCH's answer or in a watch event.
 
 All times are seconds of one monotonic clock; the caller passes them in.
 """
