@@ -27,6 +27,7 @@ from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
 from extender.server.loop import EngineLoop, LoopBusy
 from extender.server.rows import PLACED, PodRow, PodRows
+from extender.server.similar import similar
 from extender.server.summary import summarize
 from extender.server.usage import UsageHistory, UsageSample, amounts
 from extender.server.views import (
@@ -44,6 +45,8 @@ from extender.server.whatif import Verdict, WhatIf
 
 T = TypeVar("T")
 
+#: Pods that are proposed to somebody who asked for another.
+MOST_SIMILAR = 3
 #: How many pods are copied into views during one pause of the loop.
 VIEWS = 100
 #: Seconds that a scrape waits for the engine: Prometheus gives up after ten, as a rule.
@@ -215,6 +218,14 @@ class ReadModel:
             reason_if_asked=verdict.reason,
             story=_story(lines, now),
         )
+
+    def similar_pods(self, namespace: str, name: str) -> list[str]:
+        """Return pods that somebody may have meant who asked for one that does not exist: namespace/name."""
+        with self._loop.paused():
+            keys = self._machine.state.pods.keys()
+        elsewhere = [f"{key.namespace}/{name}" for key in keys if key.name == name][:MOST_SIMILAR]
+        here = similar(name, (key.name for key in keys if key.namespace == namespace))
+        return [*elsewhere, *(f"{namespace}/{each}" for each in here)][:MOST_SIMILAR]
 
     def _live_verdict(self, pod: Pod) -> Verdict:
         """The explanation of an algorithm that cannot be copied, by itself. A fault of it must not hide the rest.

@@ -16,7 +16,7 @@ from extender.web.error_answers import add_error_handlers
 from extender.web.http.certificates import Certificates
 from extender.web.http.doors import Doors, Hosts
 from extender.web.limits.pool import Pool
-from extender.web.pages.authorization import guard
+from extender.web.pages.authorization import everybody, guard, may_get
 from extender.web.pages.diff import diff_routes
 from extender.web.pages.health import health_routes
 from extender.web.pages.inspect import inspect_routes, own_page_routes
@@ -64,8 +64,10 @@ def create_app(
     app.include_router(verb_routes(parts.verbs))
     app.include_router(health_routes(parts.probes))
     app.include_router(scrape_routes(parts.metrics))
-    guards = [] if settings.server.inspect_authorization == "none" else [Depends(guard(reviewer))]
-    app.include_router(inspect_routes(runtime, pages), dependencies=guards)
+    is_open = settings.server.inspect_authorization == "none"
+    guards = [] if is_open else [Depends(guard(reviewer))]
+    may_list = everybody if is_open else may_get(reviewer, "/v1/inspect/pods")
+    app.include_router(inspect_routes(runtime, pages, may_list=may_list), dependencies=guards)
     if comparer is not None:
         app.include_router(diff_routes(comparer), dependencies=guards)
     app.include_router(ui_routes(runtime, settings.algorithm.name, pages), dependencies=guards)

@@ -177,6 +177,10 @@ class PodIndex:
     def get(self, uid: str) -> PodInfo | None:
         return self._by_uid.get(uid)
 
+    def keys(self) -> list[PodKey]:
+        """The names of all pods."""
+        return list(self._by_name)
+
     def named(self, key: PodKey) -> PodInfo | None:
         """The pod with this name; None if there is none."""
         return self._by_name.get(key)

@@ -26,14 +26,33 @@ def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
     pool = Pool("rights", MOST_AT_ONCE)
 
     async def check(request: Request) -> None:
-        path, token = request.scope["path"], _token(request)
-        decision = await pool.run((token, path), partial(reviewer.may_get, token, path)) if reviewer else _NOBODY
+        path = request.scope["path"]
+        decision = await _decide(reviewer, pool, _token(request), path)
         if decision.verdict is not Verdict.ALLOWED:
             status = _STATUS[decision.verdict]
             challenge = {"WWW-Authenticate": 'Bearer realm="waggle"'} if status == 401 else None
             raise HTTPException(status, f"{path}: {decision.text}; {_HOW}", challenge)
 
     return check
+
+
+def may_get(reviewer: Reviewer | None, path: str) -> Callable[[Request], Awaitable[bool]]:
+    """Whether the caller of a page may see another page, too: names that only that one shows are for nobody else."""
+    pool = Pool("rights", MOST_AT_ONCE)
+
+    async def check(request: Request) -> bool:
+        return (await _decide(reviewer, pool, _token(request), path)).verdict is Verdict.ALLOWED
+
+    return check
+
+
+async def everybody(_: Request) -> bool:
+    """Nobody's rights are reviewed."""
+    return True
+
+
+async def _decide(reviewer: Reviewer | None, pool: Pool, token: str, path: str) -> Decision:
+    return await pool.run((token, path), partial(reviewer.may_get, token, path)) if reviewer else _NOBODY
 
 
 def _token(request: Request) -> str:

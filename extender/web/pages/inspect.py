@@ -6,11 +6,11 @@ thousand pods must not delay kube-scheduler, whose verbs are served by the event
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
@@ -22,10 +22,12 @@ from algorithm.reasons import Reason
 from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
 from extender.server.runtime import Runtime
+from extender.server.similar import did_you_mean
 from extender.server.views import Explanation, FaultsView, PodView
 from extender.web.error_answers import ErrorBody
 from extender.web.errors import JSON, BadRequest
 from extender.web.limits.pool import Pool
+from extender.web.pages.authorization import everybody
 
 State = Literal["Waiting", "Preempting", "Binding", "Bound"]
 
@@ -156,13 +158,17 @@ class _CacheFilters(_Filters):
     label_selector: str = Field("", alias="labelSelector", description="Only pods with such labels, as kubectl -l")
 
 
-def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
+def inspect_routes(
+    runtime: Runtime, pool: Pool, *, may_list: Callable[[Request], Awaitable[bool]] = everybody
+) -> APIRouter:
+    """`may_list` says whether a caller may know which pods there are."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
     @pool.page
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
-        found = [view for view in runtime.model.pods() if _matches(view, wanted)]
+        states = None if wanted.state is None else (wanted.state,)
+        found = [view for view in runtime.model.pods(states) if _matches(view, wanted)]
         return _json(PodListBody(items=[_pod(view) for view in found]))
 
     @router.get("/v1/inspect/nodes", summary="Nodes: allocatable, requested, pods", response_model=NodeListBody)
@@ -198,18 +204,28 @@ def inspect_routes(runtime: Runtime, pool: Pool) -> APIRouter:
         state, faults = runtime.model.algorithm_state(), runtime.model.algorithm_faults()
         return Response(msgspec.json.encode(_algorithm(state, faults), enc_hook=str) + b"\n", media_type=JSON)
 
+    @pool.page
+    def explanation(namespace: str, pod: str) -> Response | None:
+        found = runtime.model.explain(namespace, pod)
+        return None if found is None else _json(_explanation(found))
+
+    @pool.page
+    def similar_pods(namespace: str, pod: str) -> list[str]:
+        return runtime.model.similar_pods(namespace, pod)
+
     @router.get(
         "/v1/explain/{namespace}/{pod}",
         summary="Why a pod is where it is, or is nowhere",
         response_model=ExplanationBody,
     )
-    @pool.page
-    def explain(namespace: str, pod: str) -> Response:
-        found = runtime.model.explain(namespace, pod)
-        if found is None:
-            known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
-            raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}")
-        return _json(_explanation(found))
+    async def explain(namespace: str, pod: str, request: Request) -> Response:
+        found = await explanation(namespace, pod)
+        if found is not None:
+            return found
+        names = await similar_pods(namespace, pod) if await may_list(request) else []
+        known = f"GET /v1/inspect/pods?namespace={namespace} lists those that are"
+        meant = f". {did_you_mean(names)}" if names else ""
+        raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}{meant}")
 
     return router
 

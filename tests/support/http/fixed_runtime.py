@@ -129,6 +129,10 @@ class FixedRuntime:
     def explain(self, namespace: str, name: str) -> Explanation | None:
         return self.explanations.get((namespace, name))
 
+    def similar_pods(self, namespace: str, name: str) -> list[str]:
+        self._ask("similar_pods", namespace, name)
+        return [f"{view.namespace}/{view.name}" for view in self.pod_views]
+
     def cache_snapshot(self) -> Snapshot:
         return self.cache.snapshot()
 

@@ -9,6 +9,7 @@ import pytest
 
 from extender.kube.client.access_review import Reviewer
 from extender.kube.client.kubeconfig import connect
+from extender.server.views import PodView
 from extender.settings import ClusterSettings, ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
@@ -17,8 +18,8 @@ from tests.support.http.fixed_runtime import Answer, Client, FixedRuntime, captu
 
 SETTINGS = Settings(server=ServerSettings(port=0, inspect_authorization="kubernetes"))
 #: Token to user, user to the pages that they may get.
-USERS = {"token-of-ann": "ann", "token-of-bob": "bob"}
-RIGHTS = {"ann": {"/v1/inspect/pods", "/v1/inspect/nodes", "/v1/explain/ns/p"}}
+USERS = {"token-of-ann": "ann", "token-of-bob": "bob", "token-of-cid": "cid"}
+RIGHTS = {"ann": {"/v1/inspect/pods", "/v1/inspect/nodes", "/v1/explain/ns/p"}, "cid": {"/v1/explain/ns/p"}}
 PAGES = ["/v1/inspect/pods", "/v1/inspect/nodes", "/v1/inspect/cache", "/v1/inspect/algorithm", "/v1/explain/ns/p"]
 
 
@@ -39,7 +40,9 @@ def guarded() -> Iterator[Client]:
         scripted.on("POST", "/apis/authentication.k8s.io/v1/tokenreviews", token_review)
         scripted.on("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", access_review)
         with closing(connect(ClusterSettings(server=scripted.url))) as api:
-            app = create_app(FixedRuntime(), SETTINGS, reviewer=Reviewer(api))
+            runtime = FixedRuntime()
+            runtime.pod_views = [PodView("ns", "secret", "u", "Bound")]
+            app = create_app(runtime, SETTINGS, reviewer=Reviewer(api))
             with serve_in_thread(app, SETTINGS) as server:
                 yield Client(server.url)
 
@@ -77,6 +80,13 @@ def test_who_has_the_right_looks(guarded: Client):
     assert get(guarded, "/v1/inspect/pods?state=Waiting", "bearer token-of-ann").json == {"items": []}
     assert get(guarded, "/v1/explain/ns/p", "Bearer token-of-ann").status == 404
     assert get(guarded, "/v1/inspect/cache", "Bearer token-of-ann").status == 403
+
+
+def test_names_of_other_pods_are_for_those_who_may_list_them(guarded: Client):
+    """Ann may list pods. Cid may get /v1/explain alone: a wrong name must not tell him a right one."""
+    assert "Did you mean ns/secret?" in get(guarded, "/v1/explain/ns/p", "Bearer token-of-ann").json["error"]
+    told = get(guarded, "/v1/explain/ns/p", "Bearer token-of-cid")
+    assert (told.status, "secret" in told.text) == (404, False)
 
 
 def test_a_path_written_otherwise_is_the_same_page(guarded: Client):
