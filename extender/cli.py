@@ -51,6 +51,8 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
 
 **Look into it** while it runs:
 
+    waggle explain POD                                 why it waits, what would help   (--server URL, or by kubectl)
+    waggle top                                         what is taken, how many wait, and why
     curl localhost:9096/readyz                         ready? if not, why
     curl 'localhost:9096/v1/inspect/pods?state=Waiting'  who waits, and why
     curl localhost:9096/v1/explain/NAMESPACE/POD       all about one pod

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extender.operate import hived
+from extender.operate.look_commands import add_look_commands
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.topology import NAMESPACE, Topology
@@ -41,6 +42,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
     app.command("certs")(certs)
     app.command("ui")(ui)
+    add_look_commands(app)
     app.add_typer(hived.app, name="hived")
 
 

@@ -28,7 +28,7 @@ from extender.server import metrics
 from extender.server.loop import EngineLoop, LoopBusy
 from extender.server.rows import PLACED, PodRow, PodRows
 from extender.server.similar import similar
-from extender.server.summary import summarize
+from extender.server.summary import sentences
 from extender.server.usage import UsageHistory, UsageSample, amounts
 from extender.server.views import (
     PENDING,
@@ -94,8 +94,11 @@ class ReadModel:
         )
 
     def _summarized(self, view: PodView, verdict: Verdict | None) -> PodView:
-        nodes = len(self._machine.driver.nodes)
-        return view if view.reason is None else replace(view, summary=summarize(view, verdict, nodes))
+        said = self._sentences(view, verdict)
+        return replace(view, summary=said[0]) if said else view
+
+    def _sentences(self, view: PodView, verdict: Verdict | None) -> list[str]:
+        return [] if view.reason is None else sentences(view, verdict, len(self._machine.driver.nodes))
 
     def _view(self, entry: PodInfo, now: float) -> PodView:
         return pod_view(entry, now, self._messages(entry.uid))
@@ -204,16 +207,16 @@ class ReadModel:
         verdict = self._what_if.ask_one(pod.uid)
         if verdict is None:  # of a pod that is newer than the copy, nothing is known yet
             verdict = Verdict() if self._what_if.possible else self._live_verdict(pod)
+        said = self._sentences(view, verdict) if view.state == State.WAITING else list(verdict.sentences)
+        if verdict.fault:
+            said.append(f"the algorithm failed to explain: {verdict.fault}")
         return Explanation(
             pod=self._summarized(view, verdict) if view.state == State.WAITING else view,
             reason=view.reason,
             nodes=nodes,
             # The algorithm's own explanation is better than a comparison of amounts, which knows nothing of gangs.
             nearest=[] if verdict.sentences or view.gang else nearest(pod, self.nodes()),
-            advice=[
-                *verdict.sentences,
-                *([f"the algorithm failed to explain: {verdict.fault}"] if verdict.fault else []),
-            ],
+            advice=said,
             node_if_asked=verdict.node,
             reason_if_asked=verdict.reason,
             story=_story(lines, now),
@@ -236,8 +239,8 @@ class ReadModel:
         try:
             with self._explaining:
                 with self._loop.paused():
-                    sentences = iter(self._machine.driver.algorithm.explain(pod))
-                for sentence in self._loop.in_turns(sentences):
+                    told = iter(self._machine.driver.algorithm.explain(pod))
+                for sentence in self._loop.in_turns(told):
                     advice += [sentence] if sentence else []
         except Exception as error:
             with self._loop.paused() as now:

@@ -19,13 +19,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from extender.kube.client.access_review import Reviewer
 from extender.kube.client.kubeconfig import connect
 from extender.operate.certs import create, secrets, service_hosts
 from extender.operate.reach import Connection, ReachError, Target
+from extender.server.views import Explanation, PodView
 from extender.settings import ClusterSettings, ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread as serve_pages
@@ -254,3 +257,12 @@ def test_a_port_that_is_taken_is_said_so(site: Site) -> None:
     )
     assert done.returncode == 2
     assert f"port {taken} of 127.0.0.1 cannot be used" in done.stderr
+
+
+def test_explain_and_top_take_the_same_way(site: Site) -> None:
+    site.runtime.pod_views = [PodView("ns", "p", "u", "Waiting", summary="It can never run.", since_seconds=5.0)]
+    site.runtime.explanations["ns", "p"] = Explanation(site.runtime.pod_views[0])
+    for arguments, text in ((["explain", "ns/p"], "It can never run."), (["top"], "1 Waiting")):
+        found = CliRunner().invoke(app, arguments)
+        assert (found.exit_code, text in found.stdout) == (0, True), found.output
+    assert len(site.forwardings()) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from algorithm.interface import SuggestedNodes
 from algorithm.reasons import Code, Reason, reason
-from extender.server.summary import own_refusals, summarize
+from extender.server.summary import own_refusals, sentences
 from extender.server.views import PodView
 from extender.server.whatif import Verdict
 
@@ -46,7 +46,7 @@ def view(message: str = "", *, offered: list[str] | None = None, why: Reason | N
         (
             view(SELECTOR),
             Verdict(reason=FULL, sentences=(NEVER,)),
-            f"{NEVER} kube-scheduler refuses nodes, too: 30 node(s) didn't match Pod's node affinity/selector.",
+            NEVER,
         ),
         (
             view(INSUFFICIENT),
@@ -69,20 +69,35 @@ def view(message: str = "", *, offered: list[str] | None = None, why: Reason | N
     ],
 )
 def test_the_sentence(pod: PodView, verdict: Verdict | None, sentence: str):
-    assert summarize(pod, verdict, 3) == sentence
+    said = sentences(pod, verdict, 3)
+    assert (said[0] if said else pod.reason.text) == sentence
+
+
+def test_advice_for_nodes_that_kube_scheduler_refuses_is_marked_as_such():
+    said = sentences(view(SELECTOR), Verdict(reason=FULL, sentences=(NEVER, "End a.")), 32)
+    more = "30 node(s) didn't match Pod's node affinity/selector."
+    assert said == [NEVER, "End a.", f"kube-scheduler refuses nodes that count as usable here: {more}"]
+
+
+def test_nobody_is_told_whose_end_would_help_if_kube_scheduler_refuses_every_node():
+    nowhere = SELECTOR.replace("30 node", "32 node")
+    said = sentences(view(nowhere), Verdict(reason=FULL, sentences=("It is full.", "End a.")), 32)
+    refused = "32 node(s) didn't match Pod's node affinity/selector."
+    assert said == [f"kube-scheduler itself refuses every node: {refused}", "If it did not: It is full."]
+    assert sentences(view(nowhere), Verdict(node="a"), 32) == [
+        f"kube-scheduler itself refuses every node: {refused} There is room on a."
+    ]
 
 
 def test_what_kube_schedulers_plug_ins_found_is_read_from_its_message():
-    assert own_refusals(SELECTOR, ()) == ["30 node(s) didn't match Pod's node affinity/selector"]
-    assert own_refusals(TAINT, ()) == [
+    assert own_refusals(SELECTOR, ()).texts == ("30 node(s) didn't match Pod's node affinity/selector",)
+    assert own_refusals(TAINT, ()).texts == (
         "1 node(s) had untolerated taint {a.b/c: d, e}",
         "1 node(s) were unschedulable",
-    ]
-    ours = (
-        "0/4 nodes are available: 1 node is not ready, 3 gang ns/g does not fit as a whole: insufficient cpu, a.b/gpu."
     )
-    assert own_refusals(ours, ("gang ns/g does not fit as a whole: insufficient cpu, a.b/gpu",)) == [
-        "1 node is not ready"
-    ]
+    ours = "gang ns/g does not fit as a whole: insufficient cpu, a.b/gpu"
+    assert own_refusals(f"0/4 nodes are available: 1 node is not ready, 3 {ours}.", (ours,)).texts == (
+        "1 node is not ready",
+    )
     for message in ("", "0/0", "no nodes available to schedule pods", "0/3 nodes are available: ", "a" * 5000):
-        assert own_refusals(message, ()) == []
+        assert own_refusals(message, ()).texts == ()
