@@ -202,8 +202,20 @@ class Connection:
 
     def receive(self, deadline: float, most: int = PIECE) -> bytes:
         """Read what has arrived, up to a limit; b"" if the peer has closed. Raises OSError, TimeoutError included."""
-        self._wire.settimeout(_left(deadline))
-        return self._wire.recv(most)
+        while True:
+            self._wait_at_most(_left(deadline))
+            try:
+                return self._wire.recv(most)
+            except TimeoutError as error:
+                if error.errno is not None:  # the kernel's: the peer does not acknowledge
+                    raise
+
+    def _wait_at_most(self, seconds: float) -> None:
+        """Have the socket wait for so long, or for less. A watch moves its deadline with every event, and each change
+        of a socket's time-out is a system call, during which another thread takes the interpreter away."""
+        given = self._wire.gettimeout() or 0.0
+        if given > seconds or given < seconds / 2:
+            self._wire.settimeout(seconds if seconds < 1 else seconds * 0.9)
 
     def close(self) -> None:
         self._wire.close()
