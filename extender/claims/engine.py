@@ -70,6 +70,7 @@ class ClaimEngine:
         #: When requests stop waiting, by claim.
         self._waits: Deadlines[str] = Deadlines()
         self._leases: Deadlines[str] = Deadlines()
+        self._timers = (self._waits, self._leases, self.taking.timers, self.giving.timers)
         #: The pods of the claims that this engine granted. Any other pod with their mark is one too many.
         self._granted: dict[str, frozenset[str]] = {}
         #: Who asked for a claim's release, and the pods that are not given back yet.
@@ -105,8 +106,7 @@ class ClaimEngine:
 
     def next_due(self) -> float | None:
         """When there is work without an event, seconds; None if there is none."""
-        timers = earliest((self._waits, self._leases, self.taking.timers, self.giving.timers))
-        return first_of(timers, self.taking.is_due())
+        return first_of(earliest(self._timers), self.taking.is_due())
 
     def missing(self) -> str:
         """Why requests cannot be served now; "" if they can."""
@@ -383,6 +383,9 @@ class ClaimEngine:
     # -- time and what follows ------------------------------------------------------------------------------------
 
     def _on_time(self, now: float) -> None:
+        due = earliest(self._timers)
+        if due is None or due > now:
+            return
         while (name := self._waits.pop(now)) is not None:
             self._overdue(self.requests.pending[name], now)
         while (name := self._leases.pop(now)) is not None:
@@ -418,11 +421,11 @@ class ClaimEngine:
         while self.state.dirty:
             key = next(iter(self.state.dirty))
             del self.state.dirty[key]
-            if key in self.state.pools and not self._is_stopping:
-                self._pair_pool(key, now)
+            pool = self.state.pools.get(key)
+            if pool is not None and len(pool.line) and len(pool.supply) and not self._is_stopping:
+                self._pair_pool(pool, now)
 
-    def _pair_pool(self, key: Any, now: float) -> None:
-        pool = self.state.pools[key]
+    def _pair_pool(self, pool: PoolState, now: float) -> None:
         for waiter, pods in pair(pool):
             pending = self.requests.pending[waiter.request]
             lease = pending.asked.lease_seconds or pool.pool.lease_seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Mode(StrEnum):
@@ -30,8 +31,9 @@ class Order(StrEnum):
     SPREAD = "spread"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolKey:
+class PoolKey(NamedTuple):
+    """A pool's name. A tuple, as pods' keys are: its hash is what most lookups cost."""
+
     namespace: str
     name: str
 
@@ -116,8 +118,7 @@ class WarmPod:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What a pod must have to serve a request: labels, in the order of their names. An empty demand fits every pod."""
 
     labels: tuple[tuple[str, str], ...] = ()
