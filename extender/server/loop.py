@@ -102,6 +102,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._lock = threading.Lock()
         #: When the lock was acquired last, and by which thread; each who acquires it says so at once.
         self._held_since, self._holder = 0.0, 0
+        #: The event that is being handled; None while the engine is only looked at.
+        self._handling: EventT | None = None
         self._timer_wake = threading.Event()
         self._next_tick = float("inf")
         #: When the timer wakes up. It is not woken for a later tick, and may wake up without one being due.
@@ -155,6 +157,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
             now = self._held_since = self.clock()
             self._holder = threading.get_ident()
             for event in events:
+                self._handling = event
                 # A process that was suspended when its term ended must not decide, even if no thread has noticed yet.
                 if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
                     steps += self._apply(self._kinds.term_ended(term), now)
@@ -245,10 +248,15 @@ class EngineLoop(Generic[EventT, InstructionT]):
             raise LoopBusy
         try:
             now = self._held_since = self.clock()
-            self._holder = threading.get_ident()
+            self._holder, self._handling = threading.get_ident(), None
             yield now
         finally:
             self._lock.release()
+
+    @property
+    def handling(self) -> EventT | None:
+        """The event that is handled while `held` says that one is; None: the engine is only looked at."""
+        return self._handling
 
     def held(self) -> Held | None:
         """Who holds the lock, for one who looks twice: at the very moment of an acquisition the answer is outdated."""

@@ -204,7 +204,7 @@ class Runtime:
         if not unknown:
             return ""
         shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
-        return f"the algorithm failed to take in {len(unknown)} nodes, which get no pods: {shown}"
+        return f"the algorithm failed to take in nodes, which get no pods: {shown}"
 
     def _unless(self, missing: str) -> Readiness:
         if self.loop.broken:

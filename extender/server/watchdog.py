@@ -34,7 +34,7 @@ SLOW: Final = 1.0
 #: Seconds between two stacks of slow turns, and between two counts of the same fault.
 AGAIN: Final = 60.0
 #: Frames of a stack, the innermost ones.
-_FRAMES: Final = 25
+_FRAMES: Final = 16
 
 
 class Watchdog:
@@ -92,10 +92,16 @@ class Watchdog:
             self._is_logged = now - self._logged_at >= AGAIN
             if self._is_logged:
                 self._logged_at = now
-                log.warning("slow: the engine is busy", seconds=round(seconds, 1), **where(held.thread))
+                log.warning("slow: the engine is busy", **self._what(), seconds=round(seconds, 1), **where(held.thread))
         if not self._hangs and 0 < self._hang <= seconds:
             self._hangs = f"the engine has been busy with one event for more than {self._hang:g} s"
-            log.error("the engine hangs, /livez fails", seconds=round(seconds, 1), **where(held.thread))
+            log.error("the engine hangs, /livez fails", **self._what(), seconds=round(seconds, 1), **where(held.thread))
+
+    def _what(self) -> dict[str, str]:
+        """The kind of the event, and the pod that it is about, as fields of a log line."""
+        event = self._loop.handling
+        pod = getattr(event, "pod", None)
+        return {"kind": type(event).__name__ if event else "a look at the engine", "pod": str(getattr(pod, "key", ""))}
 
     def _over(self, slow: Held, now: float) -> None:
         seconds = round(now - slow.since, 1)

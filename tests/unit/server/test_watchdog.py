@@ -133,7 +133,7 @@ def test_a_node_that_was_not_taken_in_is_logged_and_named_until_it_is(watched: W
     (line,) = watched.look()
     assert (line["call"], line["subject"]) == ("add_node", "node b")
     watched.now += 20 * AGAIN
-    assert watched.runtime.readiness().detail == "the algorithm failed to take in 1 nodes, which get no pods: b"
+    assert watched.runtime.readiness().detail == "the algorithm failed to take in nodes, which get no pods: b"
     assert watched.runtime.model.algorithm_faults().unknown_nodes == ("b",)
 
 
@@ -161,6 +161,7 @@ def test_a_decision_that_takes_long_is_logged_with_the_stack_of_its_thread(watch
     assert watched.look() == []
     (line,) = watched.look(SLOW)
     assert (line["event"], line["seconds"], line["thread"]) == ("slow: the engine is busy", SLOW, "the-caller")
+    assert (line["kind"], line["pod"]) == ("FilterRequested", "default/p")
     assert "in _hang" in line["exception"]
     assert "self.goes_on.wait(30)" in line["exception"]
     assert watched.look(1) == []
@@ -191,7 +192,7 @@ def test_a_reader_that_holds_the_lock_for_long_is_noticed_too(watched: Watched) 
     with watched.runtime.loop.paused():
         watched.look()
         (line,) = watched.look(SLOW)
-    assert line["event"] == "slow: the engine is busy"
+    assert (line["event"], line["kind"]) == ("slow: the engine is busy", "a look at the engine")
 
 
 def test_a_hang_fails_livez_with_its_reason_without_the_lock(watched: Watched) -> None:
