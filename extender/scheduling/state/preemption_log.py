@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from algorithm.interface import Victim
 from algorithm.model import Pod, PodKey
+from extender.scheduling.driver import AlgorithmDriver
 
 #: Records that are kept.
 MOST = 200
@@ -45,10 +46,15 @@ class NamedVictim(NamedTuple):
 
 
 class PreemptionRecord(NamedTuple):
-    """One preemptor and its victims. `at` is when it began, in seconds of the engine's clock."""
+    """One preemptor and its victims. `at` is when it began, in seconds of the engine's clock.
+
+    `gang` is the name of the preemptor's gang, "" if it has none; priorities are those of the algorithm.
+    """
 
     at: float
     pod: Pod
+    gang: str
+    priority: int
     victims: tuple[NamedVictim, ...]
     #: All victims, also those that `victims` has no room for.
     number: int
@@ -56,9 +62,10 @@ class PreemptionRecord(NamedTuple):
 
 
 class PreemptionLog:
-    """The records by the UID of the preemptor, oldest first."""
+    """The records by the UID of the preemptor, oldest first. `driver` knows gangs and priorities."""
 
-    def __init__(self) -> None:
+    def __init__(self, driver: AlgorithmDriver) -> None:
+        self.driver = driver
         self._records: dict[str, PreemptionRecord] = {}
         #: Of each victim that still runs: its preemptors (the pods of a gang have the same victims).
         self._preemptors: dict[str, tuple[str, ...]] = {}
@@ -84,12 +91,20 @@ class PreemptionLog:
             if victim.uid in kept:
                 continue
             if len(kept) < SHOWN:
-                kept[victim.uid] = _named(victim, record)
+                kept[victim.uid] = self._named(victim, record)
                 self._preemptors[victim.uid] = (*self._preemptors.get(victim.uid, ()), pod.uid)
             elif before is None:
                 others += 1
         at = now if before is None else before.at
-        self._records[pod.uid] = PreemptionRecord(at, pod, tuple(kept.values()), len(kept) + others)
+        gang = self.driver.gang(pod)
+        self._records[pod.uid] = PreemptionRecord(
+            at=at,
+            pod=pod,
+            gang="" if gang is None else gang.name,
+            priority=self.driver.priority(pod),
+            victims=tuple(kept.values()),
+            number=len(kept) + others,
+        )
         while len(self._records) > MOST:
             self._drop(next(iter(self._records)))
 
@@ -112,8 +127,7 @@ class PreemptionLog:
             if others:
                 self._preemptors[victim.uid] = others
 
-
-def _named(victim: Victim, record: Pod | None) -> NamedVictim:
-    if record is None:
-        return NamedVictim(victim.uid, PodKey("", ""), victim.node, 0)
-    return NamedVictim(victim.uid, record.key, victim.node, record.priority)
+    def _named(self, victim: Victim, record: Pod | None) -> NamedVictim:
+        if record is None:
+            return NamedVictim(victim.uid, PodKey("", ""), victim.node, 0)
+        return NamedVictim(victim.uid, record.key, victim.node, self.driver.priority(record))

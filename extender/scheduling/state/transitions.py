@@ -93,7 +93,7 @@ class SchedulingState:
         #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
         self.disturbed: list[Preemption] = []
         #: Who preempted whom, for people.
-        self.preemptions = PreemptionLog()
+        self.preemptions = PreemptionLog(driver)
 
     @property
     def deciding(self) -> bool:

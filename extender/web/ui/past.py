@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from algorithm.model import Pod
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.preemption_log import NamedVictim, PreemptionRecord
 from extender.server.usage import UsageSample
@@ -35,7 +34,7 @@ def preemptions_piece(records: Sequence[tuple[float, PreemptionRecord]], now: fl
     gangs: dict[tuple[str, str], list[tuple[float, PreemptionRecord]]] = {}
     shown: list[list[tuple[float, PreemptionRecord]]] = []
     for ago, record in reversed(records):
-        gang = (record.pod.namespace, _gang(record.pod))
+        gang = (record.pod.namespace, _gang(record))
         same = gangs.get(gang) if gang[1] else None
         if same is not None and ago - same[0][0] <= TOGETHER:
             same.append((ago, record))
@@ -45,8 +44,9 @@ def preemptions_piece(records: Sequence[tuple[float, PreemptionRecord]], now: fl
     return msgspec.json.encode({"preemptions": [_shown(some, now) for some in shown[:SHOWN]]})
 
 
-def _gang(pod: Pod) -> str:
-    return pod.annotation(GANG_ANNOTATION) or pod.group
+def _gang(record: PreemptionRecord) -> str:
+    """The name as the pod's author wrote it, else as the algorithm knows it."""
+    return record.pod.annotation(GANG_ANNOTATION) or record.pod.group or record.gang
 
 
 def _shown(members: Sequence[tuple[float, PreemptionRecord]], now: float) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def _shown(members: Sequence[tuple[float, PreemptionRecord]], now: float) -> dic
     return {
         "at": int(now - max(ago for ago, _ in members)),
         "namespace": pod.namespace,
-        "name": _gang(pod) or pod.name,
+        "name": _gang(records[-1]) or pod.name,
         "pod": pod.name,
         "pods": len(records),
-        "priority": max(record.pod.priority for record in records),
+        "priority": max(record.priority for record in records),
         "outcome": records[0].outcome.value,
         "victims": [_victim(victim) for victim in list(victims.values())[:VICTIMS]],
         "number": len(victims) + left_out,

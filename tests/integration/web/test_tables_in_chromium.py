@@ -206,7 +206,7 @@ def test_who_preempted_whom(url: str, browser: Browser) -> None:
 
 def test_totals_and_the_last_hour(url: str, browser: Browser) -> None:
     show(browser, url)
-    told = browser.text("#totals").replace("\n", " ")
+    told = " ".join(browser.text("#totals").split())
     assert "example.com/gpu used 104 of 104 · 100 %" in told
     assert "13 1 not ready" in told
     labels = browser.run("[...document.querySelectorAll('#totals svg')].map((each) => each.getAttribute('aria-label'))")

@@ -10,7 +10,7 @@ const LINES = 30;
 
 export class Detail {
   constructor({ world, onGroup }) {
-    Object.assign(this, { world, onGroup, pod: "", asked: 0 });
+    Object.assign(this, { world, onGroup, pod: "", asked: 0, content: null });
     this.root = byId("detail");
     onChange(() => this.update());
   }
@@ -19,16 +19,17 @@ export class Detail {
     const pod = get("view") && get("view") !== "map" ? get("pod") : "";
     this.root.hidden = !pod;
     if (pod === this.pod) return;
-    this.pod = pod;
+    [this.pod, this.content] = [pod, null];
     if (!pod) return void this.root.replaceChildren();
     this.fill(element("p", { class: "hint" }, "asking …"));
     this.ask();
     this.root.focus({ preventScroll: matchMedia("(min-width: 1000px)").matches });
   }
 
-  // Something has changed in the cluster.
+  // Something has changed in the cluster: what it says may lead to more groups by now, and is asked again after a while.
   changed() {
     if (this.pod && performance.now() - this.asked > AGAIN) this.ask();
+    else if (this.content) this.fill(...this.content());
   }
 
   async ask() {
@@ -36,12 +37,14 @@ export class Detail {
     this.asked = Infinity;
     const slash = pod.indexOf("/");
     const [namespace, name] = [pod.slice(0, slash), pod.slice(slash + 1)];
-    const told = await explained(namespace, name).then(
-      (known) => this.told(namespace, name, known),
-      (error) => [element("p", { class: "hint" }, error.message)],
+    const content = await explained(namespace, name).then(
+      (known) => () => this.told(namespace, name, known),
+      (error) => () => [element("p", { class: "hint" }, error.message)],
     );
     this.asked = performance.now();
-    if (pod === this.pod) this.fill(...told);
+    if (pod !== this.pod) return;
+    this.content = content;
+    this.fill(...content());
   }
 
   fill(...content) {

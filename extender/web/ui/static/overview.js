@@ -68,7 +68,7 @@ class Tile {
   update({ name, value, of, note = "", bad = 0, past = [], say = number }) {
     put(this.name, name);
     put(this.value, say(value));
-    put(this.of, of === undefined ? "" : ` of ${say(of)}${of ? ` · ${Math.floor((100 * value) / of)} %` : ""}`);
+    put(this.of, of === undefined ? "" : ` of ${say(of)}${of ? ` · ${Math.floor((100 * value) / of)}\u00a0%` : ""}`);
     put(this.note, note && ` ${note}`);
     this.note.classList.toggle("bad", Boolean(bad));
     const key = JSON.stringify([past, value, of]);

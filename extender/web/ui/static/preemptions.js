@@ -3,6 +3,7 @@
 import { get, onChange, set } from "./address.js";
 import { age, byId, element, keyed, number } from "./dom.js";
 import { badge, podLink } from "./lists.js";
+import { priorityText } from "./map.js";
 
 const VICTIMS = 12;
 
@@ -26,7 +27,7 @@ export class Preemptions {
     if (document.activeElement !== this.find) this.find.value = get("find");
     const part = get("find").toLowerCase();
     const found = preemptions.filter((each) => !part || names(each).toLowerCase().includes(part));
-    keyed(this.list, found, ({ at, namespace, pod }) => `${at}/${namespace}/${pod}`, () => new Card());
+    keyed(this.list, found, ({ at, namespace, pod }) => `${at}/${namespace}/${pod}`, () => new Card(this.world));
     this.none.hidden = found.length > 0;
     this.none.textContent = preemptions.length ? "Nothing matches this filter." : "No pod was preempted so far.";
   }
@@ -35,16 +36,17 @@ export class Preemptions {
 const names = ({ namespace, name, victims }) => [`${namespace}/${name}`, ...victims.map(([space, victim, node]) => `${space}/${victim} ${node}`)].join("\n");
 
 class Card {
-  constructor() {
+  constructor(world) {
+    this.say = (priority) => (world.isNodes ? `priority ${number(priority)}` : priorityText(priority));
     this.root = element("li", { class: "card" });
   }
 
   update(each) {
     const { at, namespace, name, pod, pods, priority, outcome, victims, number: all, gone } = each;
     const when = element("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toLocaleString() }, `${age(Math.max(0, Math.round(Date.now() / 1000 - at)))} ago`);
-    const who = [podLink(namespace, pod, `${namespace}/${name}`), pods > 1 && ` (${number(pods)} pods)`, ` priority ${number(priority)}`];
+    const who = [podLink(namespace, pod, `${namespace}/${name}`), pods > 1 && ` (${number(pods)} pods)`, ` ${this.say(priority)}`];
     const head = element("p", { class: "card-head" }, when, " ", badge(outcome, outcome.replaceAll(" ", "-")), element("strong", {}, ...who.filter(Boolean)));
-    const shown = victims.slice(0, VICTIMS).map((victim) => element("li", {}, ...told(victim)));
+    const shown = victims.slice(0, VICTIMS).map((victim) => element("li", {}, ...told(victim, this.say)));
     if (all > shown.length) shown.push(element("li", {}, `and ${number(all - shown.length)} more`));
     const summary = element("p", { class: "code" }, `preempted ${number(all)} pod${all === 1 ? "" : "s"}${gone === all ? "" : `, ${number(all - gone)} still there`}:`);
     const made = element("div", {}, head, summary, element("ul", { class: "victims" }, ...shown));
@@ -52,4 +54,4 @@ class Card {
   }
 }
 
-const told = ([namespace, name, node, priority, gone]) => [name ? `${namespace}/${name}` : "a pod that was unknown", element("span", { class: "code" }, ` on ${node}, priority ${number(priority)}, ${gone ? "gone" : "still there"}`)];
+const told = ([namespace, name, node, priority, gone], say) => [name ? `${namespace}/${name}` : "a pod that was unknown", element("span", { class: "code" }, ` on ${node}, ${say(priority)}, ${gone ? "gone" : "still there"}`)];

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from algorithm.interface import Victim
 from algorithm.model import Pod
+from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.state.preemption_log import MOST, SHOWN, Outcome, PreemptionLog
+from tests.support.engine.plain_algorithm import PlainAlgorithm
 
 
 def pod(name: str, priority: int = 0) -> Pod:
@@ -17,7 +19,7 @@ def preempt(log: PreemptionLog, preemptor: str, *victims: str, now: float = 1.0)
 
 
 def test_a_victim_that_is_gone_is_marked_for_each_of_its_preemptors() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     preempt(log, "a", "x", "y")
     preempt(log, "b", "x")
 
@@ -33,7 +35,7 @@ def test_a_victim_that_is_gone_is_marked_for_each_of_its_preemptors() -> None:
 
 
 def test_a_plan_that_changes_is_the_same_preemption() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     preempt(log, "a", "x", now=1.0)
     preempt(log, "a", "x", "y", now=5.0)
     preempt(log, "a", now=6.0)  # it waits for what it named
@@ -43,7 +45,7 @@ def test_a_plan_that_changes_is_the_same_preemption() -> None:
 
 
 def test_what_became_of_it_is_kept_and_the_next_preemption_is_another_one() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     preempt(log, "a", "x")
     log.ended("uid-a", Outcome.GIVEN_UP)
     log.ended("uid-a", Outcome.GONE)
@@ -56,20 +58,20 @@ def test_what_became_of_it_is_kept_and_the_next_preemption_is_another_one() -> N
 
 
 def test_a_pod_without_victims_has_no_record() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     preempt(log, "a")
     log.ended("uid-a", Outcome.PLACED)
     assert log.records() == []
 
 
 def test_an_unknown_victim_has_no_name() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     log.preempting(pod("a"), [Victim("node", "u")], [None], 1.0)
     assert log.records()[0].victims[0].key == ("", "")
 
 
 def test_it_is_bounded() -> None:
-    log = PreemptionLog()
+    log = PreemptionLog(AlgorithmDriver(PlainAlgorithm()))
     for number in range(3 * MOST):
         preempt(log, f"a{number}", *(f"v{number}-{victim}" for victim in range(2 * SHOWN)))
 

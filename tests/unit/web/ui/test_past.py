@@ -16,7 +16,7 @@ GANG = (("waggle.dev/gang", "g"),)
 def record(name: str, *victims: str, gang: bool = False, number: int = 0) -> PreemptionRecord:
     pod = Pod(namespace="ns", name=name, uid=name, priority=9, annotations=GANG if gang else ())
     named = tuple(NamedVictim(each, PodKey("low", each), "node", 3, each == "dead") for each in victims)
-    return PreemptionRecord(0.0, pod, named, number or len(named), Outcome.PLACED)
+    return PreemptionRecord(0.0, pod, "", 9, named, number or len(named), Outcome.PLACED)
 
 
 def shown(*records: tuple[float, PreemptionRecord]) -> list[dict[str, Any]]:
