@@ -27,6 +27,23 @@ def test_it_is_what_the_command_writes(folder: str, tmp_path: Path) -> None:
     )
 
 
+#: Waggle's own configuration that is shipped beside each.
+WAGGLES = {"kube-scheduler": "base", "components/second-scheduler": "components/second-scheduler"}
+
+
+@pytest.mark.parametrize("folder", SHIPPED)
+def test_it_agrees_with_waggles_own_configuration(folder: str, tmp_path: Path) -> None:
+    shipped = MANIFESTS / folder / "kube-scheduler-config.yaml"
+    waggle = str(MANIFESTS / WAGGLES[folder] / "waggle.yaml")
+    done = CliRunner().invoke(app, ["lint", str(shipped), "--config", waggle])
+    assert done.exit_code == 0, done.output
+    written = tmp_path / "written.yaml"
+    options = SHIPPED[folder].replace("--managed-resource example.com/gpu", "").split()
+    arguments = ["kube-scheduler-config", *options, "--config", waggle, "--output", str(written)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert shipped.read_text(encoding="utf-8") == written.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("folder", SHIPPED)
 def test_lint_finds_nothing_in_it(folder: str) -> None:
     shipped = MANIFESTS / folder / "kube-scheduler-config.yaml"
