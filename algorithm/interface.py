@@ -203,7 +203,8 @@ class Preempt(msgspec.Struct, frozen=True, tag=True):
 class Wait(msgspec.Struct, frozen=True, tag=True):
     """There is no place now. `reason` is the dominant one; `nodes` gives more specific reasons for single nodes.
 
-    An offered node that is not in `nodes` is refused with `reason`.
+    An offered node that is not in `nodes` is refused with `reason`. Do not change `nodes` afterwards; if you return the
+    same object again and again, make it `FixedReasons`.
     """
 
     reason: Reason

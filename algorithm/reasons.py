@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -119,6 +120,24 @@ def reason(code: Code, **params: str | int | Iterable[str]) -> Reason:
     made = Reason(code, tuple(sorted((name, _shown(value)) for name, value in params.items())))
     _ = made.text
     return made
+
+
+class FixedReasons(dict[str, Reason]):
+    """Reasons by node name that cannot change any more. A change raises TypeError.
+
+    An algorithm that returns the same object again as `Wait.nodes` promises by this type that it says the same: the
+    answer, thousands of names long, is then encoded once. The answer with a plain dict is encoded each time.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("FixedReasons cannot be changed: make other ones")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[FixedReasons], tuple[dict[str, Reason]]]:
+        return FixedReasons, (dict(self),)
 
 
 def _shown(value: str | int | Iterable[str]) -> str:

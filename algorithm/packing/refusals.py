@@ -17,7 +17,7 @@ from algorithm.model import PODS
 from algorithm.packing.demand import Demand
 from algorithm.packing.nodes import Cluster, NodeRoom
 from algorithm.packing.perdemand import PerDemand, Table
-from algorithm.reasons import Code, Reason, reason
+from algorithm.reasons import Code, FixedReasons, Reason, reason
 
 _SHOWN = 3
 #: The most answers that are remembered. One about 5,000 nodes takes a third of a megabyte, and its names as much
@@ -140,7 +140,7 @@ class Refusals:
             by_node = {name: why or UNKNOWN for name, why in by_node.items() if why or name not in rooms}
             times = _count(by_node.values())
         reasons, numbers = cast("dict[str, Reason]", by_node), cast("dict[Reason, int]", times)
-        return NodeReasons(reasons, numbers, table.version, self._cluster.names_changed, offered.as_set())
+        return NodeReasons(FixedReasons(reasons), numbers, table.version, self._cluster.names_changed, offered.as_set())
 
     @staticmethod
     def _next(known: NodeReasons | None, table: Table[Reason]) -> NodeReasons | None:
@@ -163,7 +163,8 @@ class Refusals:
                 by_node[name] = now
             elif before is not None:
                 del by_node[name]
-        return known._replace(by_node=by_node, times={why: n for why, n in times.items() if n}, version=table.version)
+        numbers = {why: n for why, n in times.items() if n}
+        return known._replace(by_node=FixedReasons(by_node), times=numbers, version=table.version)
 
     def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
         """The different reasons among these nodes; `changed` has other free amounts for some of them."""

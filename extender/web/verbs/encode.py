@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from algorithm.reasons import Code, Reason, reason
+from algorithm.reasons import Code, FixedReasons, Reason, reason
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
 from extender.web.verbs.extender_args import FilterArgs, PreemptRequest
 
@@ -79,7 +79,7 @@ class Refusals:
     """The refusals that were encoded last, up to `most` bytes of them.
 
     Pods that do not fit are asked about again and again. As long as no reason changes, an algorithm returns the same
-    object with the reasons of all nodes, whose text, thousands of names long, is then the same, too. It may come in
+    `FixedReasons` of all nodes, whose text, thousands of names long, is then the same, too. It may come in
     another order than the names of the request: it is an object, not a list.
     """
 
@@ -100,8 +100,13 @@ class Refusals:
         return kept.encoded  # it keeps both objects alive, so no other ones have these ids
 
     def keep(self, answer: FilterAnswer, offer: FilterArgs, encoded: bytes) -> None:
-        """Keep the text if the algorithm has compared the names with what it remembers: then it may come again."""
+        """Keep the text if the algorithm has compared the names with what it remembers: then it may come again.
+
+        Other reasons by node than fixed ones may have changed when the same object comes again.
+        """
         offered = offer.nodes.known_set
+        if answer.nodes and not isinstance(answer.nodes, FixedReasons):
+            return
         if offered is None or answer.reason is None or len(encoded) > self._most:
             return
         key = id(answer.nodes) if answer.nodes else 0, answer.reason, id(offered)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
+from collections.abc import Callable
 from string import Formatter
 
 import pytest
 
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, FixedReasons, Reason, reason
 
 CODES = pytest.mark.parametrize("code", list(Code))
 
@@ -75,3 +78,39 @@ def test_only_reasons_that_eviction_could_remove_are_preemptible() -> None:
 
 def test_numbers_are_rendered_as_they_are() -> None:
     assert reason(Code.GANG_INCOMPLETE, gang="g", minimum=8).text == "gang g waits until 8 of its pods exist"
+
+
+BUSY = reason(Code.INSUFFICIENT, resources=["cpu"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fixed: fixed.__setitem__("b", BUSY),
+        lambda fixed: fixed.__delitem__("a"),
+        lambda fixed: fixed.__ior__({"b": BUSY}),
+        lambda fixed: fixed.clear(),
+        lambda fixed: fixed.pop("a"),
+        lambda fixed: fixed.popitem(),
+        lambda fixed: fixed.setdefault("b", BUSY),
+        lambda fixed: fixed.update(b=BUSY),
+    ],
+)
+def test_fixed_reasons_cannot_be_changed(change: Callable[[FixedReasons], object]) -> None:
+    fixed = FixedReasons({"a": BUSY})
+    with pytest.raises(TypeError, match="cannot be changed"):
+        change(fixed)
+    assert fixed == {"a": BUSY}
+
+
+def test_fixed_reasons_are_independent_of_the_dict_they_were_made_from() -> None:
+    reasons: dict[str, Reason] = {"a": BUSY}
+    fixed = FixedReasons(reasons)
+    reasons["b"] = BUSY
+    assert fixed == {"a": BUSY}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda fixed: pickle.loads(pickle.dumps(fixed))])
+def test_a_copy_of_fixed_reasons_is_fixed(copied: Callable[[FixedReasons], FixedReasons]) -> None:
+    twin = copied(FixedReasons({"a": BUSY}))
+    assert (type(twin), twin) == (FixedReasons, {"a": BUSY})

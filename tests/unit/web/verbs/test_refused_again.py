@@ -11,7 +11,7 @@ import pytest
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, FixedReasons, Reason, reason
 from extender.scheduling.events import FilterAnswer, FilterRequested, NodeSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.web.verbs.encode import Refusals, encode_filter
@@ -91,7 +91,7 @@ def test_full_nodes_get_an_answer_of_their_own() -> None:
 def test_the_oldest_texts_are_dropped_beyond_so_many_bytes(most: int, kept: list[bool]) -> None:
     refusals, text = Refusals(most), b"." * 20
     offers = [offer_of("a"), offer_of("b")]
-    answers = [FilterAnswer(reason=BUSY, nodes={name: BUSY}) for name in "ab"]
+    answers = [FilterAnswer(reason=BUSY, nodes=FixedReasons({name: BUSY})) for name in "ab"]
     for answer, offer in zip(answers, offers, strict=True):
         offer.nodes.as_set()
         refusals.keep(answer, offer, text)
@@ -99,6 +99,18 @@ def test_the_oldest_texts_are_dropped_beyond_so_many_bytes(most: int, kept: list
 
 
 def test_nothing_is_kept_of_names_that_nothing_was_compared_with() -> None:
-    refusals, offer, answer = Refusals(100), offer_of("a"), FilterAnswer(reason=BUSY, nodes={"a": BUSY})
+    refusals, offer = Refusals(100), offer_of("a")
+    answer = FilterAnswer(reason=BUSY, nodes=FixedReasons({"a": BUSY}))
     refusals.keep(answer, offer, b"text")
     assert refusals.find(answer, offer) is None
+
+
+def test_an_algorithm_that_changes_its_reasons_in_place_gets_the_answer_of_the_changed_ones() -> None:
+    reasons: dict[str, Reason] = {"a": BUSY, "b": BUSY}
+    offer = offer_of("a", "b")
+    offer.nodes.as_set()
+    before = refused(encode_filter(FilterAnswer(reason=BUSY, nodes=reasons), offer))
+    reasons["a"] = reason(Code.INSUFFICIENT, resources=["memory"])
+    after = refused(encode_filter(FilterAnswer(reason=BUSY, nodes=reasons), offer))
+    assert before["a"] != after["a"]
+    assert before["b"] == after["b"]
