@@ -126,7 +126,7 @@ class SchedulerStateMachine:
         out = self._handle(event, now)
         out += self.executor.after(event, now)
         out += self._reservations.after(event, now)
-        return self._terms.stamp(out, event)
+        return out if self.state.term == 0 else self._terms.stamp(out, event)
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:

@@ -92,10 +92,8 @@ class TermHandler:
     def stamp(self, instructions: list[Instruction], event: Event) -> list[Instruction]:
         """Return the instructions of this event stamped with the current term, and count writes and their reports.
 
-        Outside any term, commands that write are dropped.
+        Outside any term, commands that write are dropped. Not needed without leader election.
         """
-        if self.state.term == 0:
-            return instructions
         self.unreported -= isinstance(event, _REPORTS)
         if not instructions:
             return instructions

@@ -246,8 +246,9 @@ class SchedulingState:
 
     def _leave_preemption(self, entry: PodInfo, outcome: Outcome) -> None:
         """Detach the pod from its victims and from its preemption, which is then reviewed."""
+        if entry.state is State.PREEMPTING:
+            self.preemptions.ended(entry.uid, outcome)
         entry.victims = ()
-        self.preemptions.ended(entry.uid, outcome)
         if entry.preemption is not None:
             self.disturbed.append(entry.preemption)
             entry.preemption = None
