@@ -226,7 +226,7 @@ class Cache:
         before = self._nodes.pop(name, None)
         if before is not None:
             self._room(name).node = None
-            self._mark(name)
+            self._left(name)
         return before
 
     # -- after the checks -------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Cache:
         self._states[state] += 1
         self._generation += 1
         if state is not PodState.EXPIRED:
-            self._rooms[pod.node_name].replace(pod)
+            self._rooms[pod.node_name].pods[pod.uid] = pod
             self._mark(pod.node_name)
 
     def _remove_namesake(self, pod: Pod) -> None:
@@ -276,7 +276,7 @@ class Cache:
         self._generation += 1
         if state is not PodState.EXPIRED:
             self._room(pod.node_name).free(pod)
-            self._mark(pod.node_name)
+            self._left(pod.node_name)
         return pod
 
     def _room(self, name: str) -> NodeInfoBuilder:
@@ -293,7 +293,11 @@ class Cache:
         room.generation = self._generation
         if self.watch is not None:
             self.watch.add(name)
-        if room.deserted:
+
+    def _left(self, name: str) -> None:
+        """Record that a pod or the node under this name is gone. A builder with neither is dropped."""
+        self._mark(name)
+        if self._rooms[name].deserted:
             del self._rooms[name]
 
     def restore_names(self) -> None:

@@ -33,6 +33,7 @@ class NodeInfoBuilder:
 
     def __init__(self) -> None:
         self.node: Node | None = None
+        #: By UID. A record may be replaced by one with the same requests; otherwise, use `take` and `free`.
         self.pods: dict[str, Pod] = {}
         self.requested: dict[str, int] = {}
         self.generation = 0
@@ -45,10 +46,6 @@ class NodeInfoBuilder:
     def free(self, pod: Pod) -> None:
         """Remove a pod. `pod` is the record that it was added with; its requests are subtracted."""
         self._count(self.pods.pop(pod.uid), -1)
-
-    def replace(self, pod: Pod) -> None:
-        """Replace the record of a pod that is here by one with the same requests."""
-        self.pods[pod.uid] = pod
 
     def copy(self) -> NodeInfoBuilder:
         """Return an independent copy."""
