@@ -307,8 +307,8 @@ class ClaimEngine:
 
     def _release_asked(self, event: ReleaseAsked, _now: float) -> None:
         claim = self.state.claims.get(event.claim)
-        if claim is None or event.claim in self.requests.pending:
-            ended = event.claim in self.state.ended
+        ended = event.claim in self.state.ended  # one that failed may have a pod for a moment still
+        if claim is None or ended or event.claim in self.requests.pending:
             code = ClaimCode.CLAIM_ENDED if ended else ClaimCode.UNKNOWN_CLAIM
             self._out.append(Answered(request=event.request, code=code, claim=event.claim))
         elif event.tenant is not None and event.tenant != claim.tenant:

@@ -105,7 +105,9 @@ class World:
         """A pod that is handed out is the claim's at the API server, or somebody has just deleted it. A claim that was
         released has none."""
         if answer.code is ClaimCode.RELEASED:
-            assert answer.claim not in self.claimed(), f"{answer.claim} still has {self.claimed()[answer.claim]}"
+            given = {pod.uid for each in self.answers.values() if each.claim == answer.claim for pod in each.pods}
+            left = given & self.claimed().get(answer.claim, set())
+            assert not left, f"{answer.claim} still has {left}"
         if answer.code is not ClaimCode.CLAIMED:
             return
         for pod in answer.pods:
