@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import uvicorn
 
+from extender.server.views import Metric
 from extender.settings import ServerSettings, Settings, SettingsError
 from extender.web.http.certificates import Certificates
 from extender.web.http.connections import Connections, connection_metrics, raise_descriptor_limit, shares
@@ -80,14 +81,14 @@ class _Server(uvicorn.Server):
         self._clients = ClientNames(certificates.settings)
         verbs: Mapping[str, VerbHandler] = getattr(config.app, "verbs", {})
         self._verbs = {path.encode(): endpoint for path, endpoint in verbs.items()}
-        self._connections = connections
+        self.connections = connections
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
         await self.lifespan.startup()
         tls = None if self._certificates.context() is None else self._certificates
-        listener = Listener(sockets[0], self._connections, self._protocol, tls)
+        listener = Listener(sockets[0], self.connections, self._protocol, tls)
         listener.start()
         self.servers = [listener]  # type: ignore[list-item]  # of a server uvicorn wants no more than Listener has
         self._certificates.on_renewal(partial(self._from_a_thread, asyncio.get_running_loop(), listener.renew))
@@ -207,6 +208,11 @@ class ServerHandle:
         finally:
             self._started.set()
             self._opened.close()
+
+    def metrics(self) -> list[Metric]:
+        """The connections of its ports."""
+        ports = [self._server] if self._health is None else [self._server, self._health]
+        return connection_metrics([port.connections for port in ports])
 
     def stop(self) -> None:
         """Finish what is running, close every connection and wait for the end. May be called twice."""

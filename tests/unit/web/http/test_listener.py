@@ -76,7 +76,7 @@ def is_ended(wire: socket.socket | None) -> bool:
 
 
 def connections(server: ServerHandle, **labels: str) -> float:
-    [now, _] = server._server.metrics()
+    [now, _] = server.metrics()
     return sum(value for found, value in now.samples if labels.items() <= found.items())
 
 
