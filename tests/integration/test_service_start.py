@@ -43,6 +43,17 @@ def test_it_becomes_ready_once_both_informers_are_synced() -> None:
             server.stop()
 
 
+def test_use_is_sampled_from_the_start_until_it_stops() -> None:
+    with serve_in_thread() as cluster:
+        server = service(cluster.url)
+        server.start()
+        try:
+            eventually(lambda: len(server.runtime.model.usage.samples()) == 1)
+        finally:
+            server.stop()
+    assert not server._usage._thread.is_alive()
+
+
 def test_it_may_be_stopped_at_once() -> None:
     with serve_in_thread() as cluster:
         for _ in range(5):

@@ -95,6 +95,9 @@ def test_pods_have_their_names_ages_namespaces_and_an_explanation(url: str, brow
     link = browser.run("document.querySelector('#detail a[target]').href")
     assert link == f"{url}/v1/explain/team-0/pod-00003"
 
+    browser.run("document.querySelector('#detail .link').click()")
+    assert (where(browser), browser.run("document.activeElement.className")) == ("?view=pods", "sheet")
+
 
 def test_a_page_has_fifty_rows_and_leads_to_the_next_one(url: str, browser: Browser) -> None:
     show(browser, url, "?view=pods&order=age&desc=1")
@@ -275,6 +278,22 @@ def test_a_silent_api_server_is_told_in_amber(browser: Browser) -> None:
         amber = browser.run("getComputedStyle(document.querySelector('#connection .dot')).backgroundColor")
         assert amber == "rgb(138, 90, 0)"
         browser.open("about:blank")
+
+
+def test_a_long_reason_is_not_cut_off_in_a_narrow_window(browser: Browser) -> None:
+    runtime = FixedRuntime()
+    runtime.ready = Readiness(False, "pods have not been listed yet: " + "the API server answers 500, " * 12)
+    browser.resize(400, 800)
+    try:
+        with on_port(runtime, "packing") as url:  # type: ignore[arg-type]
+            show(browser, url, "?view=groups")
+            browser.wait("document.getElementById('connection').dataset.state === 'unready'")
+            fits = "(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight + 1)"
+            assert browser.run(f"{fits}(document.getElementById('connection'))")
+            assert browser.run("document.documentElement.scrollWidth") <= 400
+            browser.open("about:blank")
+    finally:
+        browser.resize(1400, 900)
 
 
 def test_a_warning_to_operators_is_shown(browser: Browser) -> None:

@@ -48,9 +48,15 @@ export class Detail {
   }
 
   fill(...content) {
-    const close = link("close", () => set({ pod: "" }));
+    const close = link("close", () => this.close());
     const made = element("div", {}, element("div", { class: "detail-head" }, element("h2", {}, this.pod), close), ...content);
     if (this.root.firstElementChild?.innerHTML !== made.innerHTML) this.root.replaceChildren(made);
+  }
+
+  // The focus goes back to the table.
+  close() {
+    set({ pod: "" });
+    document.querySelector(".view:not([hidden]) .sheet")?.focus();
   }
 
   told(namespace, name, known) {
