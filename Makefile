@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint wheel attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e audit lock clean
+.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ image: $(INSTALLED) ## build the image without Docker, and test it on a real con
 demo-real: $(INSTALLED) ## the demo on a real control plane, built first if need be (ARGS=--stay keeps it up)
 	@$(BIN)/python -m tests.e2e.build >/dev/null
 	@$(BIN)/python -m tests.e2e.demo $(ARGS)
+
+pythons: $(INSTALLED) ## run the engine's tests on every other Python from 3.11 on that this machine has
+	@$(BIN)/python -m tests.pythons $(ARGS)
 
 wheel: $(INSTALLED) ## build sdist and wheel, install the wheel in an empty environment, run the demo there (needs a package index)
 	@$(BIN)/python -m tests.wheel $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,3 +215,39 @@ def test_no_right_is_a_wildcard() -> None:
         for rule in item.get("rules", []):
             assert "*" not in [*rule["verbs"], *rule["apiGroups"], *rule["resources"]], item["metadata"]["name"]
         assert item.get("roleRef", {}).get("name") != "cluster-admin"
+
+
+@needs_helm
+def test_the_pairs_of_the_scaling_guide_share_nothing(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"^```yaml\n(# \w+\.yaml, for `helm install (\w+) manifests/chart --namespace ([\w-]+) .*?)^```",
+        page,
+        re.M | re.S,
+    )
+    assert [release for _, release, _ in blocks] == ["b200", "h100"]
+    pairs = {}
+    for text, release, namespace in blocks:
+        values = tmp_path / f"{release}.yaml"
+        values.write_text(text)
+        pairs[release] = chart(f"--values={values}", release=release, namespace=namespace)
+    names = [{(item["kind"], item["metadata"]["name"]) for item in objects} for objects in pairs.values()]
+    assert set.intersection(*names) == set()
+    settings = {
+        release: Settings.model_validate(
+            yaml.safe_load(
+                next(item for item in objects if item["metadata"]["name"] == f"{release}-config")["data"]["waggle.yaml"]
+            )
+        )
+        for release, objects in pairs.items()
+    }
+    assert {each.pods.scheduler_names for each in settings.values()} == {("b200-scheduler",), ("h100-scheduler",)}
+    assert {each.leader_election.name for each in settings.values()} == set(pairs)
+    for release, other in (("b200", "h100"), ("h100", "b200")):
+        (guard,) = (
+            each
+            for each in pairs[release]
+            if each["metadata"]["name"] == f"{release}-decision-guard" and "matchConditions" in each["spec"]
+        )
+        expression = guard["spec"]["matchConditions"][0]["expression"]
+        assert f"system:serviceaccount:waggle-{other}:{other}" in expression
