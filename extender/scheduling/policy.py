@@ -82,7 +82,7 @@ class Policy:
     #: How long a preemption of ours may take to begin, and its victims to go beyond their own grace periods.
     patience: float = 120.0
     #: The back-off of a pod that could not be evicted, and of a preemption that was given up.
-    protection: float = 60.0
+    eviction_backoff: float = 60.0
     #: Replicas elect a leader: outside a term nothing is decided and nothing is written.
     elected: bool = False
     #: How many waiting pods are requeued in one batch, and the interval between two requeues of one pod.

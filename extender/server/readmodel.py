@@ -21,7 +21,7 @@ from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Snapshot
-from extender.scheduling.state.consistency import disagreement
+from extender.scheduling.state.consistency import complaint
 from extender.scheduling.state.pod_info import HistoryLine, PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
@@ -160,8 +160,7 @@ class ReadModel:
         state = self._machine.state
 
         def compared(entry: PodInfo, _now: float) -> str:
-            wrong = disagreement(state, entry) if state.pods.get(entry.uid) is entry else ""
-            return f"{entry.key} ({entry.state}): {wrong}" if wrong else ""
+            return complaint(state, entry) if state.pods.get(entry.uid) is entry else ""
 
         return [text for text in self._each_pod(compared) if text]
 

@@ -42,6 +42,8 @@ from extender.server.constants import Constant, constants, differences
 log = structlog.get_logger(__name__)
 
 VERSION = 1
+#: Fields of the policy by their names in older recordings.
+_RENAMED = {"protection": "eviction_backoff"}
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in events.Event.__args__}
 
 
@@ -191,11 +193,12 @@ def policy_of(header: Header) -> Policy:
 
     Raises RecordingError if it has a value that this Waggle does not know, or cannot read.
     """
-    unknown = [*_unknown(header.policy, Policy), *_unknown(header.policy.get("limits", {}), Limits)]
+    policy = {_RENAMED.get(name, name): value for name, value in header.policy.items()}
+    unknown = [*_unknown(policy, Policy), *_unknown(policy.get("limits", {}), Limits)]
     if unknown:
         raise RecordingError(f"log:1: the policy has what this Waggle does not know: {', '.join(unknown)}")
     try:
-        return msgspec.convert(header.policy, type=Policy)
+        return msgspec.convert(policy, type=Policy)
     except msgspec.ValidationError as error:
         raise RecordingError(f"log:1: the policy cannot be read: {error}") from error
 

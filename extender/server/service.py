@@ -70,7 +70,7 @@ def policy_of(settings: Settings) -> Policy:
         force_bind_unoffered=settings.force_bind.when_not_offered,
         preemption=PreemptionMode(settings.preemption.mode),
         patience=settings.preemption.patience_seconds,
-        protection=settings.preemption.retry_seconds,
+        eviction_backoff=settings.preemption.retry_seconds,
         elected=settings.leader_election.enabled,
     )
 

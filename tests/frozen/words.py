@@ -20,7 +20,12 @@ KINDS: dict[str, str] = {"Nudge": "RequeuePod", "Prioritize": "PrioritizeRequest
 FIELDS: dict[str, dict[str, str]] = {
     "FilterAnswer": {"untouched": "pass_through"},
     "PreemptAnswer": {"untouched": "pass_through"},
-    "Policy": {"nudge_batch": "requeue_batch", "nudge_again": "requeue_interval", "seat": "reservation_timeout"},
+    "Policy": {
+        "nudge_batch": "requeue_batch",
+        "nudge_again": "requeue_interval",
+        "seat": "reservation_timeout",
+        "protection": "eviction_backoff",
+    },
 }
 #: Fields that are no longer there, by the frozen kind.
 GONE: dict[str, set[str]] = {}

@@ -61,7 +61,7 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.scheduling.state.consistency import disagreement
+from extender.scheduling.state.consistency import complaint
 from extender.server.cache_comparer import CacheComparer, CompareError
 from extender.server.leader_label import LeaderLabeler, _FailedError
 from extender.server.service import _UntilSynced
@@ -332,8 +332,7 @@ class _Guarded:
 
     def disagreements(self) -> list[str]:
         engine = self._replica.machine
-        found = ((entry, disagreement(engine.state, entry)) for entry in engine.entries())
-        return [f"{entry.key}: {wrong}" for entry, wrong in found if wrong]
+        return [text for entry in engine.entries() if (text := complaint(engine.state, entry))]
 
     def handle(self, *events: Event) -> None:
         self._replica._handle_all(*events)

@@ -74,7 +74,7 @@ def policy_of(seed: int, only: Name | None) -> Policy:
         elected=operation in ELECTED or (not operation and seed % 3 == 0),
         preemption=_mode(seed, operation),
         patience=60,
-        protection=10,
+        eviction_backoff=10,
     )
 
 

@@ -20,7 +20,7 @@ class EvictionBackoff:
 
     def __init__(self, state: SchedulingState) -> None:
         self.state = state
-        self._pause = state.policy.protection
+        self._pause = state.policy.eviction_backoff
         self.protected: Deadlines[str] = Deadlines()
         self.backing_off: Deadlines[str] = Deadlines()
         #: Why each of the resting pods backs off.

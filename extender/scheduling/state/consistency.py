@@ -70,6 +70,12 @@ def disagreement(state: SchedulingState, entry: PodInfo) -> str:
     return "" if state.driver.has_pending(entry.uid) else _of_algorithm(state, entry, wanted)
 
 
+def complaint(state: SchedulingState, entry: PodInfo) -> str:
+    """Return the pod with its disagreement, for people; "" if there is none."""
+    wrong = disagreement(state, entry)
+    return f"{entry.key} ({entry.state}): {wrong}" if wrong else ""
+
+
 def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> str:
     driver = state.driver
     allocated = driver.allocated.get(entry.uid)
@@ -87,9 +93,9 @@ def validate(state: SchedulingState) -> None:
     """Raise AssertionError, with the pod's history, if a component disagrees with a pod's record, or knows a pod that
     has no record."""
     for entry in state.pods:
-        wrong = disagreement(state, entry)
+        wrong = complaint(state, entry)
         history = [f"{line.at:.3f} {line.text}" for line in entry.history]
-        assert not wrong, "\n".join([f"{entry.key} ({entry.state}): {wrong}", *history])
+        assert not wrong, "\n".join([wrong, *history])
     tokens = {entry.token for entry in state.pods if entry.token}
     assert tokens == {hold.token for hold in state.ledger.active()}, "ledger: a hold belongs to no pod"
     known = {entry.uid for entry in state.pods}

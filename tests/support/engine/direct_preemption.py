@@ -28,7 +28,7 @@ from extender.scheduling.state.preemption_record import read
 from tests.support.engine.objects import node
 from tests.support.engine.simulation import BASE, CAPACITY, NODES, EngineSimulation
 
-DIRECT = Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, protection=15.0)  # type: ignore[arg-type]
+DIRECT = Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, eviction_backoff=15.0)  # type: ignore[arg-type]
 
 
 class DirectPreemptionSimulation(EngineSimulation):

@@ -64,8 +64,8 @@ POLICIES = {
     "tired": Policy(**BASE, force_bind_after=3, patience=5.0),
     "others": Policy(**BASE, scheduler_names=frozenset({"waggle"})),
     "unoffered": Policy(**BASE, force_bind_unoffered=True),
-    "evicting": Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, protection=15.0),
-    "auto": Policy(**BASE, preemption=PreemptionMode.AUTO, patience=30.0, protection=15.0),
+    "evicting": Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, eviction_backoff=15.0),
+    "auto": Policy(**BASE, preemption=PreemptionMode.AUTO, patience=30.0, eviction_backoff=15.0),
     "criteria": Policy(**BASE, annotation="ours", resource=CPU, force_bind_after=2, force_bind_unoffered=True),
 }
 CALLS = (

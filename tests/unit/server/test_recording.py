@@ -94,6 +94,10 @@ def test_a_replay_uses_the_recorded_policy_and_limits() -> None:
     assert recording.policy_of(head(policy={"patience": 3.0})) == Policy(patience=3.0)
 
 
+def test_a_recording_with_an_older_name_in_its_policy_is_read() -> None:
+    assert recording.policy_of(head(policy={"protection": 7.0})) == Policy(eviction_backoff=7.0)
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [({"mercy": 1.0}, "mercy"), ({"limits": {"mercy": 1}}, "mercy"), ({"lease": "long"}, "lease")],

@@ -288,7 +288,7 @@ class TestRefused:
         w.filter(gang[0])
         w.cluster.protected.clear()
         assert not w.work
-        w.time_passes(DIRECT.protection)
+        w.time_passes(DIRECT.eviction_backoff)
         assert w.orders(Evict), "kube-scheduler may have no reason to ask again"
         w.rest()
         assert all(w.filter(name).node for name in gang)
