@@ -54,7 +54,7 @@ Promises that an algorithm makes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self, overload
 
@@ -420,10 +420,14 @@ class SchedulerAlgorithm(ABC):
         """An independent copy for what-if. Raises NotImplementedError if the algorithm does not support it."""
         raise NotImplementedError(f"{type(self).__name__} does not support what-if")
 
-    def forks(self) -> Iterator[Self | None]:
-        """The same copy in pieces: None after each, and at last the copy, which is equal to this algorithm then.
+    def forks(self) -> Iterator[Callable[[], Self] | None]:
+        """The same copy in pieces: None after each, but for one that yields a function, which returns the copy.
 
         Pieces are made under the lock, one at a time, so each should take a millisecond or two. Events come in between.
+        The copy is equal to this algorithm at the moment when the function is yielded; pieces after that tidy up. The
+        function is called once, without the lock, when there are no pieces left: it may take long.
+
         Raises NotImplementedError as `fork` does.
         """
-        yield self.fork()
+        twin = self.fork()
+        yield lambda: twin

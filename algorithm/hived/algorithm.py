@@ -7,9 +7,10 @@ among the `unrecoverable_pods`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from algorithm.gauges import Gauge
@@ -26,7 +27,7 @@ from algorithm.hived.settings import HivedSettings
 from algorithm.hived.state import lazy_preemption
 from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
-from algorithm.hived.state.fork import independent_copy
+from algorithm.hived.state.fork import Fork
 from algorithm.hived.state.gangs import BoundPod
 from algorithm.hived.state.groups import Group, Member
 from algorithm.hived.state.limits import Limits
@@ -49,6 +50,7 @@ from algorithm.interface import (
 )
 from algorithm.model import Node, Pairs, Pod
 from algorithm.reasons import Code, Reason, reason
+from algorithm.tables import Table
 
 _CODES = {
     "insufficient-capacity": Code.CELLS_EXHAUSTED,
@@ -106,7 +108,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self._start = Bootstrap(settings, self._tenancy)
         self.devices = DeviceHealth(settings.bad_devices, self.hive.layout.numbers())
         self._waiting = Waiting()
-        self._proposed: dict[str, _Remembered] = {}
+        self._proposed: dict[str, _Remembered] = Table()
         self._generation = 0
         self._protected: frozenset[str] = frozenset()
 
@@ -306,10 +308,39 @@ class HivedAlgorithm(SchedulerAlgorithm):
         return [each.text for each in outcomes(self.hive, other.hive) if each.changed]
 
     def fork(self) -> HivedAlgorithm:
-        accounts = self._start.accounts  # made once, and not again in each copy
-        twin = independent_copy(self, shared=(*_UNCHANGING, type(accounts.pages)), hive=accounts.hive)
-        twin._start.accounts.renew_pages()
-        return twin
+        _ = self._start.accounts  # made once, and not again in each copy
+        fork = self._fork(is_watched=False)
+        for _ in fork.pieces():
+            pass
+        return _complete(fork)
+
+    def forks(self) -> Iterator[Callable[[], HivedAlgorithm] | None]:
+        if self.hive.groups.is_followed:
+            raise RuntimeError("another copy of this algorithm is being made")
+        is_complete = False
+        while not is_complete:
+            fork = self._fork(is_watched=True)
+            try:
+                is_complete = yield from self._taken(fork)
+                if is_complete:
+                    yield partial(_complete, fork)
+                yield from fork.leave()
+            finally:
+                for _ in fork.leave():
+                    pass
+
+    def _taken(self, fork: Fork[HivedAlgorithm]) -> Generator[None, None, bool]:
+        """Make all pieces. Return False if another hive has replaced the one that is copied: see `Bootstrap`."""
+        hive = self._start.hive
+        for _ in fork.pieces():
+            yield
+            if self._start.hive is not hive:
+                return False
+        return True
+
+    def _fork(self, *, is_watched: bool) -> Fork[HivedAlgorithm]:
+        shared = (*_UNCHANGING, type(self._start.pages))
+        return Fork(self, self._start.hive, shared=shared, fixed={_Remembered: _groups_of}, is_watched=is_watched)
 
     def describe(self, pod: Pod) -> PodDescription:
         if pod.annotation(SPEC) is None:
@@ -322,6 +353,19 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def page(self, path: str) -> Any:
         return self._start.accounts.pages.page(path)
+
+
+def _complete(fork: Fork[HivedAlgorithm]) -> HivedAlgorithm:
+    twin = fork.result()
+    twin._start.renew_pages()
+    return twin
+
+
+def _groups_of(proposed: _Remembered) -> Iterator[Group]:
+    plan = proposed.plan
+    yield from (plan.group, *plan.overtakes, *plan.lazily_preempted)
+    if plan.replaces is not None:
+        yield plan.replaces
 
 
 def _is_healthy(node: Node) -> bool:

@@ -21,10 +21,13 @@ from collections.abc import Collection
 
 from algorithm.hived.accounts import Accounts
 from algorithm.hived.formats.podspec import UserError
+from algorithm.hived.insight.status import Pages
 from algorithm.hived.settings import HivedSettings
+from algorithm.hived.state.cluster import HivedCluster
 from algorithm.hived.state.gangs import BoundPod, by_gang
 from algorithm.hived.state.tenancy import Tenancy
 from algorithm.model import Pod
+from algorithm.tables import Table
 
 #: How often accounts are made anew, and how many changes of nodes are remembered for that, by machine and in all.
 _MOST_REMADE = 16
@@ -39,8 +42,8 @@ class Bootstrap:
         self._accounts = Accounts(settings, tenancy)
         self._health: list[tuple[str, bool, Collection[int]]] = []
         #: Bound pods by UID, and each as it was read, or why it cannot be read.
-        self._pods: dict[str, Pod] = {}
-        self._read: dict[str, BoundPod | str] = {}
+        self._pods: dict[str, Pod] = Table()
+        self._read: dict[str, BoundPod | str] = Table()
         #: Whether the accounts lack something, and whether they were made of bound pods before.
         self._pending, self._made = False, False
         self._remade = 0
@@ -53,13 +56,27 @@ class Bootstrap:
             self._recover()
         return self._accounts
 
+    @property
+    def hive(self) -> HivedCluster:
+        """The hive as it is, without the bound pods that are not accounted for yet: this is no question."""
+        return self._accounts.hive
+
+    @property
+    def pages(self) -> Pages:
+        """The pages of that hive."""
+        return self._accounts.pages
+
+    def renew_pages(self) -> None:
+        """The pages show that hive and nothing that was written before: they were those of another one."""
+        self._accounts.renew_pages()
+
     def finish(self) -> Accounts:
         """Start-up is over: bound pods are accounted for one by one from now on."""
         accounts = self.accounts
         if not self.is_over:
             self.is_over = True
             accounts.hive.recovering = False
-            self._pods, self._read, self._health = {}, {}, []
+            self._pods, self._read, self._health = Table(), Table(), []
         return accounts
 
     def set_time(self, now: float) -> None:

@@ -13,7 +13,8 @@ one place keeps the promise that schedule leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -338,9 +339,12 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def fork(self) -> Self:
         return self._with(self._state.copy())
 
-    def forks(self) -> Iterator[Self | None]:
+    def forks(self) -> Iterator[Callable[[], Self] | None]:
         for state in copied_in_pieces(self._state):
-            yield None if state is None else self._with(state)
+            yield None if state is None else partial(self._complete, state)
+
+    def _complete(self, state: Callable[[], State]) -> Self:
+        return self._with(state())
 
     def _with(self, state: State) -> Self:
         twin = type(self)(self.settings)

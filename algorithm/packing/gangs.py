@@ -33,11 +33,12 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from algorithm.interface import PodRefused
 from algorithm.model import Pairs, Pod, Resources
 from algorithm.reasons import Code, reason
+from algorithm.tables import Followers, Table
 
 GANG = "waggle.dev/gang"
 GANG_MIN = "waggle.dev/gang-min"
@@ -300,8 +301,8 @@ class GangBook:
     """All gangs that have a member, and the gang of each pod."""
 
     def __init__(self) -> None:
-        self.gangs: dict[GangKey, Gang] = {}
-        self._of: dict[str, GangKey] = {}
+        self.gangs: Table[GangKey, Gang] = Table()
+        self._of: Table[str, GangKey] = Table()
         #: The gangs that have changed since a copy in pieces began (`copying.py`); None: there is none.
         self.watch: set[GangKey] | None = None
 
@@ -338,11 +339,14 @@ class GangBook:
         key = self._of.get(uid)
         return None if key is None else self.gangs[key]
 
-    def copy(self, copies: Mapping[GangKey, Gang] | None = None) -> GangBook:
-        """An independent copy. It takes `copies` of the gangs, if given."""
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All that may be large."""
+        return self.gangs, self._of
+
+    def taken(self, followers: Followers) -> GangBook:
+        """A copy that still refers to the gangs of this one."""
         twin = GangBook()
-        twin.gangs = {key: copies[key] if copies else gang.copy() for key, gang in self.gangs.items()}
-        twin._of = self._of.copy()
+        twin.gangs, twin._of = followers.taken(self.gangs), followers.taken(self._of)
         return twin
 
     def validate(self, waiting: Iterable[Pod], allocated: Iterable[Pod]) -> None:

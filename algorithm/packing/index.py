@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, MEMORY, PODS
 from algorithm.packing.demand import Demand, extended_of, fits
+from algorithm.tables import Followers, Table
 
 #: Up to here every amount of an extended resource has a bucket of its own; above, one per power of two.
 _EXACT = 32
@@ -84,12 +85,17 @@ class FreeIndex:
         self._sign = -1 if spread else 1
         self._buckets: dict[Shape, Bucket] = {}
         #: The bucket of each node, and its places in both orders there.
-        self._places: dict[str, tuple[Shape, Entry, Entry]] = {}
+        self._places: Table[str, tuple[Shape, Entry, Entry]] = Table()
 
-    def copy(self) -> Self:
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All that may be large, but for the orders, which are copied in no time."""
+        return (self._places,)
+
+    def taken(self, followers: Followers) -> Self:
+        """An independent copy."""
         twin = type(self)(spread=self._sign < 0)
         twin._buckets = {shape: bucket.copy() for shape, bucket in self._buckets.items()}
-        twin._places = self._places.copy()
+        twin._places = followers.taken(self._places)
         return twin
 
     def add(self, name: str, free: Mapping[str, int]) -> None:

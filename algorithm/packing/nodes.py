@@ -20,12 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 from algorithm.model import PODS, Node, Pod
 from algorithm.packing.bulk import BulkSearch
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import Allowed, FreeIndex
+from algorithm.tables import Followers, Table
 
 _NOTHING: Mapping[str, int] = {}
 #: The most changes that are remembered. A reader that is further behind looks at every node again.
@@ -163,7 +164,7 @@ class Cluster:
 
     def __init__(self, *, spread: bool) -> None:
         self.spread = spread
-        self.rooms: dict[str, NodeRoom] = {}
+        self.rooms: Table[str, NodeRoom] = Table()
         self.index = FreeIndex(spread=spread)
         #: (lowest priority on the node, node name) of every known node with pods, sorted.
         self.by_priority: list[tuple[int, str]] = []
@@ -182,11 +183,15 @@ class Cluster:
         self.used: dict[str, int] = {}
         self.held: dict[str, int] = {}
 
-    def copy(self, copies: Mapping[str, NodeRoom] | None = None) -> Self:
-        """An independent copy. It takes `copies` of the rooms, if given."""
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All that may be large."""
+        return self.rooms, *self.index.tables()
+
+    def taken(self, followers: Followers) -> Self:
+        """A copy that still refers to the rooms of this one."""
         twin = type(self)(spread=self.spread)
-        twin.rooms = {name: copies[name] if copies else room.copy() for name, room in self.rooms.items()}
-        twin.index = self.index.copy()
+        twin.rooms = followers.taken(self.rooms)
+        twin.index = self.index.taken(followers)
         twin.by_priority = self.by_priority.copy()
         twin.allocatable, twin.used, twin.held = self.allocatable.copy(), self.used.copy(), self.held.copy()
         return twin

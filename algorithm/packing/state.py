@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod
 from algorithm.packing.demand import demand_of, fits
 from algorithm.packing.gangs import Gang, GangBook, GangKey, membership_or_none
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
+from algorithm.tables import Followers, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class State:
     def __init__(self, *, spread: bool) -> None:
         self.cluster = Cluster(spread=spread)
         self.gangs = GangBook()
-        self.waiting: dict[str, Pod] = {}
-        self.allocated: dict[str, Pod] = {}
-        self.preemptions: dict[str, Preemption] = {}
-        self.holds: dict[str, Hold] = {}
+        self.waiting: Table[str, Pod] = Table()
+        self.allocated: Table[str, Pod] = Table()
+        self.preemptions: Table[str, Preemption] = Table()
+        self.holds: Table[str, Hold] = Table()
         #: UIDs of pods that cannot be evicted now.
         self.protected: frozenset[str] = frozenset()
         #: UIDs of pods that were evicted and do not go.
@@ -67,16 +68,32 @@ class State:
         """
         return self._changes + self.cluster.generation
 
-    def copy(self, rooms: Mapping[str, NodeRoom] | None = None, gangs: Mapping[GangKey, Gang] | None = None) -> Self:
-        """An independent copy. `rooms` and `gangs` are copies of those of now, which it takes, if given."""
+    def copy(self) -> Self:
+        """An independent copy."""
+        twin = self.taken(Followers())
+        rooms = {name: room.copy() for name, room in self.cluster.rooms.items()}
+        twin.link(rooms, {key: gang.copy() for key, gang in self.gangs.gangs.items()})
+        return twin
+
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All that may be large."""
+        own = (self.waiting, self.allocated, self.preemptions, self.holds)
+        return (*own, *self.cluster.tables(), *self.gangs.tables())
+
+    def taken(self, followers: Followers) -> Self:
+        """A copy that still refers to the rooms and gangs of this one: `link` puts copies in their place."""
         twin = type(self)(spread=self.cluster.spread)
-        twin.cluster = self.cluster.copy(rooms)
-        twin.gangs = self.gangs.copy(gangs)
-        twin.waiting, twin.allocated = self.waiting.copy(), self.allocated.copy()
-        twin.preemptions, twin.holds = self.preemptions.copy(), self.holds.copy()
+        twin.cluster, twin.gangs = self.cluster.taken(followers), self.gangs.taken(followers)
+        twin.waiting, twin.allocated = followers.taken(self.waiting), followers.taken(self.allocated)
+        twin.preemptions, twin.holds = followers.taken(self.preemptions), followers.taken(self.holds)
         twin.lingering = self.lingering
         twin.protected, twin.lapsed, twin._reserved = self.protected, self.lapsed, self._reserved
         return twin
+
+    def link(self, rooms: Mapping[str, NodeRoom], gangs: Mapping[GangKey, Gang]) -> None:
+        """Put these copies in the place of rooms and gangs; there may be more of them."""
+        self.cluster.rooms = Table((name, rooms[name]) for name in self.cluster.rooms)
+        self.gangs.gangs = Table((key, gangs[key]) for key in self.gangs.gangs)
 
     # -- events -----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
+from algorithm.tables import Table
+
 K = TypeVar("K", bound=Hashable)
 
 #: Outdated entries that the heap may have besides as many as there are keys.
@@ -35,11 +37,11 @@ class Deadlines(Generic[K]):
 
     def __init__(self) -> None:
         #: The current heap entry of each key: time, number, key. The number keeps the order among equal times.
-        self._entries: dict[K, tuple[float, int, K]] = {}
+        self._entries: Table[K, tuple[float, int, K]] = Table()
         #: All current entries, and outdated ones of keys that were set again or discarded.
         self._heap: list[tuple[float, int, K]] = []
         #: The same by key and time: a key has one place in the order of each time.
-        self._places: dict[tuple[K, float], tuple[float, int, K]] = {}
+        self._places: Table[tuple[K, float], tuple[float, int, K]] = Table()
         self._last = 0
 
     def set(self, key: K, at: float) -> None:
@@ -55,7 +57,7 @@ class Deadlines(Generic[K]):
         self._entries[key] = entry
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._heap = sorted(self._entries.values())
-            self._places = {(entry[2], entry[0]): entry for entry in self._heap}
+            self._places = Table(((entry[2], entry[0]), entry) for entry in self._heap)
 
     def discard(self, key: K) -> None:
         """Remove the key's deadline, if it has one."""

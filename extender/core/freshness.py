@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from algorithm.tables import Table
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 NameT = TypeVar("NameT", bound=Hashable)
@@ -69,10 +71,10 @@ class ShownVersions(Generic[NameT]):
         self._most_gone = gone
         self._most_ignored = ignored
         #: UID and version by name.
-        self._followed: dict[NameT, tuple[str, str]] = {}
+        self._followed: Table[NameT, tuple[str, str]] = Table()
         #: Version by UID.
-        self._ignored: dict[str, str] = {}
-        self._gone: dict[str, None] = {}
+        self._ignored: Table[str, str] = Table()
+        self._gone: Table[str, None] = Table()
 
     def is_late(self, name: NameT, uid: str, version: str) -> bool:
         """Whether a record is late. It is not if it is the one that was shown last."""

@@ -42,6 +42,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from algorithm.tables import Table
 from extender.core.deadlines import Deadlines
 from extender.core.freshness import older
 
@@ -94,8 +95,8 @@ class Ledger(Generic[P]):
     def __init__(self) -> None:
         self._last_token = 0
         #: The active holds, by token.
-        self._holds: dict[int, Hold[P]] = {}
-        self._tokens: dict[str, int] = {}
+        self._holds: Table[int, Hold[P]] = Table()
+        self._tokens: Table[str, int] = Table()
         #: Active tokens of each group, in the order of acquisition; no empty ones.
         self._groups: dict[int, list[int]] = {}
         #: When each timed hold is due, by token.

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from algorithm.tables import Table
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -48,8 +50,8 @@ class WaitIndex:
         #: Keys that are not in _touched were not touched after this generation.
         self._forgotten = 0
         #: The generation of each key's last touch; the key touched last is the last one.
-        self._touched: dict[str, int] = {}
-        self._parked: dict[str, _Parking] = {}
+        self._touched: Table[str, int] = Table()
+        self._parked: Table[str, _Parking] = Table()
         #: The parked waiters by key; no empty sets.
         self._waiters: dict[str, set[str]] = {}
         self._parkings = 0

@@ -30,6 +30,7 @@ from algorithm.interface import (
 )
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, Reason, reason
+from algorithm.tables import Table
 from extender.scheduling.faults import FaultBook
 from extender.scheduling.policy import Limits
 
@@ -49,10 +50,10 @@ class AlgorithmDriver:
         #: The current time on the clock of the engine's `handle`; `epoch` plus it is seconds since 1970, None: unknown.
         self.now = 0.0
         self.epoch: float | None = None
-        self.nodes: dict[str, Node] = {}
-        self.unallocated: dict[str, Pod] = {}
-        self.allocated: dict[str, Pod] = {}
-        self.preempting: dict[str, tuple[Pod, tuple[Victim, ...], str]] = {}
+        self.nodes: Table[str, Node] = Table()
+        self.unallocated: Table[str, Pod] = Table()
+        self.allocated: Table[str, Pod] = Table()
+        self.preempting: Table[str, tuple[Pod, tuple[Victim, ...], str]] = Table()
         #: Nodes and pods of which the algorithm does not have the current record, which stands here (None: gone).
         self._pending_nodes: dict[str, Node | None] = {}
         self._pending_pods: dict[str, Pod | None] = {}

@@ -2,9 +2,9 @@
 
     fork(engine)                          the copy at once: for an engine that nobody else uses meanwhile
 
-    forking = Forking(engine)             beside a running engine
-    for _ in loop.in_turns(forking.pieces()): ...      each piece under the lock; events are handled in between
-    copy = forking.result()               without the lock
+    with Forking(engine) as forking:      beside a running engine
+        for _ in loop.in_turns(forking.pieces()): ...      each piece under the lock; events are handled in between
+        copy = forking.result()           without the lock
 
 The copy is equal to the engine at one moment, that of the last piece, and shares nothing with it that changes.
 
@@ -14,12 +14,16 @@ Why that is so. The state has three kinds of parts:
   pieces. A record that changes afterwards is copied again in the last piece, so each copy is of its record as it is
   then: a pod's record that was copied is *watched* until its first change, which puts it on a list, as the index does
   with a new one; the cache notes the nodes of which a record changes.
-* *containers* of immutable values and of records: the last piece copies them all, shallowly, which takes a fraction of
-  a millisecond each. Afterwards, copies are put in the place of the records in them.
-* the *algorithm*: `SchedulerAlgorithm.forks` yields its copy in the last piece, equal to it at that moment.
+* *containers* of immutable values and of records, which are copied shallowly. A `Table`, which may have an entry for
+  each pod, has a piece of its own, and from then on its copy follows each change (`algorithm/tables.py`). The last
+  piece copies all others. Afterwards, copies are put in the place of the records in them.
+* the *algorithm*: `SchedulerAlgorithm.forks` takes its copy in the last piece, equal to it at that moment. If another
+  algorithm takes over meanwhile, its copy begins anew.
 
 Between the last piece and the end of `pieces` only watches are removed. Abandoned `pieces` (closed, or never finished)
 remove them too. There is one `Forking` of an engine at a time.
+
+A collection of garbage takes longer than a piece, so there is none while it is made.
 
 A test compares the objects of both graphs one by one: all are equal, and no object that can change is in both. A new
 field of the engine is copied without a word here, unless it holds records of a new kind.
@@ -30,13 +34,14 @@ from __future__ import annotations
 import copy
 import gc
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 from algorithm.interface import SchedulerAlgorithm
+from algorithm.tables import Followers, Table, watched_kind
 from extender.core.ledger import Ledger
 from extender.core.wait_index import WaitIndex
 from extender.scheduling.machine import SchedulerStateMachine
@@ -81,6 +86,8 @@ def _no_collection() -> Iterator[None]:
 class Forking:
     """One copy in the making. Not thread-safe, but for `result`: the owner of the engine holds its lock.
 
+    As a context manager it keeps the collector of garbage away until its end: it would take longer than a piece.
+
     `watched` is False if the engine handles no event between the pieces.
     """
 
@@ -94,8 +101,20 @@ class Forking:
         self._parts = list(_components(engine))
         self._taken: list[dict[str, Any]] = []
         self._preemptions: dict[int, Preemption] = {}
-        self._watched = _watched_by(self._changed)
-        self._algorithm: SchedulerAlgorithm | None = None
+        self._followers = Followers()
+        # History and binds change in place.
+        self._watched = watched_kind(PodInfo, self._changed, contents=("history", "binds"))
+        self._algorithm: Callable[[], SchedulerAlgorithm] | None = None
+
+    def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
+        gc.disable()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._collects:
+            gc.collect(1)  # the new objects, here and not under the lock; they count as old ones from now on
+            gc.enable()
 
     # -- under the lock -------------------------------------------------------------------------------------------
 
@@ -110,23 +129,37 @@ class Forking:
         if self._is_watched:
             index.watch, cache.watch = self._changed, set()
         try:
-            yield from self._copy_records()
-            for algorithm in self._engine.driver.algorithm.forks():
-                if algorithm is not None:
-                    self._algorithm = algorithm
-                    break
-                self._copy_changed(PIECE)
-                yield False
-            self._finish()
-            yield True
-            yield from self._unwatch()
+            yield from self._pieces()
         finally:
             index.watch = cache.watch = None
+            self._followers.unfollow()
             for _ in self._unwatch():
                 pass
 
+    def _pieces(self) -> Iterator[bool]:
+        yield from self._copy_records()
+        while self._algorithm is None:
+            algorithm = self._engine.driver.algorithm
+            for taken in algorithm.forks():
+                if self._algorithm is not None:
+                    yield True
+                elif algorithm is not self._engine.driver.algorithm:
+                    break
+                else:
+                    self._algorithm = taken
+                    if taken is None:
+                        self._copy_changed(PIECE)
+                    else:
+                        self._finish()
+                    yield taken is not None
+        yield from self._unwatch()
+
     def _copy_records(self) -> Iterator[bool]:
         index, rooms = self._engine.state.pods, self._engine.state.cache.rooms
+        if self._is_watched:
+            for table in _tables(self._parts):
+                self._followers.follow(table)
+                yield False
         for chunk in _chunks(list(index)):
             for entry in chunk:
                 self._copy_pod(entry)
@@ -136,29 +169,39 @@ class Forking:
                 if name in rooms:
                     self._nodes[name] = rooms[name].copy()
             yield False
-        while len(self._changed) > _LAST:
+        while self._number_changed() > _LAST:
             self._copy_changed(PIECE)
             yield False
 
     def _copy_changed(self, most: int) -> None:
         for _ in range(min(most, len(self._changed))):
             self._copy_pod(self._changed.pop())
+        cache = self._engine.state.cache
+        changed = cache.watch or set()
+        for _ in range(min(most, len(changed))):
+            name = changed.pop()
+            if name in cache.rooms:
+                self._nodes[name] = cache.rooms[name].copy()
 
     def _copy_pod(self, entry: PodInfo) -> None:
+        if self._is_watched:
+            entry.__class__ = PodInfo  # reading it is no change
         self._pods[entry] = twin = PodInfo(*_values_of(entry))
         twin.history, twin.binds = entry.history.copy(), entry.binds.copy()
         if self._is_watched:
+            self._changed.discard(entry)
             entry.__class__ = self._watched
+
+    def _number_changed(self) -> int:
+        return len(self._changed) + len(self._engine.state.cache.watch or ())
 
     def _finish(self) -> None:
         """Copy all that is left: what has changed, and every container."""
-        self._engine.state.pods.watch = None
-        self._copy_changed(len(self._changed))
-        cache = self._engine.state.cache
-        changed, cache.watch = cache.watch or (), None
-        self._nodes.update((name, cache.rooms[name].copy()) for name in changed if name in cache.rooms)
+        self._copy_changed(self._number_changed())
+        self._engine.state.pods.watch = self._engine.state.cache.watch = None
         self._preemptions = {id(each): _copied(each) for each in self._engine.executor.preemptions()}
-        self._taken = list(_shallow(self._parts))
+        self._taken = list(_shallow(self._parts, self._followers))
+        self._followers.unfollow()
 
     def _unwatch(self) -> Iterator[bool]:
         for chunk in _chunks(list(self._pods) if self._is_watched else []):
@@ -166,13 +209,14 @@ class Forking:
                 if type(entry) is self._watched:
                     entry.__class__ = PodInfo
             yield True
+        self._is_watched = False
 
     # -- without the lock -----------------------------------------------------------------------------------------
 
     def result(self) -> SchedulerStateMachine:
         """Return the copy, once `pieces` has come to its last. To be called once."""
         assert self._algorithm is not None, "it is not complete yet"
-        twin = SchedulerStateMachine(self._algorithm, self._engine.policy)
+        twin = SchedulerStateMachine(self._algorithm(), self._engine.policy)
         for part, values in zip(_components(twin), self._taken, strict=True):
             for name, value in values.items():
                 is_ordered = isinstance(getattr(part, name), OrderedDict)
@@ -196,37 +240,6 @@ class Forking:
         for entry in state.pods:
             if entry.preemption is not None:
                 entry.preemption = self._preemptions[id(entry.preemption)]
-
-
-def _watched_by(changed: set[PodInfo]) -> type[PodInfo]:
-    """A class for copied records: at its first change, a record goes to `changed`, and is an ordinary one again.
-
-    History and binds change in place, so reading them counts as a change.
-    """
-
-    def is_changed(entry: PodInfo) -> None:
-        entry.__class__ = PodInfo
-        changed.add(entry)
-
-    class Watched(PodInfo):
-        __slots__ = ()
-
-        def __setattr__(self, name: str, value: object) -> None:
-            if name != "__class__":
-                is_changed(self)
-            object.__setattr__(self, name, value)
-
-        @property
-        def history(self) -> Any:  # type: ignore[override]
-            is_changed(self)
-            return self.history
-
-        @property
-        def binds(self) -> Any:  # type: ignore[override]
-            is_changed(self)
-            return self.binds
-
-    return Watched
 
 
 def _chunks(things: list[Any]) -> Iterator[list[Any]]:
@@ -276,7 +289,12 @@ def _attributes(part: object) -> Iterator[tuple[str, Any]]:
         yield name, getattr(part, name)
 
 
-def _shallow(parts: list[Any]) -> Iterator[dict[str, Any]]:
+def _tables(parts: list[Any]) -> list[Table[Any, Any]]:
+    values = (value for part in parts for _, value in _attributes(part))
+    return [value for value in values if isinstance(value, Table)]
+
+
+def _shallow(parts: list[Any], followers: Followers) -> Iterator[dict[str, Any]]:
     """The values of each component by name. A container is copied, once if two components have it."""
     copies: dict[int, Any] = {}
     for part in parts:
@@ -284,16 +302,18 @@ def _shallow(parts: list[Any]) -> Iterator[dict[str, Any]]:
         for name, value in _attributes(part):
             if isinstance(value, _CONTAINERS):
                 if id(value) not in copies:
-                    copies[id(value)] = _copied_container(part, name, value)
+                    copies[id(value)] = _copied_container(part, name, value, followers)
                 values[name] = copies[id(value)]
             elif not (_is_component(value) or isinstance(value, SchedulerAlgorithm)):
                 values[name] = value
         yield values
 
 
-def _copied_container(part: object, name: str, value: Any) -> Any:
+def _copied_container(part: object, name: str, value: Any, followers: Followers) -> Any:
     if _is_made_again(part, name):
         return type(value)()
+    if isinstance(value, Table):
+        return followers.taken(value)
     # OrderedDict.copy takes ten times as long as that of a dict; `_link` does the rest.
     return list(value.items()) if type(value) is OrderedDict else value.copy()
 

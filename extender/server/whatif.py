@@ -147,6 +147,16 @@ class _Copy:
                 return
 
 
+def _maker(
+    algorithm: Callable[[], SchedulerAlgorithm],
+    generation: tuple[int, int],
+    waiting: Mapping[str, Pod],
+    own: Iterable[str],
+    offered: SuggestedNodes,
+) -> Callable[[], _Copy]:
+    return lambda: _Copy(algorithm(), generation, waiting, own, offered)
+
+
 class WhatIf:
     """Thread-safe: one caller at a time makes answers."""
 
@@ -240,9 +250,13 @@ class WhatIf:
         gc.disable()  # none of the new objects is garbage, and each collection would look at all of them
         held = 0.0
         try:
-            for piece, made in self._loop.in_turns(self._pieces()):
+            taken = None
+            for piece, found in self._loop.in_turns(self._pieces()):
                 held += piece
-                self._copy = made or self._copy
+                taken = found or taken
+            if taken is not None:
+                self._copy = taken()
+                self.copies += 1
             if before is not None and self._copy is not None:
                 self._copy.take_answers(before)
         except NotImplementedError:
@@ -254,23 +268,22 @@ class WhatIf:
                 gc.enable()
         self._next_copy = self._clock() + max((time.thread_time() - cpu) * COPY_SHARE, held * LOCK_SHARE)
 
-    def _pieces(self) -> Iterator[tuple[float, _Copy | None]]:
-        """Runs under the lock of the loop. Yields how long each piece took, and at last the copy."""
+    def _pieces(self) -> Iterator[tuple[float, Callable[[], _Copy] | None]]:
+        """Runs under the lock of the loop. Yields how long each piece took, and once a function that makes the copy,
+        which needs no lock.
+        """
         driver = self._machine.driver
         began = time.perf_counter()
         for algorithm in driver.algorithm.forks():
-            made = None
+            taken = None
             if algorithm is not None:
                 own = (*driver.preempting, *driver.reserved_pods())
                 usable = [node.name for node in driver.nodes.values() if node.ready and not node.unschedulable]
                 offered = SuggestedNodes(sorted(usable))
-                made = _Copy(algorithm, self._generation(), dict(driver.unallocated), own, offered)
+                taken = _maker(algorithm, self._generation(), dict(driver.unallocated), own, offered)
             took = time.perf_counter() - began
             self.longest_hold = max(self.longest_hold, took)
-            yield took, made
-            if made is not None:
-                self.copies += 1
-                return
+            yield took, taken
             began = time.perf_counter()
 
     def _raised(self, call: str, error: Exception, subject: object = None) -> str:

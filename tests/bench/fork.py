@@ -43,6 +43,13 @@ class Piece(NamedTuple):
     wall: float
     cpu: float
 
+    @classmethod
+    def now(cls) -> Piece:
+        return cls(time.perf_counter(), time.thread_time())
+
+    def until_now(self) -> Piece:
+        return Piece(time.perf_counter() - self.wall, time.thread_time() - self.cpu)
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fork", description=__doc__)
@@ -64,9 +71,9 @@ def _whole(engine: SchedulerStateMachine, rounds: int) -> None:
     times, before = [], _memory()
     for _ in range(rounds):
         gc.disable()
-        began = time.perf_counter(), time.thread_time()
+        began = Piece.now()
         twin = fork(engine)
-        times.append(Piece(time.perf_counter() - began[0], time.thread_time() - began[1]))
+        times.append(began.until_now())
         gc.enable()
         grown = _memory() - before
         del twin
@@ -79,30 +86,33 @@ def _in_pieces(engine: SchedulerStateMachine, rounds: int) -> None:
     stop = threading.Event()
     busy = threading.Thread(target=_keep_busy, args=(engine, loop, stop), daemon=True)
     busy.start()
-    totals, holds = [], []
+    totals, holds, collected = [], [], []
     for _ in range(rounds):
         pieces: list[Piece] = []
-        forking = Forking(engine)
-        gc.disable()
-        began = time.perf_counter(), time.thread_time()
-        for _ in loop.in_turns(_measured(forking.pieces(), pieces)):
-            pass
-        forking.result()
-        totals.append(Piece(time.perf_counter() - began[0], time.thread_time() - began[1]))
-        gc.enable()
+        began = Piece.now()
+        with Forking(engine) as forking:
+            for _ in loop.in_turns(_measured(forking.pieces(), pieces)):
+                pass
+            twin = forking.result()
+            ended = Piece.now()
+        collected.append(ended.until_now())
+        totals.append(Piece(ended.wall - began.wall, ended.cpu - began.cpu))
+        del twin
         holds.append(max(pieces, key=lambda piece: piece.cpu))
-        print(f"  {len(pieces)} pieces, the longest ones: {[round(p.cpu * _MS, 1) for p in sorted(pieces)[-4:]]}")
+        longest = sorted(round(each.cpu * _MS, 1) for each in pieces)[-4:]
+        print(f"  {len(pieces)} pieces, the longest ones: {longest}")
     stop.set()
     busy.join()
     _say("in pieces, with the work after them", totals)
+    _say("collection of garbage after that", collected)
     _say("longest hold of the lock", holds)
 
 
 def _measured(pieces: Iterator[bool], times: list[Piece]) -> Iterator[bool]:
     while True:
-        began = time.perf_counter(), time.thread_time()
+        began = Piece.now()
         piece = next(pieces, None)
-        times.append(Piece(time.perf_counter() - began[0], time.thread_time() - began[1]))
+        times.append(began.until_now())
         if piece is None:
             return
         yield piece

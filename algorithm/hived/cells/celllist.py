@@ -9,6 +9,10 @@ from algorithm.hived.cells.cells import Cell
 from algorithm.hived.cells.journal import Journal
 
 C = TypeVar("C", bound=Cell)
+#: The cells of a list in their order, and its journal.
+Taken = tuple[list[C], Journal | None]
+#: What changes a list in place, besides setting an attribute: see `tables.watched_kind`.
+CHANGES = ("append", "remove", "_take_back", "_insert")
 
 
 class CellList(Generic[C]):
@@ -84,6 +88,16 @@ class CellList(Generic[C]):
         assert self._journal is None
         self._cells.clear()
         self._position.clear()
+
+    def taken(self) -> Taken[C]:
+        """A copy of the order, for `refill`, in a fraction of the time that `copy` takes."""
+        return self._cells.copy(), self._journal
+
+    def refill(self, cells: Iterable[C], journal: Journal | None) -> None:
+        """Make an empty list, which may not even be initialised, one of these cells."""
+        self._journal = journal
+        self._cells = list(cells)
+        self._position = dict(zip(self._cells, range(len(self._cells)), strict=True))
 
     def copy(self, *, journal: Journal | None = None) -> CellList[C]:
         """The same cells in the same order. Without a journal it is a working copy: nothing done to it is recorded."""

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any, Protocol, Self, TypedDict, Unpack
 
 from algorithm.hived.cells.journal import Journal
 
 #: The priority of a cell that no pod holds.
 FREE = -2
+#: The use of a cell that no pod holds.
+_NOTHING: Mapping[int, int] = {}
 
 
 class Holder(Protocol):
@@ -102,12 +105,13 @@ class Cell:
         self.journal = journal
         self.leafs, self.machine_or_above = leafs, machine_or_above
         self.parent: Cell | None = None
-        self.children: list[Cell] = []
+        self.children: tuple[Cell, ...] = ()
         #: The root of its tree, whose version grows with every change in the tree.
         self.top: Cell = self
         self.version = 0
         self.priority = FREE
-        self.used: dict[int, int] = {}
+        #: Replaced by every change, never changed in place: copies of the hive share it.
+        self.used: Mapping[int, int] = _NOTHING
         self.used_total = 0
         #: The list of schedulable nodes in which this cell stands, if it is one of those.
         self.listed: Listing | None = None
@@ -122,7 +126,10 @@ class Cell:
         self.top.version += 1
         cell: Cell | None = self
         while cell is not None:
-            cell.used[priority] = cell.used.get(priority, 0) + 1
+            if cell.used:
+                cell.used = {**cell.used, priority: cell.used.get(priority, 0) + 1}
+            else:
+                cell.used = _one(priority)
             cell.used_total += 1
             if cell.priority < priority:
                 cell.priority = priority
@@ -138,13 +145,12 @@ class Cell:
         priority = self.priority
         cell: Cell | None = self
         while cell is not None:
-            left = cell.used[priority] - 1
-            if left:
-                cell.used[priority] = left
-            else:
-                del cell.used[priority]
+            left = {**cell.used, priority: cell.used[priority] - 1}
+            if not left[priority]:
+                del left[priority]
+            cell.used = left or _NOTHING
             cell.used_total -= 1
-            cell.priority = max(cell.used, default=FREE)
+            cell.priority = max(left, default=FREE)
             if cell.listed is not None:
                 cell.listed.touch(cell)
             cell = cell.parent
@@ -153,7 +159,7 @@ class Cell:
         """How many leafs a pod of this priority could have here, those of lower priorities included."""
         return self.leafs - sum(number for held, number in self.used.items() if held >= priority)
 
-    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
+    def _copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
         """Make `twin` a copy. References to cells become references to their twins; `listed` is left to the caller."""
         twin.address = self.address
         twin.chain = self.chain
@@ -165,10 +171,10 @@ class Cell:
         twin.type = self.type
         twin.used_total = self.used_total
         twin.version = self.version
-        twin.used = self.used.copy()
+        twin.used = self.used
         twin.top = twins[self.top]
         twin.parent = None if self.parent is None else twins[self.parent]
-        twin.children = [twins[child] for child in self.children] if self.children else []
+        twin.children = tuple([twins[child] for child in self.children]) if self.children else ()
         twin.listed = None
 
     def walk(self) -> Iterator[Cell]:
@@ -199,7 +205,7 @@ class PhysicalCell(Cell):
     )
 
     parent: PhysicalCell | None
-    children: list[PhysicalCell]  # type: ignore[assignment]
+    children: tuple[PhysicalCell, ...]
 
     def __init__(self, **place: Unpack[_Place]) -> None:
         super().__init__(**place)
@@ -218,9 +224,9 @@ class PhysicalCell(Cell):
         self.split = False
         self.pinned = False
 
-    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
-        """The same; `group` and `reserver` are left to the caller, too."""
-        super().copy_to(twin, twins, journal)
+    def copy_to(self, twin: PhysicalCell, twins: Mapping[Cell, Any], journal: Journal) -> None:
+        """Make `twin` a copy; `listed`, `group` and `reserver` are left to the caller."""
+        self._copy_to(twin, twins, journal)
         twin.nodes = self.nodes
         twin.indices = self.indices
         twin.healthy = self.healthy
@@ -290,7 +296,7 @@ class VirtualCell(Cell):
     __slots__ = ("physical", "pinned_id", "tenant")
 
     parent: VirtualCell | None
-    children: list[VirtualCell]  # type: ignore[assignment]
+    children: tuple[VirtualCell, ...]
     top: VirtualCell
 
     def __init__(self, *, tenant: str, pinned_id: str, **place: Unpack[_Place]) -> None:
@@ -298,8 +304,9 @@ class VirtualCell(Cell):
         self.tenant, self.pinned_id = tenant, pinned_id
         self.physical: PhysicalCell | None = None
 
-    def copy_to(self, twin: Self, twins: Mapping[Cell, Any], journal: Journal) -> None:
-        super().copy_to(twin, twins, journal)
+    def copy_to(self, twin: VirtualCell, twins: Mapping[Cell, Any], journal: Journal) -> None:
+        """Make `twin` a copy; `listed` is left to the caller."""
+        self._copy_to(twin, twins, journal)
         twin.tenant, twin.pinned_id = self.tenant, self.pinned_id
         twin.physical = None if self.physical is None else twins[self.physical]
 
@@ -324,6 +331,12 @@ class VirtualCell(Cell):
     @property
     def is_preassigned(self) -> bool:
         return self.top is self
+
+
+@cache
+def _one(priority: int) -> Mapping[int, int]:
+    """The use of a device; there are many."""
+    return {priority: 1}
 
 
 def derived_state(children: Iterable[PhysicalCell]) -> CellState:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from algorithm.hived.cells.celllist import CellList
 from algorithm.hived.cells.cells import PhysicalCell, VirtualCell, pair, unpair
@@ -22,8 +23,13 @@ from algorithm.hived.cells.chains import Chain, Tenant
 
 _Lists = dict[int, CellList[PhysicalCell]]
 _Counts = dict[int, int]
-#: Free, bad and free: how they are listed.
-Order = tuple[_Lists, _Lists]
+
+
+class Order(NamedTuple):
+    """How cells are listed: the free ones, and those that are bad and free. It never changes."""
+
+    free: _Lists
+    bad_free: _Lists
 
 
 class ChainAllocator:
@@ -310,7 +316,7 @@ class ChainAllocator:
 
     def order(self) -> Order:
         """The order of the free lists, which decides between equal cells."""
-        return _copied(self.free), _copied(self.bad_free)
+        return Order(_copied(self.free), _copied(self.bad_free))
 
     def restore(self, order: Order) -> None:
         """Restore that order in each list that has the same cells as then."""

@@ -127,12 +127,14 @@ class _Hardware:
         if len(children) != kind.fanout:
             text = f"{len(children)} cells, but a {kind.type} consists of {kind.fanout}"
             raise HivedConfigError(f"{where}.cellChildren", text)
+        parts: list[PhysicalCell] = []
         for index, child in enumerate(children):
             below = number * kind.fanout + index
             inner = f"{where}.cellChildren[{index}]"
             made = self._cell(chain, level - 1, child, str(below), below, inner, f"{address}/")
             made.parent = cell
-            cell.children.append(made)
+            parts.append(made)
+        cell.children = tuple(parts)
         return cell
 
     def _pin(self, cell: PhysicalCell, pinned_id: str, where: str) -> None:
@@ -252,8 +254,10 @@ class _Quota:
         first = 0 if root is None else int(address.rpartition("/")[2]) * kind.fanout
         cell.top = root or cell
         full[level].append(cell)
+        children: list[VirtualCell] = []
         for index in range(kind.fanout):
             child = self._cell(chain, level - 1, f"{address}/{first + index}", full, pinned_id, cell.top)
             child.parent = cell
-            cell.children.append(child)
+            children.append(child)
+        cell.children = tuple(children)
         return cell

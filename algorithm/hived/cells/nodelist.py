@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 
 from algorithm.hived.cells.cells import Cell, PhysicalCell, VirtualCell
@@ -41,6 +41,15 @@ _Remembered = tuple[
     _Cells,
     _Cells,
     dict[_Key, _Alike],
+]
+#: The same for `taken` and `refill`: buckets as lists, and nothing of the machines that are used alike.
+Taken = tuple[
+    bool,
+    bool,
+    dict[_Key, list[Cell]],
+    list[_Key],
+    tuple[dict[Cell, _Key], dict[Cell, int], dict[Cell, _Use]],
+    tuple[_Cells, _Cells],
 ]
 
 
@@ -92,6 +101,33 @@ class NodeList:
         """Restore a copy that `remembered` made. Each copy can be restored only once."""
         self._buckets, self._keys, self._key_of, self._rank, self._use_of = remembered[:5]
         self._changed, self._unoffered, self._alike = remembered[5:]
+
+    def taken(self) -> Taken:
+        """A copy of what `refill` makes the list of: of everything but what it can derive."""
+        return (
+            self._packs,
+            self.uniform,
+            {key: list(bucket) for key, bucket in self._buckets.items()},
+            self._keys.copy(),
+            (self._key_of.copy(), self._rank.copy(), self._use_of.copy()),
+            (self._changed.copy(), self._unoffered.copy()),
+        )
+
+    def refill(self, taken: Taken, twins: Mapping[Cell, Cell]) -> None:
+        """Make an empty list, which may not even be initialised, a copy of another one. It has the twins of cells."""
+        self._packs, self.uniform, buckets, self._keys, of_each, pending = taken
+        keys, ranks, uses = of_each
+        self._buckets, self._alike = {}, {}
+        for key, cells in buckets.items():
+            copies = list(map(twins.__getitem__, cells))
+            self._buckets[key] = OrderedDict.fromkeys(copies)
+            alike: _Alike = self._alike.setdefault(key, {})
+            for cell, twin in zip(cells, copies, strict=True):
+                alike.setdefault(uses[cell], []).append((ranks[cell], twin))
+        self._key_of = dict(zip(map(twins.__getitem__, keys), keys.values(), strict=True))
+        self._rank = dict(zip(map(twins.__getitem__, ranks), ranks.values(), strict=True))
+        self._use_of = dict(zip(map(twins.__getitem__, uses), uses.values(), strict=True))
+        self._changed, self._unoffered = (dict.fromkeys(map(twins.__getitem__, cells)) for cells in pending)
 
     def _key(self, cell: Cell, *, offered: bool) -> _Key:
         damage = _damage(cell)

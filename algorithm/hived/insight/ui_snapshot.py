@@ -136,7 +136,7 @@ def _chain(chain: Chain) -> dict[str, Any]:
 
 def _machine(machine: PhysicalCell) -> Any:
     """Its name; with the names of its parts, by level downwards, if they are not simply numbered."""
-    name, parts, cells = _own_name(machine), [], machine.children
+    name, parts, cells = _own_name(machine), [], list(machine.children)
     while cells:
         parts.append([_own_name(cell) for cell in cells])
         cells = [child for cell in cells for child in cell.children]

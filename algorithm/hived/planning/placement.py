@@ -7,7 +7,7 @@ lower priorities. It never goes back to an earlier machine, so a gang of differe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 
@@ -99,10 +99,10 @@ def _available(node: Cell, priority: int) -> list[Cell]:
     return free + [leaf for leaf in leafs if FREE < leaf.priority < priority]
 
 
-def leafs_of(node: Cell) -> list[Cell]:
+def leafs_of(node: Cell) -> Sequence[Cell]:
     if node.level == 1:
         return [node]
-    below: list[Cell] = node.children
+    below: Sequence[Cell] = node.children
     while below[0].level > 1:
         below = [child for cell in below for child in cell.children]
     return below

@@ -18,6 +18,7 @@ from algorithm.hived.state.groups import Group, GroupState, Held, Virtual
 from algorithm.hived.state.handover import Known, Moves, can_be_held
 from algorithm.hived.state.limits import Limits, OpportunisticLimits
 from algorithm.hived.state.usage import Usage, guaranteed
+from algorithm.tables import Table
 
 
 class HivedCluster:
@@ -51,7 +52,7 @@ class HivedCluster:
             name: ChainAllocator(chain, layout.tenants.values(), weighs_damage=weighs_damage)
             for name, chain in layout.chains.items()
         }
-        self.groups: dict[str, Group] = {}
+        self.groups: Table[str, Group] = Table()
         #: Those that are without their quota, as they had agreed or because it could not be kept.
         self.lazily_preempted: dict[Group, None] = {}
         #: Whether groups that lost their quota may have it back.
@@ -284,8 +285,8 @@ class HivedCluster:
         """Begin or join the group's preemption: a plan with victims was accepted for this pod."""
         if self.groups.get(group.name) is not group:
             self.reserve(group)
-        self.journal.entry(group.preempting, uid)
-        group.preempting[uid] = None
+        self._note(group, "preempting")
+        group.preempting = {**group.preempting, uid: None}
 
     def reserve(self, group: Group) -> None:
         """The group begins to preempt: its devices are reserved for it, although others may still use them."""
@@ -355,8 +356,8 @@ class HivedCluster:
         theirs = [None] * len(mine) if group.virtual is None else group.virtual[devices][number]
         self._leave([(device, virtual) for device, virtual in zip(mine, theirs, strict=True) if device is not None])
         self.place(group, devices, number, [None] * len(mine), [None] * len(mine))
-        self.journal.member(group.given_up, (devices, number))
-        group.given_up.add((devices, number))
+        self._note(group, "given_up")
+        group.given_up |= {(devices, number)}
         if not any(device.reserver for device, _ in group.leafs()):
             self._set_state(group, GroupState.ALLOCATED)
 
@@ -369,6 +370,7 @@ class HivedCluster:
         virtual: list[VirtualCell | None],
     ) -> None:
         """These are the devices of one of the group's places, as far as it holds them."""
+        group.touch()
         self.journal.element(group.physical[devices], number)
         group.physical[devices][number] = physical
         if group.virtual is not None:

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from algorithm.hived.cells.config import Section
 from algorithm.model import Node
+from algorithm.tables import Table
 
 #: Longer numbers are nobody's device.
 _MOST_DIGITS = 10
@@ -33,7 +34,7 @@ class DeviceHealth:
 
     def __init__(self, settings: BadDevicesSettings | None, devices: Mapping[str, frozenset[int]]) -> None:
         self._settings, self._devices = settings, devices
-        self._bad: dict[str, frozenset[int]] = {}
+        self._bad: dict[str, frozenset[int]] = Table()
         #: What is wrong with what is written on nodes, by node.
         self.warnings: dict[str, str] = {}
 

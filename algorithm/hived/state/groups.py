@@ -48,7 +48,7 @@ class Group:
     name: str
     tenant: str
     priority: int
-    pods: dict[int, int]
+    pods: Mapping[int, int]
     pinned_id: str
     lazy: bool
     ignores_offer: bool
@@ -57,9 +57,11 @@ class Group:
     virtual: Virtual | None
     chain: str
     #: The places that are written on its pods, by devices per pod. They include devices that are no longer configured.
-    written: dict[int, tuple[Place, ...]] = field(default_factory=dict)
-    slots: dict[int, list[Member | None]] = field(default_factory=dict)
-    preempting: dict[str, None] = field(default_factory=dict)
+    #: Replaced by every change.
+    written: Mapping[int, tuple[Place, ...]] = field(default_factory=dict)
+    #: Its pods by place, and those that preempt, by UID. Replaced by every change, too.
+    slots: Mapping[int, tuple[Member | None, ...]] = field(default_factory=dict)
+    preempting: Mapping[str, None] = field(default_factory=dict)
     #: The preemptor that made it opportunistic; empty if none did.
     lazily_preempted_by: str = ""
     #: When, in seconds since 1970; 0 if that is not known.
@@ -69,7 +71,7 @@ class Group:
     #: Whether it gives devices back pod by pod, see `release.py`.
     releases: bool = False
     #: The places, as devices per pod and number, that others may use now.
-    given_up: set[tuple[int, int]] = field(default_factory=set)
+    given_up: frozenset[tuple[int, int]] = frozenset()
     #: The first pod that has ended; empty as long as all of its pods may still be to come.
     ended_by: str = ""
     #: Whether its pods still name its promised cells while it runs without quota, see `promotion.py`.
@@ -77,7 +79,7 @@ class Group:
 
     def __post_init__(self) -> None:
         if not self.slots:
-            self.slots = {devices: [None] * len(places) for devices, places in self.physical.items()}
+            self.slots = {devices: (None,) * len(places) for devices, places in self.physical.items()}
 
     @classmethod
     def of(
@@ -110,17 +112,27 @@ class Group:
 
     def copy_to(self, twin: Group, twins: Mapping[Cell, Any]) -> None:
         """Make `twin` a copy, which has the twins of the cells."""
-        twin.name, twin.tenant, twin.priority, twin.pods = self.name, self.tenant, self.priority, self.pods.copy()
+        twin.name, twin.tenant, twin.priority, twin.pods = self.name, self.tenant, self.priority, self.pods
         twin.pinned_id, twin.lazy, twin.ignores_offer = self.pinned_id, self.lazy, self.ignores_offer
-        twin.state, twin.chain, twin.written = self.state, self.chain, self.written.copy()
+        twin.state, twin.chain, twin.written = self.state, self.chain, self.written
         twin.physical = _copied(self.physical, twins)
         twin.virtual = None if self.virtual is None else _copied(self.virtual, twins)
-        twin.slots = {devices: slots.copy() for devices, slots in self.slots.items()}
-        twin.preempting = self.preempting.copy()
+        twin.slots, twin.preempting = self.slots, self.preempting
         twin.lazily_preempted_by = self.lazily_preempted_by
         twin.lazily_preempted_at = self.lazily_preempted_at
-        twin.scope, twin.releases, twin.given_up = self.scope, self.releases, self.given_up.copy()
+        twin.scope, twin.releases, twin.given_up = self.scope, self.releases, self.given_up
         twin.ended_by, twin.keeps_claim = self.ended_by, self.keeps_claim
+
+    def seat(self, devices: int, number: int, member: Member | None) -> None:
+        """The pod has this place now; None: nobody has."""
+        slots = self.slots[devices]
+        self.slots = {**self.slots, devices: (*slots[:number], member, *slots[number + 1 :])}
+
+    def touch(self) -> None:
+        """Tell that `physical` or `virtual` is about to be changed in place.
+
+        Only copies in pieces hear of it (`fork.py`). They notice by themselves when an attribute is set.
+        """
 
     @property
     def shown(self) -> str:
@@ -128,7 +140,7 @@ class Group:
         return self.name.removeprefix(self.scope)
 
     @property
-    def places(self) -> dict[int, tuple[Place, ...]]:
+    def places(self) -> Mapping[int, tuple[Place, ...]]:
         """The places of the group, as they are written on its next pod."""
         if not self.written:
             self.written = {
@@ -150,12 +162,13 @@ class Group:
         devices = len(place.indices)
         _ = self.places  # filled in from the devices while the group still has them
         known = self.written.get(devices, ())
-        self.written[devices] = (*known, place)
+        self.touch()
+        self.written = {**self.written, devices: (*known, place)}
         self.physical.setdefault(devices, []).append([None] * devices)
         if self.virtual is not None:
             self.virtual.setdefault(devices, []).append([None] * devices)
-        self.slots.setdefault(devices, []).append(None)
-        self.given_up.add((devices, len(known)))
+        self.slots = {**self.slots, devices: (*self.slots.get(devices, ()), None)}
+        self.given_up |= {(devices, len(known))}
 
     def _place(self, devices: int, number: int) -> Place:
         leafs = [leaf for leaf in self.physical[devices][number] if leaf is not None]
@@ -180,10 +193,16 @@ class Group:
 
 
 def _copied(levels: dict[int, list[list[C | None]]], twins: Mapping[Cell, Any]) -> dict[int, list[list[C | None]]]:
-    return {
-        devices: [[None if cell is None else twins[cell] for cell in pod] for pod in pods]
-        for devices, pods in levels.items()
-    }
+    """The same with twins. Loops, because there are many groups and most are small."""
+    copies: dict[int, list[list[C | None]]] = {}
+    for devices, pods in levels.items():
+        copies[devices] = rows = []
+        for pod in pods:
+            row: list[C | None] = []
+            rows.append(row)
+            for cell in pod:
+                row.append(None if cell is None else twins[cell])
+    return copies
 
 
 def user_of(device: PhysicalCell) -> Group | None:
@@ -204,7 +223,7 @@ class Held(NamedTuple):
     group: Group
 
 
-def with_claim(places: dict[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
+def with_claim(places: Mapping[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
     """The places of a group, with the types of cells that another of its pods names, which was bound with quota."""
     told = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
     return {

@@ -42,7 +42,7 @@ def add_pod(
     if (len(allocation.indices), slot) in group.given_up:
         with hive.changing_hands():
             occupied(hive, group, len(allocation.indices), slot)
-    group.slots[len(allocation.indices)][slot] = member
+    group.seat(len(allocation.indices), slot, member)
 
 
 def check_place(hive: HivedCluster, spec: PodSpec, allocation: Allocation) -> None:
@@ -63,10 +63,10 @@ def delete_pod(hive: HivedCluster, member: Member, spec: PodSpec) -> None:
     group = hive.groups.get(spec.group)
     if group is None:
         return
-    for slots in group.slots.values():
+    for devices, slots in group.slots.items():
         for index, each in enumerate(slots):
             if each is not None and each.uid == member.uid:
-                slots[index] = None
+                group.seat(devices, index, None)
     if group.state is not GroupState.PREEMPTING and not any(group.members()):
         hive.end(group)
 
@@ -75,7 +75,7 @@ def stop_waiting(hive: HivedCluster, uid: str, spec: PodSpec) -> None:
     """A pod that is not allocated is gone. A preemption ends with the last pod that waits for it."""
     group = hive.groups.get(spec.group)
     if group is not None and group.state is GroupState.PREEMPTING and uid in group.preempting:
-        del group.preempting[uid]
+        group.preempting = {each: None for each in group.preempting if each != uid}
         if not group.preempting:
             hive.cancel(group)
 
@@ -101,7 +101,7 @@ def _slot_of(group: Group, allocation: Allocation) -> int | None:
     """The index of the group's place that is the pod's own: node and first device tell. None if it is not vacant."""
     own = (allocation.node, allocation.indices[0])
     devices = len(allocation.indices)
-    slots = group.slots.get(devices, [])
+    slots = group.slots.get(devices, ())
     for index, place in enumerate(group.places.get(devices, ())):
         if (place.node, place.indices[0]) == own:
             return index if slots[index] is None else None

@@ -52,8 +52,10 @@ def _unpromised(allocation: Allocation) -> Allocation:
 def _empty(group: Group) -> None:
     """None of the group's places is held."""
     group.physical = {devices: [[None] * devices for _ in places] for devices, places in group.written.items()}
-    group.slots = {devices: [None] * len(places) for devices, places in group.written.items()}
-    group.given_up = {(devices, number) for devices, places in group.written.items() for number in range(len(places))}
+    group.slots = {devices: (None,) * len(places) for devices, places in group.written.items()}
+    group.given_up = frozenset(
+        (devices, number) for devices, places in group.written.items() for number in range(len(places))
+    )
     if any(type_ for places in group.written.values() for place in places for type_ in place.types):
         group.virtual = {devices: [[None] * devices for _ in places] for devices, places in group.written.items()}
     group.ended_by = NOBODY_KNOWS
@@ -130,8 +132,8 @@ class _Recovery:
         self._hive.place(
             group, devices, number, [each and each.device for each in held], [each and each.virtual for each in held]
         )
-        self._hive.journal.member(group.given_up, (devices, number))
-        group.given_up.discard((devices, number))
+        self._hive.journal.attribute(group, "given_up")
+        group.given_up -= {(devices, number)}
         if not self.keeps and not self._gentle:
             self._hive.make_opportunistic(group, group.name)
 
@@ -166,11 +168,11 @@ class _Recovery:
                     held.append(self._place(allocation.chain, place))
                 else:
                     held.append([None] * devices)
-                    group.given_up.add((devices, number))
+                    group.given_up |= {(devices, number)}
             physical[devices] = [[each and each.device for each in pod] for pod in held]
             virtual[devices] = [[each and each.virtual for each in pod] for pod in held]
         group.physical = physical
-        group.slots = {devices: [None] * len(places) for devices, places in allocation.places}
+        group.slots = {devices: (None,) * len(places) for devices, places in allocation.places}
         if any(type_ for _, places in allocation.places for place in places for type_ in place.types):
             group.virtual = virtual
             if not self.keeps:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from algorithm.hived.formats.podspec import PodSpec
 from algorithm.hived.state.groups import Group
+from algorithm.tables import Table
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ class Waiting:
     """What is known of the pods that wait. Nothing that is 0 is listed."""
 
     def __init__(self) -> None:
-        self._specs: dict[str, PodSpec] = {}
+        self._specs: dict[str, PodSpec] = Table()
         #: By virtual cluster; also of such that do not exist.
         self.pods: Counter[str] = Counter()
         self.devices: Counter[str] = Counter()

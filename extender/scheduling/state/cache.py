@@ -39,6 +39,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from algorithm.model import Node, Pod, PodKey
+from algorithm.tables import Table
 from extender.core.freshness import ShownVersions, older
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.state.node_info import NodeInfo, NodeInfoBuilder, by_name
@@ -94,12 +95,12 @@ class Cache:
     def __init__(self, *, remembered: int = 10_000, ignored: int = 4096) -> None:
         #: What the API server has shown of pods, those that take no room included.
         self.versions: ShownVersions[PodKey] = ShownVersions(gone=remembered, ignored=ignored)
-        self._pods: dict[str, _Record] = {}
+        self._pods: Table[str, _Record] = Table()
         self._uids: dict[PodKey, str] = {}
         self._states: Counter[PodState] = Counter()
-        self._nodes: dict[str, Node] = {}
+        self._nodes: Table[str, Node] = Table()
         #: A builder for every known node, and for every node name that pods are on; no others.
-        self._rooms: dict[str, NodeInfoBuilder] = {}
+        self._rooms: Table[str, NodeInfoBuilder] = Table()
         self._generation = 0
         #: Names of nodes whose builder differs from their NodeInfo in _infos.
         self._changed: set[str] = set()

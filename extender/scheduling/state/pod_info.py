@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
+from algorithm.tables import Table
 from extender.scheduling.commands import RecordEvent
 from extender.scheduling.events import FilterAnswer
 
@@ -162,9 +163,9 @@ class PodIndex:
     """All entries, by UID, by name and by token."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, PodInfo] = {}
+        self._by_uid: Table[str, PodInfo] = Table()
         self._by_name: dict[PodKey, PodInfo] = {}
-        self._by_token: dict[int, PodInfo] = {}
+        self._by_token: Table[int, PodInfo] = Table()
         #: Hears of every new entry while the state is copied (`scheduling/fork.py`).
         self.watch: set[PodInfo] | None = None
 
@@ -197,9 +198,9 @@ class PodIndex:
 
     def replace(self, copies: Mapping[PodInfo, PodInfo]) -> None:
         """Put copies in the place of all entries, in a copy of the index."""
-        self._by_uid = {uid: copies[entry] for uid, entry in self._by_uid.items()}
+        self._by_uid = Table((uid, copies[entry]) for uid, entry in self._by_uid.items())
         self._by_name = {entry.key: entry for entry in self._by_uid.values()}
-        self._by_token = {token: copies[entry] for token, entry in self._by_token.items()}
+        self._by_token = Table((token, copies[entry]) for token, entry in self._by_token.items())
 
     def remove(self, entry: PodInfo) -> None:
         del self._by_uid[entry.uid]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from algorithm.interface import Bind, Phase, Preempt
+from algorithm.interface import Bind, Phase, Preempt, SchedulerAlgorithm
 from algorithm.model import Pod
 from tests.conformance.adversary import judge
 from tests.conformance.adversary.cluster import Promise
@@ -163,6 +164,37 @@ def compare_forks(run: Run, rng: Random) -> None:
             _go_on(run, one, other, rng)
     assert snapshot(one.algorithm) == snapshot(other.algorithm), "forks came apart"
     assert snapshot(run.instance.algorithm) == before, "what happened to a fork changed the original"
+
+
+class Copying:
+    """A copy of an instance in pieces; events come in between."""
+
+    def __init__(self, of: Instance) -> None:
+        self.of, self.pieces = of, of.algorithm.forks()
+        self.complete: Callable[[], SchedulerAlgorithm] | None = None
+        self.expected: dict[str, Any] = {}
+
+    def step(self) -> bool:
+        """Make one piece. False if there is none left."""
+        for complete in self.pieces:
+            if complete is not None:
+                self.complete, self.expected = complete, snapshot(self.of.algorithm)
+            return True
+        return False
+
+
+def go_on_copying(run: Run, rng: Random) -> bool:
+    """Make some pieces. Whether a copy was completed: it shows what the original showed at that moment."""
+    if run.copying is None or run.copying.of is not run.instance:
+        run.copying = Copying(run.instance)
+    copying = run.copying
+    if all(copying.step() for _ in range(rng.choice((0, 2, 5, 20)))):
+        return False
+    run.copying = None
+    assert copying.complete is not None, "there was no copy"
+    found = difference(snapshot(copying.complete()), copying.expected)
+    assert not found, f"a copy in pieces shows something else: {found[:3]}"
+    return True
 
 
 def _go_on(run: Run, one: Instance, other: Instance, rng: Random) -> None:

@@ -52,6 +52,8 @@ class Run:
         rng = Random(seed)
         self.cluster = Cluster(rng)
         self.instance = Instance(self.cluster)
+        #: The copy of the instance that is being made in pieces.
+        self.copying: restarts.Copying | None = None
         self.nodes: dict[str, Node] = {}
         self.written: set[str] = set()
         self.protected: frozenset[str] = frozenset()
@@ -73,6 +75,8 @@ class Run:
         instance = self.instance
         getattr(self, kind)(rng)
         before = self._shown if instance is self.instance else {}
+        if restarts.go_on_copying(self, rng):
+            self.did["copied in pieces"] += 1
         self.did["lost quota"] += judge.check_pages(self.instance, self.wishes, before)
         self._shown = groups(self.instance.algorithm)
 

@@ -24,6 +24,8 @@ def dump(hive: HivedCluster, *, lists: bool = False) -> list[Any]:
             return thing
         if isinstance(thing, skipped) or callable(thing):
             return type(thing).__name__
+        if _is_value(thing):
+            return sorted(thing) if isinstance(thing, frozenset) else tuple(map(seen, thing))
         if id(thing) not in numbers:
             numbers[id(thing)] = len(found)
             found.append(thing)
@@ -36,12 +38,19 @@ def dump(hive: HivedCluster, *, lists: bool = False) -> list[Any]:
     return shown
 
 
+def _is_value(thing: Any) -> bool:
+    """Whether it is equal to others, and not an object by itself."""
+    if isinstance(thing, (tuple, frozenset)):
+        return all(map(_is_value, thing))
+    return thing is None or isinstance(thing, (str, int, float, bytes))
+
+
 def _parts(thing: Any) -> list[tuple[Any, ...]]:
     if isinstance(thing, dict):
         # Counts, and the positions in a list: their order decides nothing.
         entries = list(thing.items())
         if all(isinstance(key, (int, tuple)) for key in thing):
-            return sorted(entries)
+            return sorted(entries, key=lambda entry: _comparable(entry[0]))
         counted = all(isinstance(value, int) for value in thing.values())
         return sorted(entries, key=itemgetter(1)) if counted else entries
     if isinstance(thing, (set, frozenset)):
@@ -50,4 +59,15 @@ def _parts(thing: Any) -> list[tuple[Any, ...]]:
         return [(each,) for each in thing]
     slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
     names = [*slots, *getattr(thing, "__dict__", ())]
-    return [(name, getattr(thing, name)) for name in names if name not in LEFT_BEHIND]
+    return [(name, _value(name, getattr(thing, name))) for name in names if name not in LEFT_BEHIND]
+
+
+def _comparable(key: Any) -> Any:
+    if isinstance(key, (tuple, frozenset)):
+        return tuple(map(_comparable, sorted(key) if isinstance(key, frozenset) else key))
+    return key
+
+
+def _value(name: str, value: Any) -> Any:
+    """What never changes in place, but is a mapping: as a value."""
+    return tuple(sorted(value.items())) if name == "used" and isinstance(value, dict) else value

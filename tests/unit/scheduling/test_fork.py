@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.state import fork as hived
 from algorithm.packing import PackingAlgorithm, copying
 from algorithm.registry import create
 from extender.scheduling import fork as module
-from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorithm
+from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorithm, ReconfigureRequested
 from extender.scheduling.fork import Forking, fork
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.pod_info import PodInfo
@@ -22,6 +25,9 @@ from extender.server import recording
 from extender.server.recording import encode_instructions
 from tests.support.engine.graphs import difference
 from tests.support.engine.lives import Life, lives
+from tests.support.hived.audit import audit
+from tests.support.hived.dump import dump
+from tests.support.hived.sharing import shared
 
 #: A copy has no algorithms that are being prepared; the reasons of nodes are a result, which nobody changes.
 APART = {"SchedulerStateMachine.preparations", "Reconfiguring._preparations", "PodInfo.nodes"}
@@ -41,7 +47,7 @@ seeds = st.integers(0, 2)
 
 @cache
 def a_life(algorithm: str, seed: int) -> Life:
-    """The longest of a simulation's lives."""
+    """The longest of a simulation's lives: 40 to 100 events."""
     return max(lives(algorithm, 3 * seed), key=lambda life: len(life.heard))
 
 
@@ -51,6 +57,7 @@ class Course:
     def __init__(self, algorithm: str, seed: int) -> None:
         life = a_life(algorithm, seed)
         head = recording.read(io.BytesIO(life.log))[0]
+        self.settings = head.settings
         self.engine = SchedulerStateMachine(create(algorithm, head.settings), recording.policy_of(head))
         self.rest = list(life.heard)
 
@@ -87,6 +94,10 @@ def is_copied(engine: SchedulerStateMachine, twin: SchedulerStateMachine) -> Non
     if isinstance(of, PackingAlgorithm) and isinstance(to, PackingAlgorithm):
         assert difference(of._state, to._state, apart=CACHES) == ""
         to.validate()
+    if isinstance(of, HivedAlgorithm) and isinstance(to, HivedAlgorithm):
+        assert dump(of.hive, lists=True) == dump(to.hive, lists=True)
+        assert not shared(of.hive, to.hive)
+        audit(to.hive)
 
 
 def in_pieces(course: Course, between: Callable[[], int]) -> SchedulerStateMachine:
@@ -99,7 +110,7 @@ def in_pieces(course: Course, between: Callable[[], int]) -> SchedulerStateMachi
 
 @ALGORITHMS
 @QUICK
-@given(seed=seeds, before=st.integers(0, 400))
+@given(seed=seeds, before=st.integers(0, 40))
 def test_a_copy_is_equal_and_decides_the_same_for_ever(algorithm: str, seed: int, before: int) -> None:
     course = Course(algorithm, seed)
     course.go_on(before)
@@ -110,15 +121,17 @@ def test_a_copy_is_equal_and_decides_the_same_for_ever(algorithm: str, seed: int
 
 @ALGORITHMS
 @QUICK
-@given(seed=seeds, before=st.integers(0, 300), data=st.data())
-def test_a_copy_in_pieces_is_that_of_the_last_moment(algorithm: str, seed: int, before: int, data: Any) -> None:
-    course = Course(algorithm, seed)
+@given(seed=seeds, before=st.integers(0, 40), luck=st.integers(0, 1 << 32))
+def test_a_copy_in_pieces_is_that_of_the_last_moment(algorithm: str, seed: int, before: int, luck: int) -> None:
+    course, random = Course(algorithm, seed), Random(luck)
     course.go_on(before)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(module, "PIECE", 2)
         small.setattr(module, "_LAST", 1)
         small.setattr(copying, "PIECE", 1)
-        twin = in_pieces(course, lambda: data.draw(st.integers(0, 4), "events"))
+        small.setattr(hived, "CELLS", 40)
+        small.setattr(hived, "GROUPS", 3)
+        twin = in_pieces(course, lambda: random.randrange(5) * (random.random() < 0.2))
     is_copied(course.engine, twin)
     assert difference(fork(course.engine), twin, apart=APART) == ""
     assert {type(entry) for entry in course.engine.state.pods} <= {PodInfo}
@@ -127,7 +140,7 @@ def test_a_copy_in_pieces_is_that_of_the_last_moment(algorithm: str, seed: int, 
 
 @ALGORITHMS
 @QUICK
-@given(seed=seeds, before=st.integers(50, 300), first=st.booleans())
+@given(seed=seeds, before=st.integers(5, 40), first=st.booleans())
 def test_what_happens_to_one_is_nothing_to_the_other(algorithm: str, seed: int, before: int, first: bool) -> None:
     course = Course(algorithm, seed)
     course.go_on(before)
@@ -139,9 +152,27 @@ def test_what_happens_to_one_is_nothing_to_the_other(algorithm: str, seed: int, 
     goes_the_same_way(stays, witness, course.rest)
 
 
+@ALGORITHMS
+@QUICK
+@given(at=st.integers(0, 60))
+def test_an_algorithm_that_takes_over_in_between_is_the_one_that_is_copied(algorithm: str, at: int) -> None:
+    course = Course(algorithm, 0)
+    course.go_on(30)
+    old, now = course.engine.driver.algorithm, course.rest[0][1]
+    forking = Forking(course.engine)
+    for piece, is_complete in enumerate(forking.pieces()):
+        if piece == at and not is_complete:
+            hear(course.engine, ReconfigureRequested(999, algorithm, course.settings), now)
+            hear(course.engine, AlgorithmPrepared(999), now)
+            assert course.engine.driver.algorithm is not old
+        if is_complete:
+            break
+    is_copied(course.engine, forking.result())
+
+
 def test_an_abandoned_copy_leaves_nothing_behind() -> None:
     course = Course("packing", 1)
-    course.go_on(150)
+    course.go_on(40)
     for steps in (1, 2):
         pieces = Forking(course.engine).pieces()
         for _ in range(steps):

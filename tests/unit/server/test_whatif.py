@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -216,9 +216,10 @@ def test_an_unused_copy_is_dropped(world: World):
 
 def test_events_are_handled_while_a_copy_is_made(world: World):
     class InPieces(Told):
-        def forks(self) -> Iterator[PlainAlgorithm | None]:
+        def forks(self) -> Iterator[Callable[[], PlainAlgorithm] | None]:
             yield None
-            yield self.fork()
+            yield self.fork
+            yield None
 
     world = World(InPieces())
     [uid] = world.waits("p", cpu=1)

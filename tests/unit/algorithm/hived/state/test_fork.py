@@ -2,7 +2,7 @@
 
 import pytest
 
-from algorithm.hived.state.fork import independent_copy
+from algorithm.hived.state.fork import Fork
 from algorithm.interface import Bind, SuggestedNodes
 from tests.support.hived.audit import audit
 from tests.support.hived.crowd import crowded
@@ -132,7 +132,9 @@ def test_a_long_chain_of_pointers_is_no_recursion():
 def test_what_is_shared_is_shared():
     first: list[object] = []
     second = [first, first]
-    copied = independent_copy(second, shared=())
+    fork = Fork(second, shared=())
+    assert list(fork.pieces()) == [None]
+    copied = fork.result()
 
     assert copied[0] is copied[1]
     assert copied[0] is not first
