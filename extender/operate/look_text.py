@@ -50,6 +50,8 @@ def top(pods: Sequence[Any], nodes: Sequence[Any]) -> str:
     known = sum(node["known"] for node in nodes)
     states = Counter(pod["state"] for pod in pods)
     counts = [f"{number} {state}" for state, number in sorted(states.items())]
+    devices = sum(node["devices"] for node in nodes)
+    counts += [f"{devices} devices in use, as the algorithm counts them"] if devices else []
     head = f"Nodes: {usable} of {known} can be used. Pods: {', '.join(counts) or 'none'}."
     return "\n\n".join(filter(None, (head, table(_resources(nodes)), table(_reasons(pods)))))
 

@@ -101,7 +101,9 @@ class ReadModel:
         return [] if view.reason is None else sentences(view, verdict, len(self._machine.driver.nodes))
 
     def _view(self, entry: PodInfo, now: float) -> PodView:
-        return pod_view(entry, now, self._messages(entry.uid))
+        said = self._rows.said(entry)
+        view = pod_view(entry, now, self._messages(entry.uid))
+        return replace(view, gang=said.group, tenant=said.tenant, priority=said.priority, devices=said.devices)
 
     def _each_pod(
         self, view: Callable[[PodInfo, float], T], states: Container[str] | None = None, *, patience: float = -1

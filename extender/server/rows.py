@@ -46,7 +46,9 @@ class PodRow(NamedTuple):
     created: str
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
+    """What the algorithm says about a pod, completed from the pod itself."""
+
     group: str
     tenant: str
     priority: int
@@ -65,30 +67,27 @@ class PodRows:
         self._messages = messages
         self._lock = threading.Lock()
         #: By UID: the record, and what is said about it.
-        self._known: dict[str, tuple[Pod, _Said]] = {}
+        self._known: dict[str, tuple[Pod, Said]] = {}
         #: The kinds of faults that the log has.
         self._logged: set[type] = set()
 
     def read(self) -> list[PodRow]:
         """Return a row for each pod that takes room or waits, in no order."""
         with self._lock:
-            known: dict[str, tuple[Pod, _Said]] = {}
+            known: dict[str, tuple[Pod, Said]] = {}
             rows = [row for piece in self._loop.in_turns(self._pieces(known)) for row in piece]
             self._known = known
             return rows
 
-    def _pieces(self, known: dict[str, tuple[Pod, _Said]]) -> Iterator[list[PodRow]]:
+    def _pieces(self, known: dict[str, tuple[Pod, Said]]) -> Iterator[list[PodRow]]:
         entries = list(self._machine.state.pods)
         for start in range(0, len(entries), PIECE):
             yield [self._row(entry, known) for entry in entries[start : start + PIECE]]
 
-    def _row(self, entry: PodInfo, known: dict[str, tuple[Pod, _Said]]) -> PodRow:
+    def _row(self, entry: PodInfo, known: dict[str, tuple[Pod, Said]]) -> PodRow:
         pod = entry.placed or entry.pod
-        found = self._known.get(entry.uid)
-        if found is None or found[0] is not pod:
-            found = (pod, self._say(pod))
-        known[entry.uid] = found
-        said = found[1]
+        said = self.said(entry)
+        known[entry.uid] = (pod, said)
         why = reason_of(entry, self._messages(entry.uid)) if entry.state in PENDING else None
         return PodRow(
             pod.namespace,
@@ -103,9 +102,15 @@ class PodRows:
             pod.created,
         )
 
-    def _say(self, pod: Pod) -> _Said:
+    def said(self, entry: PodInfo) -> Said:
+        """Return what the algorithm says about a pod. To be called under the loop's lock."""
+        pod = entry.placed or entry.pod
+        found = self._known.get(entry.uid)
+        return found[1] if found is not None and found[0] is pod else self._say(pod)
+
+    def _say(self, pod: Pod) -> Said:
         told = self._describe(pod)
-        return _Said(
+        return Said(
             told.group or pod.annotation(GANG_ANNOTATION) or pod.group,
             told.tenant,
             told.priority if told.priority is not None else pod.priority,

@@ -33,7 +33,7 @@ class PodView:
 
     `kube_scheduler` is the message that kube-scheduler wrote when it last found no node for the pod, "" if none.
     `offered` are the nodes that it offered last, None if it never asked. `summary` is one sentence about a pod that
-    waits.
+    waits. `gang`, `tenant`, `priority` and `devices` are what the algorithm says that they are.
     """
 
     namespace: str
@@ -49,6 +49,8 @@ class PodView:
     kube_scheduler: str = ""
     offered: SuggestedNodes | None = None
     summary: str = ""
+    tenant: str = ""
+    devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from algorithm.interface import Bind, Phase, PodRefused, SchedulerAlgorithm, ScheduleResult, SuggestedNodes
-from algorithm.model import Pod
+from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
@@ -72,7 +73,7 @@ class _Copy:
         generation: tuple[int, int],
         waiting: Mapping[str, Pod],
         own: Iterable[str],
-        offered: SuggestedNodes,
+        nodes: Iterable[Node],
     ) -> None:
         self.generation = generation
         self.waiting = waiting
@@ -80,7 +81,7 @@ class _Copy:
         self._algorithm = algorithm
         #: UIDs of the pods for which the algorithm keeps room: their answers are their own.
         self._own = frozenset(own)
-        self._offered = offered
+        self._nodes = nodes
         self._answers: dict[object, Verdict] = {}
         self._of: dict[str, Verdict] = {}
 
@@ -119,6 +120,10 @@ class _Copy:
         asked = (pod.requests, pod.limits, pod.priority, pod.may_preempt, pod.annotations, pod.group)
         return pod.namespace, gang, labels, asked
 
+    @cached_property
+    def _offered(self) -> SuggestedNodes:
+        return SuggestedNodes(sorted(node.name for node in self._nodes if node.ready and not node.unschedulable))
+
     def _gang(self, pod: Pod) -> str:
         try:
             gang = self._algorithm.gang(pod)
@@ -152,9 +157,9 @@ def _maker(
     generation: tuple[int, int],
     waiting: Mapping[str, Pod],
     own: Iterable[str],
-    offered: SuggestedNodes,
+    nodes: Iterable[Node],
 ) -> Callable[[], _Copy]:
-    return lambda: _Copy(algorithm(), generation, waiting, own, offered)
+    return lambda: _Copy(algorithm(), generation, waiting, own, nodes)
 
 
 class WhatIf:
@@ -278,9 +283,8 @@ class WhatIf:
             taken = None
             if algorithm is not None:
                 own = (*driver.preempting, *driver.reserved_pods())
-                usable = [node.name for node in driver.nodes.values() if node.ready and not node.unschedulable]
-                offered = SuggestedNodes(sorted(usable))
-                taken = _maker(algorithm, self._generation(), dict(driver.unallocated), own, offered)
+                nodes = list(driver.nodes.values())
+                taken = _maker(algorithm, self._generation(), dict(driver.unallocated), own, nodes)
             took = time.perf_counter() - began
             self.longest_hold = max(self.longest_hold, took)
             yield took, taken

@@ -44,8 +44,8 @@ def ports() -> dict[str, str]:
 @pytest.fixture
 def environment(tmp_path: Path, ports: dict[str, str]) -> dict[str, str]:
     """The page's files, its plug-in as pip would leave it, and its two commands on the PATH."""
-    (algorithm, _), (project,), (config, scheduler) = blocks("python"), blocks("toml"), blocks("yaml")
-    (tmp_path / "slots.py").write_text(algorithm)
+    (algorithm, _, explain), (project,), (config, scheduler) = blocks("python"), blocks("toml"), blocks("yaml")
+    (tmp_path / "slots.py").write_text(f"{algorithm}\n\n{explain}\nSlots.explain = explain\n")
     (tmp_path / "waggle.yaml").write_text(f"{config}\nserver: {{port: {ports['9096']}}}\n")
     (tmp_path / "scheduler.yaml").write_text(scheduler.replace("9096", ports["9096"]))
     info = tmp_path / "my_algorithm-1.dist-info"
@@ -129,6 +129,7 @@ def test_seven_pods_for_six_slots(started: dict[str, str], tmp_path: Path, envir
             == "every offered node has its number of pods"
         )
     )
+    assert get(f"{url}/v1/explain/default/{waiting['name']}")["summary"] == "6 of 6 slots are taken."
     request = urllib.request.Request(
         f"http://127.0.0.1:{started['8001']}/api/v1/namespaces/default/pods/pod-1", method="DELETE"
     )

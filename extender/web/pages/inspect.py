@@ -6,6 +6,7 @@ thousand pods must not delay kube-scheduler, whose verbs are served by the event
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -54,7 +55,9 @@ class PodBody(_Body):
     reason: ReasonBody | None = Field(description="The dominant reason for which it is not bound")
     attempts: int = Field(description="Scheduling attempts so far")
     gang: str = Field(description="The gang it belongs to; empty if none")
-    priority: int
+    tenant: str = Field(description="Whose it is (HiveD: virtual cluster); empty: its namespace says that")
+    devices: int = Field(description="How many it asks for, or has (HiveD: leaf cells)")
+    priority: int = Field(description="The one that counts: the algorithm may have its own")
     since_seconds: float = Field(description="How long it has been in this state")
     kube_scheduler: str = Field(description="What kube-scheduler wrote when it last found no node; empty if nothing")
     summary: str = Field(description="One sentence for people: why it waits. Empty if it does not")
@@ -74,6 +77,7 @@ class NodeBody(_Body):
     labels: dict[str, str]
     allocatable: dict[str, int] = Field(description="What pods may take")
     requested: dict[str, int] = Field(description="What they take, proposals included")
+    devices: int = Field(description="How many devices they have, as the algorithm counts them")
     pods: list[str] = Field(description="namespace/name")
 
 
@@ -175,8 +179,12 @@ def inspect_routes(
     @pool.page
     def nodes(wanted: Annotated[_NodeFilters, Query()]) -> Response:
         selector = _selector(wanted.label_selector)
+        devices: Counter[str] = Counter()
+        for row in runtime.model.rows():
+            if row.node:
+                devices[row.node] += row.devices
         items = [
-            _node(name, info)
+            _node(name, info, devices[name])
             for name, info in runtime.model.cache_snapshot().nodes.items()
             if selector.matches(info.node.labels if info.node else ())
         ]
@@ -277,6 +285,8 @@ def _pod(view: PodView) -> PodBody:
         reason=_reason(view.reason),
         attempts=view.attempts,
         gang=view.gang,
+        tenant=view.tenant,
+        devices=view.devices,
         priority=view.priority,
         since_seconds=round(view.since_seconds, 3),
         kube_scheduler=view.kube_scheduler,
@@ -284,7 +294,7 @@ def _pod(view: PodView) -> PodBody:
     )
 
 
-def _node(name: str, info: NodeInfo) -> NodeBody:
+def _node(name: str, info: NodeInfo, devices: int) -> NodeBody:
     node = info.node
     return NodeBody(
         name=name,
@@ -294,6 +304,7 @@ def _node(name: str, info: NodeInfo) -> NodeBody:
         labels=dict(node.labels) if node else {},
         allocatable=dict(node.allocatable) if node else {},
         requested=dict(info.requested),
+        devices=devices,
         pods=[str(pod.key) for pod in info.pods],
     )
 

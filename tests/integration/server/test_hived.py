@@ -98,4 +98,18 @@ def test_a_gang_that_is_promised_nothing_waits_and_says_why() -> None:
         found = w.waggle.client.get(f"/v1/explain/default/{names[0]}").json
         assert found["reason"]["code"] == "CellsExhausted"
         assert found["advice"] == ["big can never run: it needs 12 gpu, and red is promised 8 gpu in rack."]
+        assert found["summary"] == found["advice"][0]
         assert found["nearest"] == []
+
+
+def test_pages_show_devices_tenants_and_the_priority_that_counts() -> None:
+    """The pods ask kube-scheduler for cpu alone."""
+    with world(nodes=4, scheduler=True, algorithm=HIVED) as w:
+        names = gang(w, "r", "red", 2, 4, 1)
+        w.until(lambda: w.all_bound(names))
+        items = w.waggle.client.get("/v1/inspect/pods").json["items"]
+        assert {(item["tenant"], item["devices"], item["priority"], item["gang"]) for item in items} == {
+            ("red", 4, 1, "r")
+        }
+        nodes = w.waggle.client.get("/v1/inspect/nodes").json["items"]
+        assert sorted(node["devices"] for node in nodes) == [0, 0, 4, 4]

@@ -14,7 +14,7 @@ from extender.server.views import Explanation, FaultsView, Metric, PodView, Read
 from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
 BUSY = reason(Code.INSUFFICIENT, resources=["cpu"])
-WAITING = PodView("ns", "p", "u-1", "Waiting", "", BUSY, 3, "gang-a", 1.5, 7)
+WAITING = PodView("ns", "p", "u-1", "Waiting", "", BUSY, 3, "gang-a", 1.5, 7, tenant="red", devices=4)
 BOUND = PodView("other", "q", "u-2", "Bound", "n1", None, 1, "", 60.0)
 
 
@@ -54,6 +54,8 @@ def test_pods_are_listed_with_state_and_reason(client: Client, runtime: FixedRun
         "reason": {"code": "InsufficientResource", "text": "insufficient cpu"},
         "attempts": 3,
         "gang": "gang-a",
+        "tenant": "red",
+        "devices": 4,
         "priority": 7,
         "sinceSeconds": 1.5,
         "kubeScheduler": "",
@@ -94,6 +96,7 @@ def test_nodes_show_what_is_taken_of_them(client: Client, runtime: FixedRuntime)
         "labels": {"zone": "a"},
         "allocatable": {"cpu": 4000},
         "requested": {"cpu": 500, "pods": 1},
+        "devices": 0,
         "pods": ["ns/p"],
     }
     assert (items["n2"]["ready"], items["n2"]["unschedulable"]) == (False, True)
