@@ -36,7 +36,7 @@ COPY_SHARE, LOCK_SHARE = 10, 100
 SECONDS = 0.05
 MOST_ANSWERS = 5000
 #: Seconds that somebody who asks about one pod may have to wait for the next copy.
-PATIENCE = 1.0
+PATIENCE = 2.0
 #: Sentences of one explanation, and characters of each.
 MOST_SENTENCES, LONGEST_SENTENCE = 50, 2000
 #: Seconds after which an unused copy may be dropped.
