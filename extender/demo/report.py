@@ -158,6 +158,8 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     lines = (
         ("is it ready", f"curl {cast.url}/readyz"),
         ("who waits, and why", f"curl '{cast.url}/v1/inspect/pods?state=Waiting'"),
+        ("the cluster in a screenful", f"waggle top --server {cast.url}"),
+        ("why this one waits, and what would help", f"waggle explain {waiting} --server {cast.url}"),
         ("everything about one pod", f"curl {cast.url}/v1/explain/default/{waiting}"),
         ("the nodes as Waggle counts them", f"curl {cast.url}/v1/inspect/nodes"),
         ("what the algorithm holds", f"curl {cast.url}/v1/inspect/algorithm"),
