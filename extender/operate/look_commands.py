@@ -57,7 +57,15 @@ def add_look_commands(app: typer.Typer) -> None:
 
 def explain(
     pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="The pod's.")] = "default",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="The pod's. Default: that of kubectl's context; with --server: default.",
+        ),
+    ] = "",
     output: OutputOption = Format.TEXT,
     server: ServerOption = "",
     ca_file: CaOption = None,
@@ -79,7 +87,7 @@ def explain(
     given, _, name = pod.rpartition("/")
     options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
     with _pages(*options) as pages:
-        found = pages.explain(given or namespace, name)
+        found = pages.explain(given or namespace or _namespace(server, context, kubeconfig), name)
         say(_json(found) if output is Format.JSON else explanation(found))
 
 
@@ -110,6 +118,13 @@ def top(
         pods = pages.read("/v1/inspect/pods", namespace=namespace)["items"]
         nodes = pages.read("/v1/inspect/nodes")["items"]
         say(_json({"pods": pods, "nodes": nodes}) if output is Format.JSON else text(pods, nodes))
+
+
+def _namespace(server: str, context: str, kubeconfig: str) -> str:
+    """The namespace of a pod that is named without one."""
+    from extender.operate.reach import Target, context_namespace
+
+    return "default" if server else context_namespace(Target(kubeconfig=kubeconfig, context=context))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock, Thread
 from typing import IO, Self
@@ -108,6 +108,16 @@ class Kubectl:
             start_new_session=True,  # Ctrl-C is for us alone; we end it
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread of ours is in a lock that it would take
         )
+
+
+def context_namespace(target: Target) -> str:
+    """Return the namespace that kubectl's context is set to, as `kubectl get pods` would use it.
+
+    Raises ReachError if kubectl is not installed, or has no such context.
+    """
+    kubectl = Kubectl(replace(target, namespace=""))
+    found = kubectl.ask("config", "view", "--minify", "--output=jsonpath={.contexts[0].context.namespace}")
+    return found.strip() or "default"
 
 
 def _last_line(text: str) -> str:

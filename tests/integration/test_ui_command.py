@@ -27,7 +27,7 @@ from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from extender.kube.client.access_review import Reviewer
 from extender.kube.client.kubeconfig import connect
 from extender.operate.certs import create, secrets, service_hosts
-from extender.operate.reach import Connection, ReachError, Target
+from extender.operate.reach import Connection, ReachError, Target, context_namespace
 from extender.server.views import Explanation, PodView
 from extender.settings import ClusterSettings, ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
@@ -266,3 +266,18 @@ def test_explain_and_top_take_the_same_way(site: Site) -> None:
         found = CliRunner().invoke(app, arguments)
         assert (found.exit_code, text in found.stdout) == (0, True), found.output
     assert len(site.forwardings()) == 2
+
+
+def test_a_pod_without_a_namespace_is_in_that_of_kubectls_context(tmp_path: Path):
+    file = tmp_path / "config"
+
+    def kubeconfig(**context: str) -> Target:
+        contexts = [{"name": "here", "context": {"cluster": "c", "user": "u", **context}}]
+        known = {"clusters": [{"name": "c", "cluster": {"server": "https://c"}}], "users": [{"name": "u", "user": {}}]}
+        file.write_text(yaml.safe_dump({"kind": "Config", "current-context": "here", "contexts": contexts, **known}))
+        return Target(kubeconfig=str(file))
+
+    assert context_namespace(kubeconfig(namespace="team-a")) == "team-a"
+    assert context_namespace(kubeconfig()) == "default"
+    with pytest.raises(ReachError, match="nowhere"):
+        context_namespace(Target(kubeconfig=str(file), context="nowhere"))
