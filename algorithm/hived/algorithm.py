@@ -349,7 +349,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
             spec = self._read(pod)
         except UserError:
             return PodDescription()
-        return PodDescription(spec.group, spec.tenant, spec.priority, spec.leafs)
+        return PodDescription(spec.group, spec.tenant, self.priority(pod), spec.leafs)
 
     def page(self, path: str) -> Any:
         return self._start.accounts.pages.page(path)

@@ -283,6 +283,16 @@ def test_who_came_after_a_lazy_preemption_keeps_what_it_was_given_whoever_is_fou
         assert world.group("lazy").lazily_preempted_by == "high"
 
 
+def test_people_see_the_priority_that_counts_after_a_lazy_preemption():
+    world = HivedHarness()
+    lazy = gang("lazy", pods=2, leafs=4, priority=3, lazyPreemptionEnable=True)
+    world.bind(*lazy)
+    bound = [world.allocated[each.uid] for each in lazy]
+    assert [world.algorithm.describe(each).priority for each in bound] == [3, 3]
+    world.bind(one("high", leafs=4, priority=5))
+    assert [world.algorithm.describe(each).priority for each in bound] == [-1, -1]
+
+
 def test_a_group_whose_quota_nobody_needs_any_more_may_have_it_back_after_a_restart():
     world = HivedHarness()
     world.bind(*gang("lazy", pods=2, leafs=4, lazyPreemptionEnable=True))
