@@ -15,7 +15,8 @@ from extender.server.whatif import Verdict
 
 #: "0/32 nodes are available: 30 node(s) didn't match Pod's node affinity/selector, 2 Insufficient cpu. preemption: ..."
 _DIAGNOSIS = re.compile(r"^\d+/(?P<nodes>\d+) nodes are available: (?P<found>.*?)(?:\. |\.$|$)", re.DOTALL)
-_CLAUSE = re.compile(r"(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
+#: A clause begins where a number begins: from each digit of a long one, the rest would be read again.
+_CLAUSE = re.compile(r"(?<!\d)(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
 #: What the algorithm counts, too.
 _COUNTED = ("Insufficient ", "Too many pods")
 #: Clauses of kube-scheduler's that are shown.
