@@ -41,7 +41,7 @@ from extender.server.views import (
     node_views,
     pod_view,
 )
-from extender.server.whatif import Verdict, WhatIf
+from extender.server.whatif import Verdict, WhatIf, bounded
 
 T = TypeVar("T")
 
@@ -240,7 +240,7 @@ class ReadModel:
         try:
             with self._explaining:
                 with self._loop.paused():
-                    told = iter(self._machine.driver.algorithm.explain(pod))
+                    told = bounded(self._machine.driver.algorithm.explain(pod))
                 for sentence in self._loop.in_turns(told):
                     advice += [sentence] if sentence else []
         except Exception as error:

@@ -11,7 +11,9 @@ assumes that kube-scheduler offers every node that is ready and not cordoned.
 Bounds, whoever asks for pages how often: copies take at most 1/COPY_SHARE of the time of one core, and hold the loop's
 lock for at most 1/LOCK_SHARE of the time; one call makes new answers for at most `seconds`; equal pods of a gang, or of
 a namespace, are one question; at most MOST_ANSWERS are remembered. So an answer may be older than the last change. A
-copy that nobody has used for a while is dropped, as it takes as much memory as the algorithm.
+copy that nobody has used for a while is dropped, as it takes as much memory as the algorithm. An explanation has
+EXPLAINING seconds between its sentences. An algorithm that does not even return from one step takes one thread with it;
+all others go on without answers after PATIENCE seconds, since a plug-in's fault must not take every page away.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ COPY_SHARE, LOCK_SHARE = 10, 100
 #: Seconds of new answers in one call.
 SECONDS = 0.05
 MOST_ANSWERS = 5000
-#: Seconds that somebody who asks about one pod may have to wait for the next copy.
+#: Seconds that somebody who asks about one pod may have to wait for the next copy; that anybody waits for his turn.
 PATIENCE = 2.0
+#: Seconds after which an explanation ends with the sentence, or the step without one, that comes next.
+EXPLAINING = 5.0
 #: Sentences of one explanation, and characters of each.
 MOST_SENTENCES, LONGEST_SENTENCE = 50, 2000
 #: Seconds after which an unused copy may be dropped.
@@ -143,13 +147,17 @@ class _Copy:
             return refused
 
     def _sentences(self, pod: Pod) -> Iterator[str]:
-        number = 0
-        for sentence in self._algorithm.explain(pod):
-            if sentence:
-                yield sentence[:LONGEST_SENTENCE]
-                number += 1
-            if number == MOST_SENTENCES:
-                return
+        return (sentence for sentence in bounded(self._algorithm.explain(pod)) if sentence)
+
+
+def bounded(told: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
+    """What an algorithm explains, steps without a sentence ("") included, as far as the bounds allow."""
+    end, number = clock() + EXPLAINING, 0
+    for sentence in told:
+        yield str(sentence)[:LONGEST_SENTENCE] if sentence else ""
+        number += bool(sentence)
+        if number == MOST_SENTENCES or clock() > end:
+            return
 
 
 def _maker(
@@ -190,9 +198,12 @@ class WhatIf:
     def ask(self, uids: Iterable[str], seconds: float = SECONDS) -> dict[str, Verdict]:
         """Return answers by UID. New ones are made for `seconds`, at least one; the others may be older, or missing.
 
-        A pod that does not wait any more has no answer; no pod has one if the algorithm cannot be copied.
+        A pod that does not wait any more has no answer; no pod has one if the algorithm cannot be copied, or is busy
+        with another question for longer than PATIENCE.
         """
-        with self._lock:
+        if not self._lock.acquire(timeout=PATIENCE):
+            return {}
+        try:
             copy = self._current()
             if copy is None:
                 return {}
@@ -212,6 +223,8 @@ class WhatIf:
                 verdict = verdict or copy.older.get(uid)
                 found |= {uid: verdict} if verdict is not None else {}
             return found
+        finally:
+            self._lock.release()
 
     def ask_one(self, uid: str) -> Verdict | None:
         """Return the answer about one pod, for somebody who waits for it: for a pod that is newer than the copy, wait
@@ -224,9 +237,13 @@ class WhatIf:
 
     def drop_unused(self) -> None:
         """Drop the copy if nobody has asked for a while. To be called now and then."""
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return  # it is in use
+        try:
             if self._clock() - self._used >= UNUSED:
                 self._copy = None
+        finally:
+            self._lock.release()
 
     def _answer(self, copy: _Copy, uid: str) -> Verdict:
         try:

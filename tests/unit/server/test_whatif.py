@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Self
 
 import pytest
 
@@ -244,3 +247,62 @@ def test_explanations_have_a_bound():
     [uid] = world.waits("p")
     sentences = world.what_if.ask([uid])[uid].sentences
     assert (len(sentences), len(sentences[0])) == (whatif.MOST_SENTENCES, whatif.LONGEST_SENTENCE)
+
+
+class Stuck(Told):
+    """Does not return from an explanation until it is let go."""
+
+    begun, let_go = threading.Event(), threading.Event()
+
+    def explain(self, pod: Pod) -> Iterator[str]:
+        self.begun.set()
+        self.let_go.wait(30)
+        yield "At last."
+
+
+def test_an_explanation_that_does_not_return_takes_no_answer_from_other_threads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whatif, "PATIENCE", 0.01)
+    world = World(Stuck())
+    [uid] = world.waits("p")
+    asking = threading.Thread(target=world.what_if.ask, args=([uid],))
+    asking.start()
+    try:
+        assert Stuck.begun.wait(10)
+        assert world.what_if.ask([uid]) == {}
+        world.what_if.drop_unused()
+        assert world.runtime.model.usage_sample().waiting == 1
+    finally:
+        Stuck.let_go.set()
+        asking.join()
+    assert world.what_if.ask([uid])[uid].sentences == ("At last.",)
+
+
+class Endless(Told):
+    """Has sentences, or steps without one, for ever."""
+
+    said, may_fork = "", True
+
+    def explain(self, pod: Pod) -> Iterator[str]:
+        return repeat(self.said)
+
+    def fork(self) -> Self:
+        if not self.may_fork:
+            raise NotImplementedError
+        copied = super().fork()
+        copied.said = self.said
+        return copied
+
+
+@pytest.mark.parametrize("may_fork", [True, False])
+def test_an_explanation_without_end_is_cut_off(may_fork: bool, monkeypatch: pytest.MonkeyPatch):
+    world = World(Endless())
+    world.algorithm.may_fork, world.algorithm.said = may_fork, "x" * 5000
+    world.waits("p")
+    found = world.runtime.model.explain("default", "p")
+    assert [len(each) for each in found.advice] == [whatif.LONGEST_SENTENCE] * whatif.MOST_SENTENCES
+    monkeypatch.setattr(whatif, "EXPLAINING", 0.0)
+    world = World(Endless())
+    world.algorithm.may_fork = may_fork
+    world.waits("p")
+    found = world.runtime.model.explain("default", "p")
+    assert not [each for each in found.advice if "x" in each]
