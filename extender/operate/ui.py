@@ -7,6 +7,7 @@ a browser would otherwise have to be given. Anybody with an account on this mach
     the browser is started with a key of its own that works once: all users can see with which arguments
     Host has to be this server's: no other site can have its name resolved to here and read the pages
     GET and HEAD only; verbs are no pages, and would be refused by Waggle, too
+    connections have a number that they do not exceed; further ones are closed
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import secrets
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
-from typing import Final
+from threading import BoundedSemaphore, Lock
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from extender.operate.reach import Connection, ReachError
@@ -37,12 +38,16 @@ _TO_BROWSER: Final = (
 )
 _PIECE: Final = 64 << 10
 _IDLE_SECONDS: Final = 60
+#: Connections at once, each with a thread: anybody on this machine can open them. A browser has six.
+_MOST_CONNECTIONS: Final = 100
 
 
 class LocalPages(ThreadingHTTPServer):
     """Serves the pages of `connection` on 127.0.0.1. `port` 0 is any free one. Raises OSError if it is taken."""
 
     daemon_threads = True
+    #: Connections that wait to be accepted. With the five of the library, some of a browser's wait for a second.
+    request_queue_size = 128
 
     def __init__(self, connection: Connection, port: int = 0) -> None:
         super().__init__((_LOOPBACK, port), _Handler)
@@ -50,6 +55,7 @@ class LocalPages(ThreadingHTTPServer):
         self._secret = secrets.token_urlsafe(32)
         self._key, self._key_once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._lock = Lock()
+        self._room = BoundedSemaphore(_MOST_CONNECTIONS)
         self.cookie = f"waggle-{self.server_port}"
 
     @property
@@ -75,6 +81,23 @@ class LocalPages(ThreadingHTTPServer):
 
     def knows(self, cookie: str) -> bool:
         return _same(cookie, self._secret)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, if there is room for it."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that hangs up is no news."""
