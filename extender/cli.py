@@ -42,22 +42,24 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
 
     waggle check --config waggle.yaml
     waggle serve --config waggle.yaml
-    waggle kube-scheduler-config --topology local      or second-scheduler, or static-pod
-    waggle lint kube-scheduler-config.yaml             finds the traps in somebody's own
-    waggle doctor --config waggle.yaml                 checks the whole installation, and says what to do
-    waggle certs                                       both sides of mutual TLS
-    waggle hived init                                  HiveD's cells, written from the nodes of a cluster
-    waggle hived diff OLD NEW --cluster                what another configuration would do to what runs
+    waggle kube-scheduler-config --topology local    or second-scheduler
+    waggle lint kube-scheduler-config.yaml           finds the traps in one
+    waggle doctor --config waggle.yaml               checks everything
+    waggle certs                                     for mutual TLS
+    waggle hived init                                HiveD's cells, from nodes
+    waggle hived diff OLD NEW --cluster              what a change would do
 
 **Look into it** while it runs:
 
-    waggle explain POD                                 why it waits, what would help   (--server URL, or by kubectl)
-    waggle top                                         what is taken, how many wait, and why
-    curl localhost:9096/readyz                         ready? if not, why
-    curl 'localhost:9096/v1/inspect/pods?state=Waiting'  who waits, and why
-    curl localhost:9096/v1/explain/NAMESPACE/POD       all about one pod
-    curl localhost:9096/metrics                        for Prometheus
-    waggle ui                                          the pages of a Waggle in a cluster, in a browser
+    waggle explain POD [--server URL]                why it waits, what helps
+    waggle top [--server URL]                        what is taken, who waits
+    waggle ui                                        the pages, in a browser
+    curl localhost:9096/readyz                       ready? if not, why
+    curl localhost:9096/v1/inspect/pods              all pods: state, reason
+    curl localhost:9096/v1/explain/NAMESPACE/POD     all about one pod
+    curl localhost:9096/metrics                      for Prometheus
+
+Without `--server`, `explain`, `top` and `ui` look by kubectl at the Waggle in a cluster.
 """,
 )
 

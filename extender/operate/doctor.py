@@ -132,7 +132,8 @@ def _cluster(settings: Settings) -> list[Check]:
     try:
         api = connect(settings.cluster)
     except ConnectionSettingsError as error:
-        return [Check("API server", Status.FAIL, str(error), "cluster.kubeconfig, cluster.context or cluster.server")]
+        todo = "set cluster.kubeconfig, cluster.context or cluster.server in Waggle's configuration, or KUBECONFIG"
+        return [Check("API server", Status.FAIL, str(error), todo)]
     try:
         reached, theirs = _reach(api)
         if reached.status is Status.FAIL:

@@ -118,7 +118,8 @@ def _direct(server: Server, manager: urllib3.PoolManager) -> Callable[[str], url
         try:
             return manager.request("GET", url, headers=headers, preload_content=False, redirect=False)
         except urllib3.exceptions.HTTPError as error:
-            raise ReachError(f"{server.url} does not answer: {str(error)[:300]}") from error
+            hint = "`waggle serve` and `waggle demo --stay` print their address"
+            raise ReachError(f"{server.url} does not answer: {str(error)[:300]}; {hint}") from error
         except (OSError, ValueError) as error:
             raise ReachError(f"{server.url}: {error}") from error
 

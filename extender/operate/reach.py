@@ -282,7 +282,8 @@ class Connection:
         try:
             secret = self._kubectl.ask("get", "secret", name, "--output=json")
         except ReachError as error:
-            raise ReachError(f"{error}. docs/web-page.md says how to get the right to look") from error
+            end = "" if str(error).endswith((".", "?", "!")) else "."
+            raise ReachError(f"{error}{end} docs/web-page.md says what it takes to look") from error
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="waggle-viewer-")))
         try:
             data = json.loads(secret)["data"]

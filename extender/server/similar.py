@@ -32,8 +32,8 @@ def similar(wanted: str, names: Iterable[str], most: int = 3) -> list[str]:
     for name in promising:
         matcher.set_seq1(name)
         if matcher.real_quick_ratio() >= _ALIKE and (ratio := matcher.ratio()) >= _ALIKE:
-            found.append((-ratio, name))
-    return [name for _, name in sorted(found)[:most]]
+            found.append((-ratio, -_agreeing(wanted, name), name))
+    return [name for _, _, name in sorted(found)[:most]]
 
 
 def did_you_mean(names: list[str]) -> str:

@@ -40,11 +40,12 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
             text = f"{request.url.path} does not take {request.method}; it takes {(error.headers or {}).get('Allow')}"
         return error_response(error.status_code, text, headers=dict(error.headers or {}))
 
-    async def on_bad_parameter(_request: Request, error: Exception) -> Response:
+    async def on_bad_parameter(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][1:])
-        return error_response(400, f"{name}: {first['msg']}", name)
+        text = _no_such_parameter(request) if first["type"] == "extra_forbidden" else first["msg"]
+        return error_response(400, f"{name}: {text}", name)
 
     async def on_bad_request(_request: Request, error: Exception) -> Response:
         assert isinstance(error, BadRequest)
@@ -57,6 +58,13 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
     app.add_exception_handler(RequestValidationError, on_bad_parameter)
     app.add_exception_handler(BadRequest, on_bad_request)
     app.add_exception_handler(Exception, on_failure)
+
+
+def _no_such_parameter(request: Request) -> str:
+    described = request.app.openapi()["paths"].get(request.scope["route"].path_format, {})
+    parameters = described.get(request.method.lower(), {}).get("parameters", ())
+    known = [item["name"] for item in parameters if item["in"] == "query"]
+    return f"there is no such parameter; there are: {', '.join(known) or 'none'}"
 
 
 def _no_such_path(request: Request, verbs: list[str]) -> str:

@@ -115,7 +115,7 @@ def test_what_a_pods_author_wrote_does_not_reach_the_terminal(url: str, runtime:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--server", "http://127.0.0.1:1"], "http://127.0.0.1:1 does not answer"),
+        (["--server", "http://127.0.0.1:1"], "`waggle serve` and `waggle demo --stay` print their address"),
         (["--server", "127.0.0.1:9096"], "expected http(s)://host:port"),
         (["--server", "https://127.0.0.1:1", "--ca-file", "/nowhere/ca.crt"], "there is no such file"),
         (["--server", "http://127.0.0.1:1", "--token-file", __file__], "over https only"),

@@ -244,7 +244,7 @@ def _unequal(machines: Sequence[_Cell]) -> Iterator[str]:
 
 def _nothing_found(known: Sequence[Node], wishes: Wishes) -> str:
     others = sorted({name for node in known for name, _ in node.allocatable if "/" in name})
-    there_is = f"; they have {', '.join(others)}" if others else ""
+    there_is = f"; they have {', '.join(others)}: name your devices with --resource" if others else ""
     return f"none of {len(known)} nodes has {' or '.join(wishes.resources)} in status.allocatable{there_is}"
 
 

@@ -31,6 +31,11 @@ def test_the_names_that_are_most_alike(wanted: str, meant: list[str]):
     assert similar(wanted, NAMES)[: len(meant) or 3] == meant
 
 
+def test_of_names_equally_alike_the_one_with_more_letters_in_place_comes_first():
+    fillers = [f"filler-{number:02}" for number in range(60)]
+    assert similar("filler-5o", fillers)[0] in {f"filler-5{digit}" for digit in range(10)}
+
+
 def test_a_name_is_not_proposed_for_itself():
     assert "dashboard" not in similar("dashboard", NAMES)
 

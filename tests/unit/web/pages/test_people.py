@@ -186,6 +186,11 @@ def test_a_wrong_parameter_is_named(client: Client, path: str, field: str):
     assert answer.json["error"].startswith(f"{field}: ")
 
 
+def test_an_unknown_parameter_is_told_the_known_ones(client: Client):
+    text = client.get("/v1/inspect/pods?stat=Waiting").json["error"]
+    assert text == "stat: there is no such parameter; there are: namespace, state"
+
+
 def test_an_unknown_page_is_told_its_neighbours(client: Client):
     answer = client.get("/v1/inspect/pod")
 

@@ -111,7 +111,7 @@ def test_devices_of_another_maker() -> None:
     node = Node(name="a", allocatable=(("amd.com/gpu", 4), (GPU, 0)))
     assert tops(draft([node], Wishes(resources=(GPU, "amd.com/gpu")))) == {"gpu-host": 1}
     with pytest.raises(
-        DraftError, match=r"none of 1 nodes has nvidia.com/gpu .*; they have amd.com/gpu, nvidia.com/gpu"
+        DraftError, match=r"none of 1 nodes has nvidia.com/gpu .*; they have amd.com/gpu, nvidia.com/gpu: .*--resource"
     ):
         draft([node], Wishes())
 
