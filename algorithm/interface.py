@@ -225,11 +225,11 @@ class GangInfo(msgspec.Struct, frozen=True):
 
 
 class PodDescription(msgspec.Struct, frozen=True):
-    """What people are shown about a pod on the web page. An empty field is taken from the pod itself."""
+    """The description of a pod in the tables of the web page. An empty field is taken from the pod itself."""
 
     #: The name of the group that it runs with. Empty: its gang annotation or its PodGroup.
     group: str = ""
-    #: Whose pod it is. Empty: its namespace counts.
+    #: The owner of the pod. Empty: its namespace counts.
     tenant: str = ""
     #: The priority that counts. None: the pod's own.
     priority: int | None = None
@@ -392,7 +392,7 @@ class SchedulerAlgorithm(ABC):
         return ()
 
     def describe(self, pod: Pod) -> PodDescription:  # noqa: ARG002
-        """What people are shown about the pod in tables, if the pod's own fields do not say it. Decides nothing.
+        """Describe the pod for tables of the web page, where its own fields do not say it. No decision depends on it.
 
         May be called for any pod at any time, under the lock and for all pods of the cluster in turn: keep it to a few
         microseconds. The answer for a record must not change: it is remembered for as long as the record is.

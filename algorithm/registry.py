@@ -143,7 +143,7 @@ def in_plain_words(item: ErrorDetails) -> str:
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """What is wrong with a configuration, in one line: each field with what was expected.
+    """Return the errors of a configuration in one line: each field with what was expected.
 
     With its `model`, a misspelt field or value is followed by the one that was probably meant.
     """

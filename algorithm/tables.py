@@ -1,6 +1,6 @@
-"""What a copy in pieces needs, so that no piece takes long: tables that a copy can follow, and watched records.
+"""Tables that a copy in pieces can follow, and watched records, so that no piece takes long.
 
-A copy in pieces is of the moment of its last piece, so it has to keep up with what changes in between:
+A copy in pieces shows the moment of its last piece, so it has to follow the changes in between:
 
 * a `Table` is a dictionary that may be large. It is copied early, which takes some 20 ns for each entry;
   from then on each change is made to the copy as well. In the last piece it costs nothing.

@@ -1,8 +1,8 @@
-"""Why a pod waits, in sentences with numbers: what it needs, what there is, and whose end would help.
+"""Why a pod waits, in sentences with numbers: what it needs, what is free, and which pods would have to end.
 
-The first sentence is the verdict, and stands by itself: lists show it alone. The last one is the nearest remedy. What
-is said was counted or tried out (`Trial`), for all nodes that are ready and not cordoned, whether kube-scheduler offers
-them or not:
+The first sentence is the verdict, and stands by itself: lists show it alone. The last one is the nearest remedy. Every
+statement was counted or tried out (`Trial`), for all nodes that are ready and not cordoned, whether kube-scheduler
+offers them or not:
 
     a gang without all its pods               what is still to be created
     too large for the cluster when empty      "can never run", and what would have to be added
@@ -45,7 +45,7 @@ _SPARED = 20
 
 @dataclass(frozen=True)
 class Question:
-    """What waits: `members`, of which `needed` must have a place together. One pod alone is one member."""
+    """The waiting pods: `members`, of which `needed` must have a place together. One pod alone is one member."""
 
     state: State
     pod: Pod
@@ -64,7 +64,7 @@ class Question:
 
     @property
     def demand(self) -> Demand:
-        """What every member needs at least."""
+        """The amounts that every member needs at least."""
         return least_of(self.demands)
 
     @cached_property
@@ -182,7 +182,7 @@ def _seat(trial: Trial, asked: Question) -> dict[str, str] | None:
 
 
 def _shortage(asked: Question) -> list[str]:
-    """What is free, as of the trial that is going on."""
+    """The free amounts, as of the current trial."""
     for name, wanted in _sums(asked):
         free = sum(max(0, room.free.get(name, 0)) for room in asked.usable)
         if free < wanted:

@@ -36,14 +36,14 @@ def amount(name: str, value: int) -> str:
 
 
 def amounts(demand: Demand) -> str:
-    """What a pod takes, without the place of the pod itself: devices first."""
+    """The amounts that a pod takes, without the place of the pod itself: devices first."""
     devices = extended_of(demand)
     others = [part for part in demand if part not in devices and part[0] != PODS]
     return ", ".join(amount(*part) for part in (*devices, *others)) or "a place for one pod"
 
 
 def main(demand: Demand) -> str:
-    """What such pods are known by: their devices, or everything that they take if they have none."""
+    """A short name for such pods: their devices, or everything that they take if they have none."""
     return amounts(extended_of(demand) or demand)
 
 
@@ -121,7 +121,7 @@ def too_little_free(subject: str, demand: Demand, wanted: int, seats: int, large
 
 
 def _scarce(demand: Demand, full: Sequence[NodeRoom]) -> tuple[str, int] | None:
-    """What to name: a device that is short on most of these nodes, else what is short on all of them; None: neither."""
+    """The resource to name: a device that is short on most of these nodes, else one short on all; None: neither."""
     short = {name: sum(room.free.get(name, 0) < need for room in full) for name, need in demand}
     for name, need in extended_of(demand):
         if 2 * short[name] > len(full):

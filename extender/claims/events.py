@@ -1,4 +1,4 @@
-"""What the engine of claims is told, and what it says. Plain data, so that a run can be recorded and replayed."""
+"""The events and instructions of the engine of claims. Plain data, so that a run can be recorded and replayed."""
 
 from __future__ import annotations
 

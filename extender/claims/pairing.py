@@ -1,4 +1,4 @@
-"""Who gets which idle pods of a pool.
+"""Decides which requests get which idle pods of a pool.
 
 The first in rank gets its pods if there are enough for it. If there are not (it is a gang), the pods that it could use
 are kept for it: nobody behind it may take them, or a stream of small requests would starve it. Requests that need other

@@ -1,4 +1,4 @@
-"""What the engine of claims knows: pools, warm pods, and what stands on a claimed pod. Plain data."""
+"""The records of the engine of claims: pools, warm pods, and the mark on a claimed pod. Plain data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimMark:
-    """What stands on a claimed pod: enough to know the whole claim after a restart."""
+    """The mark on a claimed pod: enough to know the whole claim after a restart."""
 
     claim: str
     pool: str
@@ -119,7 +119,7 @@ class WarmPod:
 
 
 class Demand(NamedTuple):
-    """What a pod must have to serve a request: labels, in the order of their names. An empty demand fits every pod."""
+    """The labels that a pod must have to serve a request, in order of their names. An empty demand fits every pod."""
 
     labels: tuple[tuple[str, str], ...] = ()
 

@@ -1,4 +1,4 @@
-"""What the engine of claims knows: pods by UID, the claims that stand on them, pools with their lines, holds.
+"""The state of the engine of claims: pods by UID, the claims that stand on them, pools with their lines, holds.
 
 Every index here is derived from the pods and the requests, and `validate` derives it again. A pod is *idle in its pool*
 exactly if it can be claimed, its node serves, nobody holds it, and the pool's selector selects it.
@@ -37,7 +37,7 @@ class Claim:
 
 @dataclass(slots=True)
 class PoolState:
-    """One pool, who waits for it and what it has."""
+    """One pool, with its waiting requests and its pods."""
 
     pool: Pool
     line: Line

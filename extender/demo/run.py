@@ -48,9 +48,9 @@ class Demo:
     ) -> None:
         """`algorithm` is any that is installed, `settings` a file with its settings in its own format (YAML for most).
 
-        What is expected of the acts is what `packing` and `hived` promise, `hived` with the demo's own settings. Of any
-        other algorithm it is only that every pod runs, or waits with a reason. Without `workloads` they are those of
-        manifests/ beside this file, or HiveD's own if that is shown.
+        The acts expect the results that `packing` and `hived` promise, `hived` with the demo's own settings. Of any
+        other algorithm they expect only that every pod runs, or waits with a reason. Without `workloads` they are
+        those of manifests/ beside this file, or HiveD's own if that is shown.
         """
         self._console = Console(highlight=False)
         self._port = port

@@ -179,7 +179,7 @@ def lint(
 def doctor(
     config: ConfigOption = None,
     kube_scheduler_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="kube-scheduler's configuration, to be held against Waggle's.")
+        Path | None, typer.Option(metavar="FILE", help="kube-scheduler's configuration, to be compared with Waggle's.")
     ] = None,
     readyz: Annotated[
         str, typer.Option(metavar="URL", help="The health port of a running Waggle, http://localhost:9097 say.")
@@ -238,7 +238,7 @@ def certs(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Who may call; again for several. Default: kube-scheduler, and waggle-viewer, which may only look.",
+            help="A client; again for several. Default: kube-scheduler, and waggle-viewer, which may only look.",
         ),
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificates hold.")] = 365,
@@ -301,24 +301,28 @@ What to do with them:
 
 
 def ui(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Where Waggle is.")] = NAMESPACE,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Waggle's namespace.")
+    ] = NAMESPACE,
     service: Annotated[str, typer.Option(metavar="NAME", help="Waggle's Service; the chart's release.")] = "waggle",
     secret: Annotated[
-        str, typer.Option(metavar="NAME", help="The certificate to look with. Default: SERVICE-viewer-tls.")
+        str, typer.Option(metavar="NAME", help="The Secret with the certificate to show. Default: SERVICE-viewer-tls.")
     ] = "",
     service_account: Annotated[
-        str, typer.Option(metavar="NAME", help="Look with a token of it, where Waggle wants one as well.")
+        str, typer.Option(metavar="NAME", help="Send a token of this account, if Waggle also asks for one.")
     ] = "",
-    context: Annotated[str, typer.Option(metavar="NAME", help="Of the kubeconfig. Default: kubectl's own.")] = "",
+    context: Annotated[
+        str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: kubectl's own.")
+    ] = "",
     kubeconfig: Annotated[str, typer.Option(metavar="FILE", help="Default: kubectl's own.")] = "",
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. 0: any free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or only print the address.")] = True,
 ) -> None:
-    """Open the page of a Waggle that runs in a cluster: the picture of the cluster, and all pages beside it.
+    """Open the web page of a Waggle that runs in a cluster, with all its other pages.
 
-    Everything goes through kubectl: whom RBAC lets read the Secret and forward a port may look, and can change nothing
-    (Role waggle-viewer; docs/web-page.md). The address works on this machine only, until Ctrl-C. Without a cluster:
-    `waggle demo --stay`.
+    Everything goes through kubectl: a user whom RBAC allows to read the Secret and to forward a port may look, and can
+    change nothing (Role waggle-viewer; docs/web-page.md). The address works on this machine only, until Ctrl-C.
+    Without a cluster: `waggle demo --stay`.
     """
     import webbrowser
 

@@ -1,8 +1,8 @@
-"""`waggle doctor`: one look at everything that an installation needs, each with what to do if it is not well.
+"""`waggle doctor`: one check of everything that an installation needs, each with what to do if it fails.
 
     configuration -> API server -> rights, nodes, versions
                   -> certificates of both sides
-                  -> kube-scheduler's configuration, held against Waggle's
+                  -> kube-scheduler's configuration, compared with Waggle's
 
 Promises: it changes nothing (a SelfSubjectAccessReview is a question); every call has a time-out; a check that cannot
 be made says so, instead of being left out.
@@ -284,7 +284,7 @@ def _age(field: str, path: Path) -> Check:
     except (OSError, ValueError) as error:
         return Check("certificates", Status.FAIL, f"{field}: {path}: {_why(error)}")
     now, todo = datetime.now(UTC), "docs/runbook.md#renewing-certificates"
-    what = f"{field}: {path} holds until {end:%Y-%m-%d} ({(end - now).days} days), since {begin:%Y-%m-%d}"
+    what = f"{field}: {path} is valid until {end:%Y-%m-%d} ({(end - now).days} days), since {begin:%Y-%m-%d}"
     if not begin <= now <= end:
         return Check("certificates", Status.FAIL, what, todo)
     return (
@@ -317,7 +317,7 @@ def _kube_scheduler(file: Path | None, settings: Settings) -> Iterator[Check]:
 
 
 def _scheduler_certificates(document: Document, settings: Settings) -> Iterator[Check]:
-    """What kube-scheduler shows, if its files are on this machine too."""
+    """Check the certificates of kube-scheduler, if its files are on this machine too."""
     for extender in document.root.items("extenders"):
         text = extender.section("tlsConfig").text("certFile")
         path = Path(text) if text else None
@@ -341,7 +341,7 @@ def _scheduler_certificates(document: Document, settings: Settings) -> Iterator[
 
 
 def _running(url: str) -> Check:
-    """What /readyz of a running Waggle says."""
+    """Ask /readyz of a running Waggle."""
     name = "Waggle"
     try:
         api = connect(ClusterSettings(server=url.removesuffix("/readyz")))

@@ -3,7 +3,7 @@
     --server URL      that server: Waggle on this machine, or where its port can be reached
     otherwise         the Waggle of a cluster, through kubectl with its own context (reach.py)
 
-Only GET is asked. What a server answers has a bound, and is data: the callers print it escaped (output.py).
+Only GET is sent. A server's answer has a bound, and is data: the callers print it escaped (output.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE: Final = 1 << 20
 
 
 class NotFoundError(RuntimeError):
-    """What was asked for does not exist; the message is the server's."""
+    """The requested thing does not exist; the message is the server's."""
 
 
 @dataclass(frozen=True)

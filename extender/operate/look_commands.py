@@ -41,12 +41,16 @@ CaOption = Annotated[Path | None, typer.Option(metavar="PEM", help="With --serve
 CertOption = Annotated[Path | None, typer.Option(metavar="PEM", help="With --server: your client certificate.")]
 KeyOption = Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")]
 TokenOption = Annotated[Path | None, typer.Option(metavar="FILE", help="With --server: a bearer token, in a file.")]
-WaggleOption = Annotated[str, typer.Option(metavar="NAME", help="Where Waggle is, in the cluster.")]
+WaggleOption = Annotated[str, typer.Option(metavar="NAME", help="Waggle's namespace in the cluster.")]
 ServiceOption = Annotated[str, typer.Option(metavar="NAME", help="Its Service; the chart's release.")]
-AccountOption = Annotated[str, typer.Option(metavar="NAME", help="Look with a token of it, where one is wanted.")]
-ContextOption = Annotated[str, typer.Option(metavar="NAME", help="Of the kubeconfig. Default: kubectl's own.")]
+AccountOption = Annotated[
+    str, typer.Option(metavar="NAME", help="Send a token of this account, if Waggle asks for one.")
+]
+ContextOption = Annotated[
+    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: kubectl's own.")
+]
 KubeconfigOption = Annotated[str, typer.Option(metavar="FILE", help="Default: kubectl's own.")]
-OutputOption = Annotated[Format, typer.Option("--output", "-o", help="json: as the page has it.")]
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="text, or json as the page has it.")]
 
 
 def add_look_commands(app: typer.Typer) -> None:
@@ -78,7 +82,7 @@ def explain(
     context: ContextOption = "",
     kubeconfig: KubeconfigOption = "",
 ) -> None:
-    """Why a pod waits, and what would help; where it is, if it has a place.
+    """Explain why a pod waits, and what would help; where it is, if it has a place.
 
     Exit status: 0 shown, 1 there is no such pod, 2 Waggle cannot be reached, or does not show it to you.
     """
@@ -107,7 +111,7 @@ def top(
     context: ContextOption = "",
     kubeconfig: KubeconfigOption = "",
 ) -> None:
-    """What is taken of the cluster, how many pods wait, and why.
+    """Show how much of the cluster is in use, how many pods wait, and why.
 
     Exit status: 0 shown, 2 Waggle cannot be reached, or does not show it to you.
     """

@@ -1,4 +1,4 @@
-"""What `waggle explain` and `waggle top` print: plain lines, the most important first."""
+"""The texts of `waggle explain` and `waggle top`: plain lines, the most important first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _story(lines: Sequence[str]) -> Iterator[str]:
 
 
 def top(pods: Sequence[Any], nodes: Sequence[Any]) -> str:
-    """The cluster in a screenful: what is taken, how many pods wait, and why."""
+    """The cluster in a screenful: how much is in use, how many pods wait, and why."""
     usable = sum(node["ready"] and not node["unschedulable"] for node in nodes if node["known"])
     known = sum(node["known"] for node in nodes)
     states = Counter(pod["state"] for pod in pods)

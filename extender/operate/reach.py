@@ -1,13 +1,13 @@
 """The way to a Waggle that runs in a cluster, for commands of people: through kubectl, with kubectl's own context.
 
-    kubectl get secret SERVICE-viewer-tls          a certificate with which one may look, and bind nothing
+    kubectl get secret SERVICE-viewer-tls          a certificate that may look, and bind nothing
     kubectl port-forward service/SERVICE           to the replica that leads, whose pod the Service selects
     HTTPS over that, both sides with certificates  read-only
 
 So RBAC decides who may look: by the right to read that Secret and to forward ports (Role `waggle-viewer`). No port of
 the server is opened for it, and every way of logging in that kubectl knows is known here.
 
-Promises: nothing is asked of Waggle but GET; private keys are in a folder that only this user can read, and only while
+Promises: Waggle gets only GET requests; private keys are in a folder that only this user can read, and only while
 the connection is open; the forwarding ends with this process, however it ends.
 """
 

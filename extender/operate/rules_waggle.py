@@ -1,7 +1,7 @@
-"""Rules that hold kube-scheduler's configuration against Waggle's own file: `waggle lint FILE --config waggle.yaml`.
+"""Rules that compare kube-scheduler's configuration with Waggle's own file: `waggle lint FILE --config waggle.yaml`.
 
 Each file alone may be right, and both together wrong: pods that are never sent, a port on which nobody listens, a
-certificate that is asked for and not shown.
+client certificate that Waggle requires and kube-scheduler does not show.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`waggle ui`: Waggle's pages on this machine, for the browser of the user who started it.
 
-A server on the loopback interface hands GET requests on to the replica that leads (reach.py), with the certificate that
-a browser would otherwise have to be given. Anybody with an account on this machine can connect to it. Therefore:
+A server on the loopback interface passes GET requests on to the leader (reach.py), with the certificate that
+a browser would otherwise need. Anybody with an account on this machine can connect to it. Therefore:
 
-    an address that lets somebody in has a key, which is exchanged for a cookie; every other request needs the cookie
-    the browser is started with a key of its own that works once: all users can see with which arguments
+    the printed address has a key, which is exchanged for a cookie; every other request needs the cookie
+    the browser is started with a key of its own that works once, because all users can see its arguments
     Host has to be this server's: no other site can have its name resolved to here and read the pages
     GET and HEAD only; verbs are no pages, and would be refused by Waggle, too
     connections have a number that they do not exceed; further ones are closed

@@ -49,7 +49,7 @@ Report = BindFinished | PodRead | EvictFinished | PreemptionRecorded
 #: The kinds of `Write` that are reported.
 KINDS = (binding.KIND, eviction.KIND, preemption_mark.KIND)
 
-#: What is written beside each binding of this server: functions that return the commands for one pod, as the API server
+#: The writes beside each binding of this server: functions that return the commands for one pod, as the API server
 #: has just shown it bound. Outside a term, their commands are dropped like all others.
 BESIDE_BINDING: tuple[Callable[[Pod], Sequence[Write]], ...] = ()
 

@@ -4,7 +4,7 @@ The driver remembers the records that it has passed on. A delete therefore names
 change is passed on twice. The algorithm promises that an exception leaves it unchanged, so a call that raises does not
 count as delivered: the engine goes on, the fault is counted, and the change is *pending*. Pending changes are delivered
 again before the next decision, so that one exception does not leave the algorithm's state wrong for good. Meanwhile a
-node that the algorithm was never told of is not offered to it: what it decided about that node would rest on nothing.
+node that the algorithm does not know is not offered to it: a decision about that node would rest on nothing.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class AlgorithmDriver:
 
     @property
     def unknown_nodes(self) -> frozenset[str]:
-        """The nodes that exist and that the algorithm was not told of, because it raised. Any thread may ask."""
+        """The nodes that exist and that the algorithm does not know, because it raised. Any thread may ask."""
         return frozenset(
             name
             for name, node in list(self._pending_nodes.items())
@@ -298,7 +298,7 @@ class AlgorithmDriver:
 
     def _without(self, nodes: SuggestedNodes, unknown: frozenset[str]) -> SuggestedNodes:
         """Return the nodes that the algorithm knows. Raises AlgorithmFault if none are left: with an error,
-        kube-scheduler tries again soon, and then the algorithm is told of these nodes again."""
+        kube-scheduler tries again soon, and then these nodes are delivered again."""
         known = SuggestedNodes(name for name in nodes if name not in unknown)
         if not known:
             raise AlgorithmFault(f"it failed to take in node {', '.join(sorted(unknown))}")

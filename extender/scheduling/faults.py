@@ -1,11 +1,11 @@
-"""The faults of the algorithm: what it raised, and where it broke its contract. Told apart, counted, in bounded memory.
+"""The faults of the algorithm: exceptions, and breaches of its contract. Distinguished and counted, in bounded memory.
 
     driver --note--> FaultBook: one Fault for each place that raises <--read-- log, metrics, /readyz, pages
 
 Two exceptions are the same fault if the same call raised the same type at the same line: texts differ, since they name
 pods. The first one keeps its traceback. An engine writes no log, so `server/watchdog.py` reads the book and does that.
 
-Promises: MOST_FAULTS are told apart, all further ones share one entry; a text has at most LONGEST_TEXT characters; an
+Promises: MOST_FAULTS are distinguished, all others share one entry; a text has at most LONGEST_TEXT characters; an
 exception whose own text cannot be made is noted like any other. A Fault is never changed, only replaced.
 """
 
@@ -17,7 +17,7 @@ from typing import Final
 
 from algorithm.model import Node, Pod
 
-#: Faults that are told apart. A plug-in can raise from a new place each time, if it makes its code as it goes.
+#: Faults that are distinguished. A plug-in can raise from a new place each time, if it makes its code as it goes.
 MOST_FAULTS: Final = 64
 #: Characters of the text of an exception.
 LONGEST_TEXT: Final = 500
@@ -40,7 +40,7 @@ class Fault:
     count: int = 1
     at: float = 0.0
     trace: traceback.TracebackException | None = None
-    #: What a log line says of it. Empty: the algorithm failed.
+    #: The event of its log line. Empty: the algorithm failed.
     title: str = ""
 
     def __str__(self) -> str:

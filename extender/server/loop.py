@@ -259,7 +259,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         return self._handling
 
     def held(self) -> Held | None:
-        """Who holds the lock, for one who looks twice: at the very moment of an acquisition the answer is outdated."""
+        """Return the holder of the lock. Read it twice: at the very moment of an acquisition the answer is outdated."""
         return Held(self._held_since, self._holder) if self._lock.locked() else None
 
     def in_turns(self, pieces: Iterator[T], patience: float = -1) -> Iterator[T]:

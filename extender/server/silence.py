@@ -1,7 +1,7 @@
-"""For how long the API server has been silent: one answer for /readyz, pages and people.
+"""How long the API server has been silent: one answer for /readyz, pages and people.
 
-A watch that works says something at least once a minute (a bookmark), so a longer silence means that decisions are made
-from what was true then. A request that fails says so earlier. The metric `waggle_watch_staleness_seconds`, which the
+A watch that works says something at least once a minute (a bookmark), so a longer silence means that decisions rest on
+an old state. A request that fails shows it earlier. The metric `waggle_watch_staleness_seconds`, which the
 alert WaggleWatchStale reads, is the same clock without the two limits.
 """
 
@@ -30,7 +30,7 @@ class ApiSilence:
         return max(map(_silence, self._informers))
 
     def readiness_warning(self) -> str:
-        """What /readyz says about it; "" if the API server is heard."""
+        """The warning for /readyz; "" if the API server is not silent."""
         silent = max(self._informers, key=_silence)
         seconds = _silence(silent)
         if not seconds:

@@ -1,7 +1,7 @@
 """Plain sentences about a pod that waits; the first one is what a person should read first, also in lists.
 
-They are made of three voices: the reason that Waggle gave when it was asked last, what the algorithm would say now
-(`whatif.py`), and what kube-scheduler wrote on the pod, whose own plug-ins may refuse nodes that have room.
+They combine three sources: the reason of Waggle's last answer, the algorithm's answer as of now (`whatif.py`), and
+kube-scheduler's text on the pod, because its own plug-ins may refuse nodes that have room.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extender.server.whatif import Verdict
 _DIAGNOSIS = re.compile(r"^\d+/(?P<nodes>\d+) nodes are available: (?P<found>.*?)(?:\. |\.$|$)", re.DOTALL)
 #: A clause begins where a number begins: from each digit of a long one, the rest would be read again.
 _CLAUSE = re.compile(r"(?<!\d)(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
-#: What the algorithm counts, too.
+#: Shortages that the algorithm counts, too.
 _COUNTED = ("Insufficient ", "Too many pods")
 #: Clauses of kube-scheduler's that are shown.
 _SHOWN = 4

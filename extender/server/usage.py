@@ -99,8 +99,8 @@ class UsageSampler:
 
 
 def amounts(snapshot: Snapshot) -> tuple[Taken, ...]:
-    """What is taken of the nodes, and what there is: resources with a domain in their name (devices) first, then cpu
-    and memory. A node that is not ready counts as long as it exists."""
+    """Return what is in use on the nodes, and what they have: resources with a domain in their name (devices) first,
+    then cpu and memory. A node that is not ready counts as long as it exists."""
     taken: dict[str, int] = {}
     there: dict[str, int] = {}
     for info in snapshot.nodes.values():

@@ -5,10 +5,10 @@ about.
                     |                                             (not more often than the shares below allow)
                     +--> answers that are known for this copy, and new ones, until the time for this call is over
 
-The running algorithm is never asked, so that nothing it knows changes and no verb waits for a long answer. A question
+The running algorithm is never asked, so its state does not change and no verb waits for a long answer. A question
 assumes that kube-scheduler offers every node that is ready and not cordoned.
 
-Bounds, whoever asks for pages how often: copies take at most 1/COPY_SHARE of the time of one core, and hold the loop's
+Bounds, however often pages are read: copies take at most 1/COPY_SHARE of the time of one core, and hold the loop's
 lock for at most 1/LOCK_SHARE of the time; one call makes new answers for at most `seconds`; equal pods of a gang, or of
 a namespace, are one question; at most MOST_ANSWERS are remembered. So an answer may be older than the last change. A
 copy that nobody has used for a while is dropped, as it takes as much memory as the algorithm. An explanation has

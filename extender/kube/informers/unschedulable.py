@@ -1,7 +1,7 @@
-"""What kube-scheduler wrote on pods that it found no node for: the message of their `PodScheduled` condition.
+"""kube-scheduler's text on pods for which it found no node: the message of their `PodScheduled` condition.
 
-People are shown it; no decision depends on it, so it is in no record of a pod, and a pod of which only its conditions
-change is no event for the engine. Messages have bounds, as whoever may write a pod's status may write anything:
+It is for people. No decision depends on it, so no pod record has it, and a change of conditions alone is no event for
+the engine. Messages have bounds, because anybody who may write a pod's status may write anything:
 
 * a message is cut after LONGEST characters; conditions with more than MOST_BYTES of JSON are not read;
 * equal messages, which the pods of a gang have, are kept once, and all of them together have at most TOGETHER

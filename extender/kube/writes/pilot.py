@@ -7,8 +7,8 @@ A turn reads what has arrived, and sends what may be sent; it never blocks. In a
 a second thread that wakes up for each request and for each response takes the interpreter away from that loop some ten
 times for each binding. Without it, a decision with its bind takes a fifth less CPU.
 
-Promises: turns never overlap. A loop that is held up, by a decision that does not end, holds no write up for longer
-than a second or two: the thread then takes the turns, so that deadlines and the end of a term are kept.
+Promises: turns never overlap. If a decision that does not end blocks the loop, writes are delayed by no more than a
+second or two: the thread then takes the turns, so that deadlines and the end of a term are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pilot:
     `launch(until)` sends what may be sent, until the queue is empty or that time on the monotonic clock has come; it
     returns whether there is more. `patience` returns for how many seconds there is nothing to send unless somebody
     calls `wake`, None: for ever. `is_over` says whether no turn is needed any more; `ended` is then called once, by the
-    thread. `failed` is told of bugs in a turn.
+    thread. `failed` is called with bugs in a turn.
     """
 
     def __init__(

@@ -4,8 +4,8 @@
     victim_gone(uid)          a victim is gone
     ended(uid, outcome)       the preemptor was placed, waits again, or is gone
 
-Nothing is decided by it. Both ways to preempt are in it: victims that are named to kube-scheduler, and evictions of our
-own. A pod that waits for victims of others has no record.
+No decision depends on it. It has both kinds of preemption: victims that are named to kube-scheduler, and evictions of
+our own. A pod that waits for victims of others has no record.
 
 Bounds: MOST records, the oldest go first; SHOWN victims of each by name, and the number of all.
 """
@@ -27,7 +27,7 @@ SHOWN = 32
 
 
 class Outcome(StrEnum):
-    """What became of a preemption."""
+    """The outcome of a preemption."""
 
     UNDER_WAY = "under way"
     PLACED = "placed"

@@ -1,9 +1,9 @@
-"""Keeps what kube-scheduler is told about a waiting pod from changing all the time.
+"""Keeps the text that kube-scheduler gets about a waiting pod from changing all the time.
 
 kube-scheduler writes the text of a refusal into the pod's condition, and that write makes it try the pod again. A text
-that is another one each time (a countdown, a counter, an address) makes it do so hundreds of times a second. Algorithms
-are told not to do that (`algorithm/reasons.py`); this module sees to it that one that does costs a bounded number of
-attempts.
+that differs each time (a countdown, a counter, an address) makes it do so hundreds of times a second. The contract
+forbids such texts (`algorithm/reasons.py`); this module limits the attempts that they cost if an algorithm returns
+them.
 
     refusal --as before--------------------------> as it is
             --another one, MOST_CHANGES a WINDOW-> as it is
@@ -29,7 +29,7 @@ WINDOW: Final = 60.0
 
 
 class SteadyRefusals:
-    """Decides what kube-scheduler is told."""
+    """Decides which text kube-scheduler gets."""
 
     def __init__(self, faults: FaultBook, counts: Counter[tuple[str, str]]) -> None:
         self._faults = faults
@@ -51,7 +51,7 @@ class SteadyRefusals:
         if not told.is_held:
             entry.told = replace(told, is_held=True)
             self._faults.noticed(
-                "a reason does not stand still",
+                "a reason keeps changing",
                 "schedule",
                 f"{MOST_CHANGES} texts within {WINDOW:g} s, kube-scheduler would try the pod again for each of them: "
                 f"{_shown(last)!r}, then {_shown(answer)!r}",

@@ -1,4 +1,4 @@
-"""What happened lately, for the page: use and waiting over the last hour, and who preempted whom."""
+"""The recent past, for the page: use and waiting over the last hour, and who preempted whom."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Seldom(Generic[T]):
         self._value: T | None = None
 
     def value(self) -> T:
-        """What was read last; the same object until it is read again. Raises what `read` raises."""
+        """Return the last reading; the same object until it is read again. Raises the errors of `read`."""
         with self._lock:
             begun = self._clock()
             if self._value is None or begun >= self._next:

@@ -62,7 +62,7 @@ def test_a_reason_that_moves_costs_a_bounded_number_of_attempts(countdown: str, 
         with capture_logs() as lines:
             w.waggle.runtime.watchdog.look()
             w.waggle.runtime.watchdog.look()
-        told = [line for line in lines if line["event"] == "a reason does not stand still"]
+        told = [line for line in lines if line["event"] == "a reason keeps changing"]
         assert len(told) <= 1  # the watchdog's own thread may have been first
         assert "waggle_unsteady_refusals_total" in w.waggle.client.get("/metrics").text
         assert w.waggle.client.get("/v1/inspect/algorithm").json["faults"] == 0

@@ -205,8 +205,8 @@ def test_how_long_certificates_hold(tmp_path: Path, cluster: EmbeddedCluster, da
     files = made(tmp_path / "tls", Authority.new(), days=days)
     config = configuration(tmp_path, cluster.url, server={"tls": json.loads(files.tls().model_dump_json())})
     mine, authority = texts(examine(config), "certificates")
-    assert mine.startswith(f"{wanted} server.tls.cert_file: {files.certificate} holds until ")
-    assert authority.startswith(f"OK server.tls.client_ca_file: {files.ca} holds until ")
+    assert mine.startswith(f"{wanted} server.tls.cert_file: {files.certificate} is valid until ")
+    assert authority.startswith(f"OK server.tls.client_ca_file: {files.ca} is valid until ")
 
 
 def test_a_certificate_that_is_over_fails(tmp_path: Path, cluster: EmbeddedCluster) -> None:

@@ -228,6 +228,6 @@ def test_a_reason_that_moves_is_logged_once_and_is_no_fault(watched: Watched) ->
     for _ in range(50):
         watched.filter()
     (line,) = watched.look()
-    assert (line["event"], line["log_level"]) == ("a reason does not stand still", "warning")
+    assert (line["event"], line["log_level"]) == ("a reason keeps changing", "warning")
     assert line["subject"] == "pod default/p"
     assert watched.runtime.readiness().detail == ""
