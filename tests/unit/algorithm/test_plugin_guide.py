@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-ALGORITHM, TEST = blocks("python")
+ALGORITHM, TEST, EXPLAIN = blocks("python")
 (PROJECT,) = blocks("toml")
 CONFIG, SCHEDULER = blocks("yaml")
 
@@ -55,6 +55,16 @@ def pod(name: str, node: str = "") -> Pod:
 
 def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
     assert len(ALGORITHM.splitlines()) <= 40
+
+
+def test_it_explains_with_numbers() -> None:
+    algorithm = configured()
+    algorithm.add_node(Node(name="a", allocatable=()))
+    names: dict[str, object] = {"Pod": Pod}
+    exec(compile(EXPLAIN, "docs/plugin-authors.md", "exec"), names)
+    explain = names["explain"]
+    assert callable(explain)
+    assert explain(algorithm, pod("p"))[0].startswith("0 of ")
 
 
 def test_the_configured_algorithm_schedules_within_its_slots() -> None:
