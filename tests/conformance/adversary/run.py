@@ -56,6 +56,8 @@ class Run:
         self.copying: restarts.Copying | None = None
         self.nodes: dict[str, Node] = {}
         self.written: set[str] = set()
+        #: Pods that were bound when the promises were changed last.
+        self.bound_before: frozenset[str] = frozenset()
         self.protected: frozenset[str] = frozenset()
         #: What each gang wants, and the sizes of its pods that have not come yet.
         self.wishes: dict[str, dict[str, Any]] = {}
@@ -327,6 +329,7 @@ class Run:
         self.cluster = self.cluster.changed(rng)
         self.note(f"reconfigure: {json.dumps(self.cluster.settings['virtualClusters'])}")
         restarts.compare_restarts(self, rng, changed=True)
+        self.bound_before = frozenset(self.instance.allocated)
         self._go_on_with(restarts.restarted(self, rng))
 
     def _go_on_with(self, instance: Instance) -> None:

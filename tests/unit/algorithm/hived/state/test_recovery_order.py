@@ -197,6 +197,28 @@ def test_the_more_important_keeps_its_quota_and_of_equals_the_older():
         assert [is_guaranteed(each, name) for name in "cbad"] == [True, False, False, True]
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_who_kept_its_quota_keeps_it_once_a_later_pod_names_the_other(is_named):
+    """Two gangs are equally important, and the oldest pod of the older gang ends after the promise was reduced.
+
+    Nothing on the pods that are left says which gang had kept its quota, until one more pod is bound.
+    """
+    world = HivedHarness(racks(a="rack.host 2"))
+    pair = gang("pair", pods=2, leafs=2)
+    for number, each in enumerate([pair[0], one("single", leafs=4), pair[1]]):
+        world.bind(msgspec.structs.replace(each, created=f"2026-01-01T00:00:0{number}Z"))
+    world.restart(config=racks(a="rack.host 1, rack 1"))
+    assert [is_guaranteed(world, name) for name in ("pair", "single")] == [True, False]
+    if is_named:
+        world.bind(*gang("x", pods=2, leafs=4))
+
+    end(world, "u-pair-0")
+
+    assert is_guaranteed(world, "pair")
+    for each in in_every_order(world):
+        assert [is_guaranteed(each, name) for name in ("pair", "single")] == [is_named, not is_named]
+
+
 def test_quota_that_a_larger_gang_cannot_use_is_given_back():
     """The more important gang of two does not fit into what is promised now; the other one does."""
     world = HivedHarness(racks(a="rack.host 3"))
