@@ -209,11 +209,6 @@ class Gang:
         self._fingerprints: dict[str, Fingerprint] | None = None
 
     @property
-    def intact(self) -> bool:
-        """Whether enough members have a place for the gang to be useful."""
-        return len(self.allocated) >= self.minimum
-
-    @property
     def plan(self) -> Plan:
         """The newest plan among the allocated members; empty if there are none."""
         return read_plan(self.plan_text) if self.plan_text else Plan()

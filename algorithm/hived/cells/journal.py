@@ -67,11 +67,6 @@ class Journal:
         else:
             self._entries.append((mapping.pop, key))
 
-    def member(self, members: set[K], each: K) -> None:
-        """It is about to be added to the set, or removed from it."""
-        if self.recording:
-            self._entries.append((members.add if each in members else members.discard, each))
-
     def whole(self, mapping: dict[K, V]) -> None:
         """An entry is about to be deleted from a mapping whose order counts. It is copied once for each mark.
 

@@ -28,7 +28,6 @@ class Thing:
         self.color = 0
         self.row = [0, 0, 0]
         self.table: dict[int, int] = {}
-        self.members: set[int] = set()
 
 
 NUMBERS, KEYS = st.integers(0, 9), st.integers(0, 3)
@@ -73,11 +72,6 @@ class Changes(RuleBasedStateMachine):
     def set_entry(self, key: int, value: int) -> None:
         self.journal.entry(self.thing.table, key)
         self.thing.table[key] = value
-
-    @rule(each=KEYS)
-    def add_or_remove(self, each: int) -> None:
-        self.journal.member(self.thing.members, each)
-        self.thing.members ^= {each}
 
     @precondition(lambda self: self.thing.table)
     @rule(key=KEYS)
