@@ -131,6 +131,8 @@ class PreemptionExecutor:
             plan = self.plan(entry, entry.offered)
             if isinstance(plan, Preempt) and self.may_begin(entry, plan):
                 return self.begin(entry, plan, entry.offered, now)
+            if entry.deferred and _is_hopeless(plan):
+                return []  # asked again, it would get the same refusal: it stays parked until room becomes free
         except AlgorithmFault as fault:
             entry.record(now, f"its preemption could not be planned: {fault}", self.state.sequence)
         self.requeuer.enqueue(entry, now)
@@ -170,8 +172,8 @@ class PreemptionExecutor:
         out: list[Instruction] = []
         entry = self.state.pods.get(uid)
         if entry is not None and entry.deferred and entry.informed:
-            entry.deferred = False
             out += self.try_again(entry, now)
+            entry.deferred = False
         if uid in self.planner.unbound and self.state.cache.state(uid) is not PodState.ASSUMED:
             waiting = self.state.pods.get(self.planner.unbound.pop(uid))
             out += self.try_again(waiting, now) if waiting is not None else []
@@ -402,3 +404,8 @@ class PreemptionExecutor:
                 return self.outcomes.give_up(preemption, why, now)
             case _:
                 return self._advance(preemption, now)
+
+
+def _is_hopeless(plan: ScheduleResult) -> bool:
+    """Whether no preemption helps, not even a later one: no pods are only protected from eviction for some time."""
+    return isinstance(plan, Wait) and plan.reason.code is not Code.VICTIM_PROTECTED

@@ -540,3 +540,18 @@ class TestAfterACrash:
         assert {w.state(name) for name in gang} == {State.WAITING}
         w.do_all()
         assert not w.marked()
+
+
+def test_a_refused_pod_that_is_reported_late_is_requeued_only_if_a_preemption_may_help() -> None:
+    """Its request arrived before the informer's event. The event frees no room."""
+    w = DirectPreemptionSimulation()
+    w.fill()
+    w.cluster.create("hopeless", 2000, 0)
+    assert w.filter("hopeless").node is None
+    w.deliver_all()
+    w.time_passes(1.0)
+    assert nudged(w) == []
+    w.cluster.create("high", 2000, 10)
+    assert w.filter("high").node is None
+    w.deliver_all()
+    assert w.state("high") is State.PREEMPTING
