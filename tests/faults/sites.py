@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "extender"
+#: No server carries out what the engine of claims asks for. Its writes come into the table with the first that does.
+_NOT_RUN = ("claims/",)
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
 #: us. And the client itself, whose calls of its own methods are no further ones.
-OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py")
+OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py", *_NOT_RUN)
 #: The names under which a client is kept, and its methods that make requests.
 _CALLS = {
     "_api": ("request", "exchange", "stream", "encoded"),

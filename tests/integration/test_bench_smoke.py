@@ -94,9 +94,9 @@ def test_a_figure_of_the_io_layers_is_held_against_its_aim() -> None:
 
 
 def test_each_aim_is_held_against_its_figure() -> None:
-    assert [aim.met for aim in aims(*figures(filter_ms=2.0, decisions=300.0))] == [True, True, True]
-    assert [aim.met for aim in aims(*figures(filter_ms=2.1, decisions=299.0))] == [False, True, False]
-    assert [aim.met for aim in aims(*figures(filter_ms=10.1, decisions=300.0))] == [False, False, True]
+    assert [aim.met for aim in aims(*figures(filter_ms=2.0, decisions=1000.0))] == [True, True, True]
+    assert [aim.met for aim in aims(*figures(filter_ms=2.1, decisions=999.0))] == [False, True, False]
+    assert [aim.met for aim in aims(*figures(filter_ms=10.1, decisions=1000.0))] == [False, False, True]
 
 
 def test_the_aims_are_those_of_5000_names() -> None:
