@@ -53,16 +53,18 @@ def top(pods: Sequence[Any], nodes: Sequence[Any]) -> str:
     devices = sum(node["devices"] for node in nodes)
     counts += [f"{devices} devices in use, as the algorithm counts them"] if devices else []
     head = f"Nodes: {usable} of {known} can be used. Pods: {', '.join(counts) or 'none'}."
-    return "\n\n".join(filter(None, (head, table(_resources(nodes)), table(_reasons(pods)))))
+    return "\n\n".join(filter(None, (head, table(_resources(nodes, counted=devices > 0)), table(_reasons(pods)))))
 
 
-def _resources(nodes: Sequence[Any]) -> list[tuple[str, ...]]:
+def _resources(nodes: Sequence[Any], *, counted: bool) -> list[tuple[str, ...]]:
+    """What pods request. `counted`: the algorithm counts devices that no pod requests; their rows would all say 0%."""
     there: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     for node in nodes:
         there.update(node["allocatable"])
         taken.update({name: amount for name, amount in node["requested"].items() if name in node["allocatable"]})
-    names = sorted((name for name in there if there[name]), key=lambda name: ("/" not in name, name))
+    shown = (name for name in there if there[name] and (taken[name] or not counted or "/" not in name))
+    names = sorted(shown, key=lambda name: ("/" not in name, name))
     rows = [
         (name, *(number(name, value) for value in (taken[name], there[name])), f"{100 * taken[name] // there[name]}%")
         for name in names

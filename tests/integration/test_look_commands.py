@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from algorithm.reasons import Code, reason
 from extender.cli import app
 from extender.operate.certs import create
-from extender.operate.look_text import age, number, table
+from extender.operate.look_text import age, number, table, top
 from extender.server.views import Explanation, PodView
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
@@ -163,3 +163,11 @@ def test_ages_numbers_and_tables():
     assert [age(seconds) for seconds in (0, 119, 120, 7199, 7200, 172_800)] == ["0s", "119s", "2m", "119m", "2h", "2d"]
     assert [number("cpu", 2500), number("memory", 3 << 29), number("a.b/gpu", 1024)] == ["2.5", "1.5Gi", "1024"]
     assert table([]) == ""
+
+
+@pytest.mark.parametrize(("devices", "rows"), [(0, ["example.com/gpu", "cpu"]), (8, ["cpu"])])
+def test_devices_that_the_algorithm_counts_are_not_shown_as_idle(devices: int, rows: list[str]):
+    node = {"ready": True, "known": True, "unschedulable": False, "devices": devices}
+    amounts = {"allocatable": {"example.com/gpu": 64, "cpu": 8000}, "requested": {"cpu": 2000}}
+    lines = top([], [node | amounts]).splitlines()
+    assert [line.split()[0] for line in lines[3:]] == rows

@@ -263,7 +263,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   paint.read();
   repaint();
 });
-addEventListener("resize", () => tenants.update(map));
+addEventListener("resize", () => world.algorithm && tenants.update(map)); // before the first data there is nothing to lay out
 
 const onMap = (changes) => set({ view: "", pod: "", ...changes }, true);
 new Search(world, {
