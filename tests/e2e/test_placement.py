@@ -12,7 +12,7 @@ def test_a_pod_is_bound_where_waggle_says(w: RealCluster) -> None:
     w.nodes(3)
     w.pod("p", gpus=2)
     node = w.place("p")
-    [told] = w.ask_waggle("/v1/inspect/pods")["items"]
+    [told] = w.ask_waggle(f"/v1/inspect/pods?namespace={w.namespace}")["items"]
     assert (told["name"], told["node"]) == ("p", node)
     [bind] = w.gate.calls_of("bind", "p")
     assert bind.nodes == [node]

@@ -51,10 +51,12 @@ def test_a_second_kube_scheduler_beside_the_clusters_own(plane: ControlPlane, pr
         w.nodes(2, gpus=4)
         ours = [f"ours{i}" for i in range(4)]
         theirs = [f"theirs{i}" for i in range(4)]
+        # One after the other: two kube-schedulers that decide at once can overcommit a node, which is not the question.
         for mine, other in zip(ours, theirs, strict=True):
             w.pod(mine, gpus=1, schedulerName="gpu-scheduler")
+            w.place(mine)
             w.pod(other, gpus=1)
-        w.all_placed([*ours, *theirs])
+            w.place(other)
         assert {call.pod for call in w.gate.calls} == set(ours)
         w.pod("one-too-many", gpus=1, schedulerName="gpu-scheduler")
         w.refused("one-too-many")
