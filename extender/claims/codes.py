@@ -46,6 +46,14 @@ class ClaimCode(StrEnum):
     WRITE_REFUSED = "WriteRefused", 502
     #: It is not known whether the pod was claimed. If it was, it is given back.
     WRITE_UNKNOWN = "WriteUnknown", 504
+    #: The pod did not run with the claim's images in time, or the pod that was created for it was not ready in time.
+    START_TIMEOUT = "StartTimeout", 504
+    #: No pod of the pool has a container of this name.
+    UNKNOWN_CONTAINER = "UnknownContainer", 400
+    #: The pool does not change images, or creates no pods for claims.
+    NOT_POSSIBLE = "NotPossible", 400
+    #: A label or an annotation that Kubernetes or Waggle does not let the claim put on its pods.
+    INVALID_METADATA = "InvalidMetadata", 400
 
     # Ends of a request about a claim that exists.
     RELEASED = "Released", 200
@@ -67,5 +75,6 @@ ENDS = frozenset(
         ClaimCode.UNKNOWN_POOL,
         ClaimCode.WRITE_REFUSED,
         ClaimCode.WRITE_UNKNOWN,
+        ClaimCode.START_TIMEOUT,
     }
 )

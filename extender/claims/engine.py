@@ -11,69 +11,119 @@ there is room for is sent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from extender.claims import images, views
+from extender.claims.admission import MOST_DEMANDS, refusal
+from extender.claims.advancing import AdvancingPods
 from extender.claims.codes import ClaimCode
+from extender.claims.creating import CreatingPods, NotCreated, Result
 from extender.claims.events import (
     Answered,
     CallerGone,
     ClaimAsked,
     ClaimEvent,
     ClaimInstruction,
+    MembersSeen,
     NodeGone,
     NodeSeen,
     PodGone,
     PodSeen,
     PoolsConfigured,
     ReleaseAsked,
+    RenewAsked,
     ShutdownAsked,
     Synced,
     Ticked,
 )
 from extender.claims.giving import GivingPods
-from extender.claims.pairing import pair
-from extender.claims.records import Demand
+from extender.claims.orphans import Orphans
+from extender.claims.pairing import Choose, at_once, pair
+from extender.claims.records import Demand, OnEmpty, Order, Phase, PoolKey, WarmPod
+from extender.claims.renewing import RenewingClaims
 from extender.claims.requests import Pending, Requests
-from extender.claims.state import Claim, ClaimState, PoolState
+from extender.claims.scores import Score, Scores
+from extender.claims.state import Claim, ClaimState, PoolState, Recent
 from extender.claims.taking import End, Refused, Taken, TakingPods
+from extender.claims.views import ClaimView, PoolSnapshot
 from extender.claims.window import Window
+from extender.claims.writes.advance import PodAdvanced
+from extender.claims.writes.create import PodCreated
 from extender.claims.writes.give import PodGivenBack
 from extender.claims.writes.look import PodLooked
+from extender.claims.writes.renew import PodRenewed
 from extender.claims.writes.take import PodTaken
 from extender.core.deadlines import Deadlines, earliest, first_of
 
 #: Seconds that a request whose pods are chosen may still wait for their writes after its own deadline.
 PATIENCE = 5.0
-#: Different demands for which a pool's pods are kept ready, and with which requests may wait.
-MOST_DEMANDS = 64
-#: Seconds after which a claim is looked at again whose pod is held by somebody else's write.
-_SOON = 1.0
+#: Seconds between two looks at what waits, while something does.
+AUDIT = 30.0
+#: Seconds after which a server gives a pod back that has not started for the claim of another one, and by which it is
+#: later for each server that comes before it.
+_LATE = 10.0
+#: Seconds by which a claim of a pool that is gone is renewed unless the caller says.
+_LEASE = 3600.0
 #: Seconds after which a claim is looked at again whose lease is over and whose pods still are there.
 _AGAIN = 30.0
 
 
 class ClaimEngine:
-    """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0."""
+    """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0.
+    `score`: see `Scores`; `orphan_seconds`: see `Orphans`."""
 
-    def __init__(self, *, epoch: float = 0.0, window: float = 64.0) -> None:
+    def __init__(
+        self, *, epoch: float = 0.0, window: float = 64.0, score: Score | None = None, orphan_seconds: float = 3600.0
+    ) -> None:
         self.sequence = 0
         self.term: int | None = 0
         self.state = ClaimState()
         self.requests = Requests()
         self.window = Window(window)
-        self.taking = TakingPods(self.state, self.window)
+        self.scores = Scores(score)
+        self.taking = TakingPods(self.state, self.window, epoch)
         self.giving = GivingPods(self.state, self._given)
+        self.renewing = RenewingClaims(self.state, epoch)
+        self.members = self.state.members
+        self.advancing = AdvancingPods(self.state, self.members, self._is_ours)
+        self.creating = CreatingPods(self.state)
+        self.orphans = Orphans(self.state, orphan_seconds)
+        #: The safety net: when what waits is looked at though no event asked for it, and what was found so. Nothing is.
+        self._audits: Deadlines[str] = Deadlines()
+        self.missed: Counter[str] = Counter()
+        #: When the pods of other servers' claims are given back unless they have started, by UID.
+        self._starts: Deadlines[str] = Deadlines()
         self._epoch = epoch
         self._is_synced = False
         self._is_stopping = False
         #: When requests stop waiting, by claim.
         self._waits: Deadlines[str] = Deadlines()
         self._leases: Deadlines[str] = Deadlines()
-        self._timers = (self._waits, self._leases, self.taking.timers, self.giving.timers)
+        self._timers: tuple[Deadlines[Any], ...] = (
+            self._waits,
+            self._leases,
+            self.taking.timers,
+            self.giving.timers,
+            self.renewing.timers,
+            self.renewing.patience,
+            self.advancing.timers,
+            self.creating.timers,
+            self.state.ripening,
+            self.orphans.timers,
+            self._audits,
+            self._starts,
+        )
         #: The pods of the claims that this engine granted. Any other pod with their mark is one too many.
         self._granted: dict[str, frozenset[str]] = {}
+        #: This server's claims that failed or have ended: a late write must not bring them back.
+        self._over = Recent()
         #: Who asked for a claim's release, and the pods that are not given back yet.
+        #: Claims that ended since a container restarted.
+        self.restarted = 0
         self._releases: dict[str, tuple[dict[str, None], set[str]]] = {}
         self._out: list[ClaimInstruction] = []
         self._handlers: dict[type, Callable[[Any, float], None]] = {
@@ -82,14 +132,19 @@ class ClaimEngine:
             NodeSeen: lambda event, _: self.state.serve(event.name, event.serves),
             NodeGone: lambda event, _: self.state.serve(event.name, None),
             PoolsConfigured: self._configured,
+            MembersSeen: self._members_seen,
             Synced: self._synced,
             ClaimAsked: self._asked,
             CallerGone: self._caller_gone,
             ReleaseAsked: self._release_asked,
+            RenewAsked: self._renew_asked,
             ShutdownAsked: self._shutdown,
             PodTaken: self._taken,
             PodLooked: self._looked,
-            PodGivenBack: self.giving.given,
+            PodGivenBack: self._given_back,
+            PodRenewed: self._renewed,
+            PodAdvanced: self._advanced,
+            PodCreated: self._created,
             Ticked: lambda _, __: None,
         }
 
@@ -98,10 +153,17 @@ class ClaimEngine:
     def handle(self, event: ClaimEvent, now: float) -> list[ClaimInstruction]:
         """Return the instructions that this event causes."""
         self.sequence += 1
+        self.state.now = now
         self._out = []
         self._handlers[type(event)](event, now)
-        self._on_time(now)
-        self._settle(now)
+        due = earliest(self._timers)
+        if due is not None and due <= now:
+            self._on_time(now)
+        state = self.state
+        if state.changed or state.dirty or state.between or state.orphans:
+            self._settle(now)
+        if self.taking.outbox:
+            self._out += self.taking.send(now)
         return self._out
 
     def next_due(self) -> float | None:
@@ -114,19 +176,39 @@ class ClaimEngine:
             return "the server is going down"
         return "" if self._is_synced else "the pods of the cluster are not known yet"
 
+    # -- reading, under the lock that guards `handle` -------------------------------------------------------------
+
+    def snapshot(self, pool: PoolKey, now: float) -> PoolSnapshot | None:
+        """Return the pool at this moment; None if there is none."""
+        return views.snapshot(self.state, self.requests, pool, now)
+
+    def claim(self, name: str, now: float) -> ClaimView | None:
+        """Return the claim at this moment; None if it does not exist, or has ended."""
+        return views.claim(self.state, self.requests, name, now)
+
+    def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
+        """Return the name of the claim with this key, which another call may have named; "" if there is none."""
+        return self.requests.claim_with_key(pool, tenant, key) or self.state.keys.get((pool, tenant, key), "")
+
+    def claims(self, pool: PoolKey, after: str = "", most: int = 100) -> list[str]:
+        """Return the names of the pool's claims in order, pending ones included: the first `most` after this name."""
+        return views.claims(self.state, self.requests, pool, after, most)
+
     # -- the cluster ----------------------------------------------------------------------------------------------
 
-    def _pod_seen(self, event: PodSeen, _now: float) -> None:
+    def _pod_seen(self, event: PodSeen, now: float) -> None:
         if self.state.see(event.pod):
-            self._observed(event.pod.uid)
+            self._observed(event.pod.uid, now)
 
-    def _pod_gone(self, event: PodGone, _now: float) -> None:
+    def _pod_gone(self, event: PodGone, now: float) -> None:
         self.state.lose(event.uid)
-        self._observed(event.uid)
+        self._observed(event.uid, now)
 
-    def _observed(self, uid: str) -> None:
-        self._settle_taking(self.taking.seen(uid))
-        self.giving.seen(uid)
+    def _observed(self, uid: str, now: float) -> None:
+        if self.state.ledger.holder(uid) is not None:
+            self._settle_taking(self.taking.seen(uid))
+            self.giving.seen(uid)
+        self._out += self.renewing.seen(uid, now)
 
     def _configured(self, event: PoolsConfigured, _now: float) -> None:
         for left in self.state.configure(event.pools):
@@ -138,40 +220,74 @@ class ClaimEngine:
 
     def _synced(self, _: Synced, _now: float) -> None:
         self._is_synced = True
+        for pool in self.state.pools.values():
+            pool.becoming_idle.clear()  # those that were idle already did not become so
         for key in self.state.pools:
             self.state.dirty[key] = None
 
     # -- requests for pods ----------------------------------------------------------------------------------------
 
     def _asked(self, asked: ClaimAsked, now: float) -> None:
-        if self._repeats(asked):
+        if asked.key and self._repeats(asked, now):
             return
-        refusal = self._refusal(asked)
-        if refusal is not None:
-            code, detail = refusal
-            self._out.append(self.requests.refuse(asked.request, code, detail, 1.0 if code.status == 429 else 0.0))
+        unfinished = self._claim_with_key(asked, now) if asked.key else None
+        if unfinished is not None:
+            asked = msgspec.structs.replace(asked, claim=unfinished.name)
+        if asked.on_empty is OnEmpty.FAIL:
+            asked = msgspec.structs.replace(asked, wait_seconds=0.0)
+        if asked.images:
+            needed = Demand(asked.demand.labels, tuple(name for name, _ in asked.images))
+            asked = msgspec.structs.replace(asked, demand=needed)
+        refused = self._refusal(asked, is_resumed=unfinished is not None)
+        if refused is not None:
+            code, detail = refused
+            after = 1.0 if code.status == 429 else 0.0
+            known = asked.pool if asked.pool in self.state.pools else None
+            self._out.append(self.requests.refuse(asked.request, code, detail, after, known))
             return
         pool = self.state.pools[asked.pool]
         pending = self.requests.accept(asked, now)
+        self._waits.set(asked.claim, pending.deadline)
         self._track(pool, asked.demand)
+        passes = unfinished is None and self._choose(pool) is None
+        if passes and (pods := at_once(pool, asked.tenant, asked.demand, asked.count)):
+            self._take(pool, pending, pods, now)
+            return
         pool.line.add(pending.waiter())
         self.state.dirty[asked.pool] = None
-        self._waits.set(asked.claim, pending.deadline)
+        self._begin_audits(now)
         # Somebody who does not wait is served now or never: before the deadline, which is now, is looked at.
+        if unfinished is not None:
+            self._look_after(asked.claim, now)
         self._pair(now)
+        if asked.on_empty is OnEmpty.COLD and asked.claim in self.requests.pending and pending.missing:
+            self._create(pending, pool, now)
 
-    def _repeats(self, asked: ClaimAsked) -> bool:
+    def _create(self, pending: Pending, pool: PoolState, now: float) -> None:
+        """Have the pods created that the request lacks, if its tenant may have them."""
+        asked, limit = pending.asked, pool.pool.most_pods_of_tenant
+        if limit and pool.pods_of_tenant[asked.tenant] + pending.missing > limit:
+            return
+        pending.is_cold = True
+        pending.deadline = now + max(asked.wait_seconds, pool.pool.start_seconds)
+        self._waits.set(asked.claim, pending.deadline)
+        lease = asked.lease_seconds or pool.pool.lease_seconds
+        expires = now + self._epoch + pool.pool.start_seconds + lease
+        self._out += self.creating.create(pending, pool.pool, expires, now)
+
+    def _repeats(self, asked: ClaimAsked, now: float) -> bool:
         """Whether the key belongs to a request that was asked before: then this call gets the same answer."""
-        if not asked.key:
-            return False
         pending = self.requests.with_key(asked)
-        claim = None if pending is not None else self._claim_with_key(asked)
+        claim = None if pending is not None else self._claim_with_key(asked, now)
         if pending is None and claim is None:
             return False
+        if claim is not None and claim.digest == asked.digest and not self._is_complete(claim):
+            return False  # its server died before it was: this call goes on with it
         digest = pending.asked.digest if pending is not None else claim.digest if claim is not None else ""
         if digest != asked.digest:
             detail = "key: expected the same request as when it was first used"
-            self._out.append(self.requests.refuse(asked.request, ClaimCode.KEY_REUSED, detail))
+            known = asked.pool if asked.pool in self.state.pools else None
+            self._out.append(self.requests.refuse(asked.request, ClaimCode.KEY_REUSED, detail, pool=known))
         elif pending is not None:
             self.requests.join(pending, asked.request)
         elif claim is not None:
@@ -183,12 +299,21 @@ class ClaimEngine:
             )
         return True
 
-    def _claim_with_key(self, asked: ClaimAsked) -> Claim | None:
+    def _claim_with_key(self, asked: ClaimAsked, now: float) -> Claim | None:
         name = self.state.keys.get((asked.pool, asked.tenant, asked.key))
         claim = None if name is None else self.state.claims.get(name)
-        return None if claim is None or claim.is_ending else claim
+        # The pods of a claim that failed, or whose lease is over, are being given back.
+        if claim is None or claim.is_ending or claim.name in self._over or claim.expires <= now + self._epoch:
+            return None
+        return claim
 
-    def _refusal(self, asked: ClaimAsked) -> tuple[ClaimCode, str] | None:
+    def _is_complete(self, claim: Claim) -> bool:
+        pods = [self.state.pods[uid] for uid in claim.uids]
+        if claim.name in self._granted:
+            return True
+        return len(pods) >= claim.size and not any(images.is_between(pod) or pod.is_coming for pod in pods)
+
+    def _refusal(self, asked: ClaimAsked, *, is_resumed: bool) -> tuple[ClaimCode, str] | None:
         if self._is_stopping:
             return ClaimCode.SHUTTING_DOWN, self.missing()
         if not self._is_synced:
@@ -196,33 +321,23 @@ class ClaimEngine:
         state = self.state.pools.get(asked.pool)
         if state is None:
             return ClaimCode.UNKNOWN_POOL, f"there is no pool {asked.pool}"
-        pool, line = state.pool, state.line
-        if not 1 <= asked.count <= pool.most_pods_of_claim:
-            return ClaimCode.TOO_MANY_PODS, f"count: expected 1 to {pool.most_pods_of_claim}, got {asked.count}"
-        if pool.most_pods_of_tenant and asked.count > pool.most_pods_of_tenant:
-            limit = pool.most_pods_of_tenant
-            return ClaimCode.TOO_MANY_PODS, f"count: a tenant may have {limit} pods of this pool, got {asked.count}"
-        if asked.claim in self.requests.pending or asked.claim in self.state.claims:
+        if not is_resumed and (asked.claim in self.requests.pending or asked.claim in self.state.claims):
             return ClaimCode.KEY_REUSED, f"claim: {asked.claim} exists"
-        if len(line) >= pool.most_waiting:
-            return ClaimCode.QUEUE_FULL, f"{pool.most_waiting} requests wait for {asked.pool}"
-        if line.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
-            return ClaimCode.TENANT_QUEUE_FULL, f"{pool.most_waiting_of_tenant} requests of this tenant wait"
-        demands = line.demands()
-        if len(demands) >= MOST_DEMANDS and asked.demand not in demands:
-            return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different requirements wait"
-        return None
+        return refusal(asked, state, self.creating)
 
     @staticmethod
     def _track(pool: PoolState, demand: Demand) -> None:
         """Keep the pods ready that fit this demand; those of a demand that nobody waits with make room for it."""
+        if pool.supply.is_tracked(demand):
+            return
         tracked = pool.supply.tracked()
-        if demand not in tracked and len(tracked) >= MOST_DEMANDS:
+        if len(tracked) >= MOST_DEMANDS:
             waiting = set(pool.line.demands())
             pool.supply.untrack(next(each for each in tracked if each not in waiting))
         pool.supply.track(demand)
 
     def _caller_gone(self, event: CallerGone, _now: float) -> None:
+        self.renewing.leave(event.request)
         pending = self.requests.leave(event.request)
         if pending is not None:
             self._fail(pending, ClaimCode.CANCELLED)
@@ -242,8 +357,10 @@ class ClaimEngine:
                 pool.line.charge(pending.asked.tenant, -len(pending.writing) - len(pending.pods))
             self.state.dirty[pending.asked.pool] = None
         self.state.ended.add(pending.claim)
+        self._over.add(pending.claim)
         self.state.changed[pending.claim] = None
         self._out += self.requests.end(pending, code, detail=detail)
+        self.creating.abandon(pending.claim)
         for token in list(pending.writing):
             self.taking.abandon(token)
 
@@ -259,6 +376,22 @@ class ClaimEngine:
         self._out += commands
         self._settle_taking(end)
         self._out += self.giving.looked(report, now)
+        self._out += self.renewing.looked(report, now)
+        self._out += self.advancing.looked(report, now)
+        self._settle_creating(self.creating.looked(report, now))
+
+    def _created(self, report: PodCreated, now: float) -> None:
+        self._settle_creating(self.creating.created(report, now))
+
+    def _settle_creating(self, results: list[Result]) -> None:
+        for each in results:
+            if not isinstance(each, NotCreated):
+                self._out.append(each)
+            elif (pending := self.requests.pending.get(each.claim)) is not None:
+                self._fail(pending, ClaimCode.WRITE_REFUSED, f"a pod could not be created: {each.detail}")
+
+    def _advanced(self, report: PodAdvanced, now: float) -> None:
+        self._out += self.advancing.advanced(report, now)
 
     def _settle_taking(self, end: End | None) -> None:
         if end is None:
@@ -270,8 +403,7 @@ class ClaimEngine:
         del pending.writing[taking.token]
         if isinstance(end, Taken):
             pending.pods[end.pod.uid] = end.pod
-            if len(pending.pods) == pending.asked.count:
-                self._claimed(pending)
+            self._claimed_if_complete(pending)
             return
         if isinstance(end, Refused):
             self._out_of(pending, 1)
@@ -291,33 +423,71 @@ class ClaimEngine:
         pool = self.state.pools[pending.asked.pool]
         pool.line.remove(pending.claim)
         self._track(pool, pending.asked.demand)
+        self._begin_audits(self.state.now)
         pool.line.add(pending.waiter())
         self.state.dirty[pending.asked.pool] = None
         self._waits.set(pending.claim, pending.deadline)
 
+    def _claimed_if_complete(self, pending: Pending) -> None:
+        """Answer the request if it has all its pods and all of them run."""
+        if len(pending.pods) == pending.asked.count and not any(map(images.is_between, pending.pods.values())):
+            self._claimed(pending)
+
     def _claimed(self, pending: Pending) -> None:
-        self._waits.discard(pending.claim)
-        self._granted[pending.claim] = frozenset(pending.pods)
-        expires = min(pod.mark.expires for pod in pending.pods.values() if pod.mark is not None)
-        self.state.changed[pending.claim] = None
-        pods = tuple(pending.pods.values())
+        claim, pods = pending.claim, tuple(pending.pods.values())
+        self._waits.discard(claim)
+        self._granted[claim] = frozenset(pending.pods)
+        self.state.changed[claim] = None
+        expires = min([pod.mark.expires for pod in pods if pod.mark is not None])
+        self.creating.abandon(claim)
         self._out += self.requests.end(pending, ClaimCode.CLAIMED, pods=pods, expires=expires)
 
     # -- claims that exist ----------------------------------------------------------------------------------------
 
-    def _release_asked(self, event: ReleaseAsked, _now: float) -> None:
+    def _claim_for(self, event: ReleaseAsked | RenewAsked) -> Claim | None:
+        """The claim that a caller asks about; None if that is answered already."""
         claim = self.state.claims.get(event.claim)
-        ended = event.claim in self.state.ended  # one that failed may have a pod for a moment still
-        if claim is None or ended or event.claim in self.requests.pending:
+        # One that failed may have a pod for a moment still.
+        if claim is None or event.claim in self._over or event.claim in self.requests.pending:
+            ended = event.claim in self.state.ended
             code = ClaimCode.CLAIM_ENDED if ended else ClaimCode.UNKNOWN_CLAIM
             self._out.append(Answered(request=event.request, code=code, claim=event.claim))
-        elif event.tenant is not None and event.tenant != claim.tenant:
+            return None
+        if event.tenant is not None and event.tenant != claim.tenant:
             self._out.append(Answered(request=event.request, code=ClaimCode.NOT_YOURS, claim=event.claim))
-        else:
+            return None
+        return claim
+
+    def _release_asked(self, event: ReleaseAsked, _now: float) -> None:
+        pending = self.requests.pending.get(event.claim)
+        if pending is not None and event.tenant in (None, pending.asked.tenant):
+            self._fail(pending, ClaimCode.CANCELLED, "its release was asked for while it waited")
+            self._out.append(Answered(request=event.request, code=ClaimCode.RELEASED, claim=event.claim))
+            return
+        claim = self._claim_for(event)
+        if claim is not None:
             callers, _ = self._releases.setdefault(claim.name, ({}, set(claim.uids)))
             callers[event.request] = None
             claim.is_ending = True
             self.state.changed[claim.name] = None
+
+    def _renew_asked(self, event: RenewAsked, now: float) -> None:
+        claim = self._claim_for(event)
+        if claim is None:
+            return
+        if claim.is_ending or now + self._epoch >= claim.expires:
+            self._out.append(Answered(request=event.request, code=ClaimCode.CLAIM_ENDED, claim=claim.name))
+            return
+        pool = self.state.pools.get(claim.pool)
+        seconds = event.lease_seconds or (pool.pool.lease_seconds if pool is not None else _LEASE)
+        self._out += self.renewing.ask(claim, event.request, seconds, now, may_shorten=event.shorten)
+
+    def _renewed(self, report: PodRenewed, now: float) -> None:
+        self._out += self.renewing.renewed(report, now)
+
+    def _given_back(self, report: PodGivenBack, now: float) -> None:
+        self.giving.given(report, now)
+        self.orphans.given(report)
 
     def _given(self, claim: str, uid: str) -> None:
         self.state.changed[claim] = None
@@ -333,59 +503,93 @@ class ClaimEngine:
     def _look_after(self, name: str, now: float) -> None:
         """A claim's pods have changed: give back what is too much, or over."""
         claim = self.state.claims.get(name)
+        if (pending := self.requests.pending.get(name)) is not None:
+            self._drop_lost(pending)
         if claim is None:
+            if any(self.state.is_orphan(uid) for uid in self._granted.get(name, ())):
+                self._finish_release(name)
+                return  # somebody has broken its mark, and may repair it
             self._leases.discard(name)
-            self._granted.pop(name, None)
+            if self._granted.pop(name, None) is not None:
+                self._over.add(name)
             self._finish_release(name)
             return
         pending = self.requests.pending.get(name)
         if pending is not None:
             self._adopt(pending, claim)
             surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
+            if pending.asked.on_empty is OnEmpty.COLD:  # the created ones are kept until its other pods are written
+                surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
             pending = self.requests.pending.get(name)
         elif name in self._granted:
             surplus = claim.uids - self._granted[name]
         else:
             # A claim of another server, or of our own past; or one that failed while its write was on its way.
-            surplus = set(claim.uids) if name in self.state.ended else set()
+            surplus = set(claim.uids) if name in self._over else set()
+        if pending is None and not claim.is_ending:
+            self._end_if_restarted(claim)
         ends = claim.expires - self._epoch
+        if name not in self._granted:  # the server that granted it comes first, and then the others in turn
+            ends += _LATE * self.members.rank(min(claim.uids))
         if pending is None and (ends > now or name not in self._leases):
             self._leases.set(name, max(ends, now))
         for uid in sorted(claim.uids if claim.is_ending else surplus):
             self._give(uid, name, now)
 
+    def _end_if_restarted(self, claim: Claim) -> None:
+        """A container that the claim chose the image of has begun anew: what was in it is lost, and the claim ends."""
+        pool = self.state.pools.get(claim.pool)
+        if pool is None or not pool.pool.ends_on_restart:
+            return
+        for uid in claim.uids:
+            pod = self.state.pods[uid]
+            is_first = claim.name in self._granted or not self.members.rank(uid)
+            if pod.mark is not None and pod.mark.running and is_first and images.was_restarted(pod, pod.mark):
+                claim.is_ending = True
+                self.restarted += 1
+                return
+
+    def _drop_lost(self, pending: Pending) -> None:
+        """A request that waits for the rest of its pods, or for their start, has lost some of those that it has."""
+        for uid in list(pending.pods):
+            pod = self.state.pods.get(uid)
+            if pod is None or pod.is_terminating or pod.mark is None or pod.mark.claim != pending.claim:
+                del pending.pods[uid]
+                self._out_of(pending, 1)
+                self._line_up(pending)
+
     def _adopt(self, pending: Pending, claim: Claim) -> None:
         """A write that was given up on has happened after all: the request has one pod more."""
         for uid in sorted(claim.uids - set(pending.pods) - set(pending.writing.values())):
             pod = self.state.pods[uid]
-            if pending.missing and not pod.is_terminating:
+            if pending.missing and not pod.is_terminating and not pod.is_coming:
                 pending.pods[uid] = pod
                 self._out_of(pending, -1)
                 self.state.pools[pending.asked.pool].line.remove(pending.claim)
                 if pending.missing:
                     self._line_up(pending)
-        if len(pending.pods) == pending.asked.count:
-            self._claimed(pending)
+        for uid in pending.pods:
+            pending.pods[uid] = self.state.pods.get(uid, pending.pods[uid])
+        self._claimed_if_complete(pending)
 
     def _finish_release(self, name: str) -> None:
+        _, left = self._releases.get(name, ({}, set()))
+        if any(self.giving.is_giving(uid) and self.state.is_orphan(uid) for uid in left):
+            return  # somebody has broken its mark: it is still being given back
         callers, _ = self._releases.pop(name, ({}, set()))
         self._out += [Answered(request=each, code=ClaimCode.RELEASED, claim=name) for each in callers]
 
-    def _give(self, uid: str, claim: str, now: float, *, epoch: float | None = None) -> None:
+    def _give(self, uid: str, claim: str, now: float, *, epoch: float | None = None, must_start: bool = False) -> None:
         pod = self.state.pods[uid]
         if pod.is_terminating:
             return
         if self.state.ledger.holder(uid) is not None and not self.giving.is_giving(uid):
-            self._leases.set(claim, now + _SOON)
-            return
-        self._out += self.giving.give(pod, claim, now, epoch=epoch)
+            return  # it is being written for another claim; when that ends, this claim is looked at again
+        self._out += self.giving.give(pod, claim, now, epoch=epoch, must_start=must_start)
 
     # -- time and what follows ------------------------------------------------------------------------------------
 
     def _on_time(self, now: float) -> None:
-        due = earliest(self._timers)
-        if due is None or due > now:
-            return
         while (name := self._waits.pop(now)) is not None:
             self._overdue(self.requests.pending[name], now)
         while (name := self._leases.pop(now)) is not None:
@@ -398,24 +602,92 @@ class ClaimEngine:
                     self._give(uid, name, now, epoch=now + self._epoch)
         self._out += self.taking.look_again(now)
         self._out += self.giving.again(now)
+        self._out += self.renewing.again(now)
+        self._out += self.advancing.again(now)
+        self._settle_creating(self.creating.again(now))
+        self.state.ripen()
+        self._out += self.orphans.due(now)
+        if self._audits.pop(now) is not None:
+            self._audit(now)
+        while (late := self._starts.pop(now)) is not None:
+            self._not_started(late, now)
+
+    def _begin_audits(self, now: float) -> None:
+        if "audit" not in self._audits:
+            self._audits.set("audit", now + AUDIT)
+
+    def _audit(self, now: float) -> None:
+        """Look for what an event should have done."""
+        waiting = [pool for pool in self.state.pools.values() if len(pool.line) and not self._is_stopping]
+        for pool in waiting:
+            for uid in self.state.missed(pool):
+                self.missed["pod"] += 1
+                self.state.offer(uid)
+            if pool.pool.key not in self.state.dirty and next(pair(pool, None), None) is not None:
+                self.missed["pair"] += 1
+                self.state.dirty[pool.pool.key] = None
+        if waiting:
+            self._audits.set("audit", now + AUDIT)
 
     def _overdue(self, pending: Pending, now: float) -> None:
-        if pending.missing == 0 and now < pending.deadline + PATIENCE:
-            self._waits.set(pending.claim, pending.deadline + PATIENCE)
+        starting = [pod.mark.starts_by for pod in pending.pods.values() if pod.mark is not None]
+        starts_by = max(starting, default=0.0) - self._epoch
+        patience = max(pending.deadline + PATIENCE, starts_by)
+        if pending.missing == 0 and now < patience:
+            self._waits.set(pending.claim, patience)
+            return
+        if pending.missing == 0 and not pending.writing:
+            detail = "a pod did not run the claim's images in time: " + images.missing(pending.pods.values())
+            self._fail(pending, ClaimCode.START_TIMEOUT, detail)
             return
         if pending.missing == 0:
             self._fail(pending, ClaimCode.WRITE_UNKNOWN, "the API server has not answered in time")
             return
+        if pending.is_cold:
+            detail = "the pod that was created was not ready in time, and none became idle"
+            self._fail(pending, ClaimCode.START_TIMEOUT, detail)
+            return
         code = ClaimCode.DEADLINE_EXCEEDED if pending.asked.wait_seconds > 0 else ClaimCode.NO_IDLE_POD
         self._fail(pending, code)
 
+    def _is_ours(self, claim: str) -> bool:
+        return claim in self.requests.pending
+
+    def _watch_start(self, uid: str, now: float) -> None:
+        """See to it that a pod which never starts is given back, by the server that has the request or any other."""
+        pod = self.state.pods.get(uid)
+        if pod is None or pod.mark is None or pod.phase != Phase.STARTING or pod.is_terminating:
+            self._starts.discard(uid)
+        elif uid not in self._starts:
+            late = _LATE * (1 + self.members.rank(uid))
+            self._starts.set(uid, max(pod.mark.starts_by - self._epoch + late, now))
+
+    def _not_started(self, uid: str, now: float) -> None:
+        pod = self.state.pods.get(uid)
+        if pod is None or pod.mark is None or pod.phase != Phase.STARTING:
+            return  # that is the news of this very event
+        if pod.mark.claim not in self.requests.pending:
+            self._give(uid, pod.mark.claim, now, must_start=True)
+        self._starts.set(uid, now + _AGAIN)
+
+    def _members_seen(self, event: MembersSeen, now: float) -> None:
+        if self.members.set(event.names, event.me):
+            self.state.rank_again()
+            self._out += self.advancing.members_changed(now)
+
     def _settle(self, now: float) -> None:
-        while self.state.changed or self.state.dirty:
+        if self.state.orphans:
+            self.orphans.seen(now)
+        while self.state.changed or self.state.dirty or self.state.between:
+            for uid in list(self.state.between):
+                del self.state.between[uid]
+                self._out += self.advancing.seen(uid, now)
+                self._watch_start(uid, now)
             for name in list(self.state.changed):
                 del self.state.changed[name]
                 self._look_after(name, now)
-            self._pair(now)
-        self._out += self.taking.send(now)
+            if self.state.dirty:
+                self._pair(now)
 
     def _pair(self, now: float) -> None:
         while self.state.dirty:
@@ -425,11 +697,21 @@ class ClaimEngine:
             if pool is not None and len(pool.line) and len(pool.supply) and not self._is_stopping:
                 self._pair_pool(pool, now)
 
+    def _choose(self, pool: PoolState) -> Choose | None:
+        if pool.pool.order is not Order.SCORE or not self.scores:
+            return None
+        return lambda waiter, kept: self.scores.choose(
+            pool.supply, self.requests.pending[waiter.request].asked, waiter.pods, kept
+        )
+
     def _pair_pool(self, pool: PoolState, now: float) -> None:
-        for waiter, pods in pair(pool):
-            pending = self.requests.pending[waiter.request]
-            lease = pending.asked.lease_seconds or pool.pool.lease_seconds
-            self.taking.pair(pending, pods, now + self._epoch + lease, now)
+        for waiter, pods in pair(pool, self._choose(pool)):
+            self._take(pool, self.requests.pending[waiter.request], pods, now)
+
+    def _take(self, pool: PoolState, pending: Pending, pods: list[WarmPod], now: float) -> None:
+        lease = pending.asked.lease_seconds or pool.pool.lease_seconds
+        pool.last_dispatch = now
+        self.taking.pair(pending, pods, now + self._epoch + lease, now)
 
     # -- proof ----------------------------------------------------------------------------------------------------
 
@@ -438,14 +720,18 @@ class ClaimEngine:
         self.state.validate()
         self.requests.validate()
         self.taking.validate()
+        self.giving.validate()
+        self.renewing.validate()
+        self.advancing.validate()
         assert not self.state.changed
+        assert not self.state.between
         assert not self.state.dirty, f"not settled: {list(self.state.dirty)}"
         for name, pending in self.requests.pending.items():
             line = self.state.pools[pending.asked.pool].line
             assert (name in line) == (pending.missing > 0), f"{name} lacks {pending.missing} pods"
             assert name in self._waits, f"{name} will wait for ever"
         for key, pool in self.state.pools.items():
-            found = next(pair(pool), None)
+            found = next(pair(pool, None), None)
             assert found is None or self._is_stopping, f"{key}: {found} could be served"
         for name in self.state.claims:
             assert name in self.requests.pending or name in self._leases, f"{name} will never end"

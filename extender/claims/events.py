@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from extender.claims.codes import ClaimCode
-from extender.claims.records import Demand, Pool, PoolKey, WarmPod
+from extender.claims.records import Demand, OnEmpty, Pairs, Pool, PoolKey, WarmPod
+from extender.claims.writes.advance import AdvancePod, PodAdvanced
+from extender.claims.writes.create import CreatePod, PodCreated
 from extender.claims.writes.give import GivePodBack, PodGivenBack
 from extender.claims.writes.look import LookAtPod, PodLooked
+from extender.claims.writes.renew import PodRenewed, RenewPod
 from extender.claims.writes.take import PodTaken, TakePod
 
 # -- events from the cluster ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSeen(msgspec.Struct, frozen=True, gc=False):
     """A pod is as the API server said. Older versions than the newest one known are ignored."""
 
     pod: WarmPod
 
 
-@dataclass(frozen=True, slots=True)
-class PodGone:
+class PodGone(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeSeen(msgspec.Struct, frozen=True, gc=False):
     """`serves`: the node is ready and not cordoned."""
 
     name: str
     serves: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PoolsConfigured:
+class PoolsConfigured(msgspec.Struct, frozen=True, gc=False):
     """All pools there are. A claim of a pool that is not there any more lasts until its end."""
 
     pools: tuple[Pool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class MembersSeen(msgspec.Struct, frozen=True, gc=False):
+    """The servers that serve claims side by side, by their names, and the name of this one. Each prefers its own share
+    of the idle pods. Nothing is wrong if the servers see different members, or none; they only conflict more often."""
+
+    names: tuple[str, ...]
+    me: str
+
+
+class Synced(msgspec.Struct, frozen=True, gc=False):
     """The pods and nodes of the cluster are known: claims can be served."""
 
 
 # -- events from callers --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimAsked:
+class ClaimAsked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A caller asks for `count` pods of a pool, all or none. `request` names this call; its answer bears the name."""
 
     request: str
@@ -63,7 +67,7 @@ class ClaimAsked:
     pool: PoolKey
     tenant: str = ""
     count: int = 1
-    demand: Demand = field(default_factory=Demand)
+    demand: Demand = Demand()
     #: Higher is served first.
     priority: int = 0
     #: How long to wait for a pod, seconds; 0: not at all.
@@ -72,34 +76,52 @@ class ClaimAsked:
     lease_seconds: float = 0.0
     key: str = ""
     digest: str = ""
+    #: Put on the claimed pods, and removed when they return to their pool.
+    labels: Pairs = ()
+    annotations: Pairs = ()
+    #: The image that each of these containers is to run; only in pools that recycle.
+    images: Pairs = ()
+    on_empty: OnEmpty = OnEmpty.WAIT
 
 
-@dataclass(frozen=True, slots=True)
-class CallerGone:
+class CallerGone(msgspec.Struct, frozen=True, gc=False):
     """Nobody waits for the answer to this request any more."""
 
     request: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAsked:
-    """`tenant` None: the caller may speak for every tenant."""
+class ReleaseAsked(msgspec.Struct, frozen=True, gc=False):
+    """The claim ends. A request that has no answer yet is answered CANCELLED. `tenant` None: the caller may speak for
+    every tenant."""
 
     request: str
     claim: str
     tenant: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownAsked:
+class RenewAsked(msgspec.Struct, frozen=True, gc=False):
+    """The claim is to last for `lease_seconds` from now; 0: as the pool says. It never lasts shorter than before,
+    unless `shorten`.
+
+    Answered RENEWED with `expires`, UNKNOWN_CLAIM, NOT_YOURS, CLAIM_ENDED, or WRITE_REFUSED. `tenant` None: the caller
+    may speak for every tenant.
+    """
+
+    request: str
+    claim: str
+    tenant: str | None = None
+    lease_seconds: float = 0.0
+    shorten: bool = False
+
+
+class ShutdownAsked(msgspec.Struct, frozen=True, gc=False):
     """Every request that waits is answered, and new ones are refused. Writes that are sent are seen to their end."""
 
 
 # -- events from the server -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True, gc=False):
     """Something is due."""
 
 
@@ -109,14 +131,19 @@ ClaimEvent = (
     | NodeSeen
     | NodeGone
     | PoolsConfigured
+    | MembersSeen
     | Synced
     | ClaimAsked
     | CallerGone
     | ReleaseAsked
+    | RenewAsked
     | ShutdownAsked
     | PodTaken
     | PodLooked
     | PodGivenBack
+    | PodRenewed
+    | PodAdvanced
+    | PodCreated
     | Ticked
 )
 
@@ -124,8 +151,7 @@ ClaimEvent = (
 # -- instructions ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The one answer to a request."""
 
     request: str
@@ -140,4 +166,4 @@ class Answered:
     detail: str = ""
 
 
-ClaimInstruction = Answered | TakePod | LookAtPod | GivePodBack
+ClaimInstruction = Answered | TakePod | LookAtPod | GivePodBack | RenewPod | AdvancePod | CreatePod

@@ -8,6 +8,9 @@
 
 A pod that is gone, or bears another mark, needs no more. Giving back can be repeated, so no outcome needs an
 explanation.
+
+At the end of a lease, all pods of the claim are read before the first is given back, since a renewal of one of them
+keeps them all; and each is only given back as it was read, so that a renewal that came after the reading wins.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from extender.claims.records import Mode, PoolKey, WarmPod
+from extender.claims import images
+from extender.claims.records import Mode, Phase, PoolKey, WarmPod
 from extender.claims.state import ClaimState
 from extender.claims.writes.give import GivePodBack, PodGivenBack
 from extender.claims.writes.look import LookAtPod, PodLooked
@@ -36,7 +40,11 @@ class Giving:
     pod: WarmPod
     claim: str
     epoch: float | None
+    #: Only while it has not started.
+    must_start: bool = False
     is_looking: bool = False
+    #: Its lease is over, as it was read. It waits until all pods of the claim are.
+    is_verified: bool = False
     is_left: bool = False
     tries: int = 0
 
@@ -53,25 +61,39 @@ class GivingPods:
         self._givings: dict[int, Giving] = {}
         self._by_uid: dict[str, int] = {}
         self.timers: Deadlines[int] = Deadlines()
+        #: How many pods were given back since their lease was over, and not because anybody asked.
+        self.lapsed = 0
 
     def is_giving(self, uid: str) -> bool:
         return uid in self._by_uid
 
-    def give(self, pod: WarmPod, claim: str, now: float, *, epoch: float | None = None) -> list[Command]:
+    def give(
+        self, pod: WarmPod, claim: str, now: float, *, epoch: float | None = None, must_start: bool = False
+    ) -> list[Command]:
         """Begin to give a pod back, unless that has begun. With `epoch`, it is read first: its lease may have been
-        renewed elsewhere."""
+        renewed elsewhere. `must_start`: only if it still has not started."""
         token = self._by_uid.get(pod.uid)
         if token is not None:
-            self._givings[token].epoch = None if epoch is None else self._givings[token].epoch
-            return []
+            return self._hurry(self._givings[token]) if epoch is None and not must_start else []
         hold = self._state.ledger.acquire(pod.uid, f"give:{claim}", now=now, lease=_LEASE)
-        giving = self._givings[hold.token] = Giving(hold.token, pod, claim, epoch)
+        giving = self._givings[hold.token] = Giving(hold.token, pod, claim, epoch, must_start)
         self._by_uid[pod.uid] = hold.token
         return [self._look(giving) if epoch is not None else self._command(giving)]
+
+    def _hurry(self, giving: Giving) -> list[Command]:
+        """It is given back whatever its lease says."""
+        giving.epoch, giving.must_start = None, False
+        if not giving.is_verified:
+            return []
+        giving.is_verified = False
+        return [self._command(giving)]
 
     def _command(self, giving: Giving) -> Command:
         giving.is_looking = False
         pod = giving.pod
+        is_guarded = giving.epoch is not None or giving.must_start
+        changes = () if pod.mark is None else images.changes(pod, pod.mark.idle_images)
+        mark = pod.mark if pod.mark is None or not changes else images.stopping(pod.mark, pod)
         pool = self._state.pools.get(PoolKey(pod.namespace, pod.mark.pool)) if pod.mark is not None else None
         return GivePodBack(
             token=giving.token,
@@ -79,7 +101,12 @@ class GivingPods:
             name=pod.name,
             uid=pod.uid,
             claim=giving.claim,
-            recycle=pod.has_phase if pool is None else pool.pool.mode is Mode.RECYCLE,
+            # Without its mark nobody knows which images the pod had: it is deleted.
+            recycle=pod.mark is not None and (pod.has_phase if pool is None else pool.pool.mode is Mode.RECYCLE),
+            mark=mark,
+            images=changes,
+            before=pod.mark_text if is_guarded else "",
+            resource_version=pod.resource_version if is_guarded else "",
         )
 
     def _look(self, giving: Giving) -> Command:
@@ -89,7 +116,7 @@ class GivingPods:
     def given(self, report: PodGivenBack, now: float) -> None:
         """A write ended."""
         giving = self._givings.get(report.token)
-        if giving is None or giving.is_looking:
+        if giving is None or giving.is_looking or giving.is_verified:
             return
         match report.outcome.kind:
             case OutcomeKind.GONE | OutcomeKind.STALE:
@@ -113,14 +140,31 @@ class GivingPods:
         if report.outcome.kind is OutcomeKind.GONE or (pod is not None and pod.uid != giving.pod.uid):
             self._state.lose(giving.pod.uid)
             self._end(giving)
-            return []
+            return self._verified(giving.claim)
         if report.outcome.kind is not OutcomeKind.DONE or pod is None:
             self._pause(giving, now)
             return []
         self._state.see(pod)
-        if not self._is_over(giving):
+        if self._is_over(giving):
+            return self._verified(giving.claim)
+        if giving.epoch is None:
             return [self._command(giving)]
-        return []
+        giving.is_looking, giving.is_verified = False, True
+        return self._verified(giving.claim)
+
+    def _verified(self, claim: str) -> list[Command]:
+        """Give the claim's pods back if all of them were read and their lease is over; end it if it was renewed."""
+        ours = [each for each in self._givings.values() if each.claim == claim and each.epoch is not None]
+        ours = [each for each in ours if not self._is_over(each)]
+        if any(each.is_looking for each in ours):
+            return []
+        found: list[Command] = []
+        for each in ours:
+            if each.is_verified:
+                each.is_verified = False
+                self.lapsed += 1
+                found.append(self._command(each))
+        return found
 
     def seen(self, uid: str) -> None:
         """The pod was seen, or is gone."""
@@ -131,10 +175,17 @@ class GivingPods:
     def _is_over(self, giving: Giving) -> bool:
         pod = self._state.pods.get(giving.pod.uid)
         mark = None if pod is None else pod.mark
+        is_guarded = giving.epoch is not None or giving.must_start
+        if pod is not None and pod.is_orphan and pod.claim_label == giving.claim and not is_guarded:
+            giving.pod = pod  # somebody has broken its mark: it is in the claim all the same
+            return False
         if pod is None or pod.is_terminating or mark is None or mark.claim != giving.claim:
             self._end(giving)
             return True
-        if giving.epoch is not None and mark.expires > giving.epoch:
+        if giving.epoch is not None and self._state.claims[giving.claim].expires > giving.epoch:
+            self._end(giving)
+            return True
+        if giving.must_start and pod.phase != Phase.STARTING:
             self._end(giving)
             return True
         giving.pod = pod
@@ -148,6 +199,12 @@ class GivingPods:
             must_look = giving.is_looking or giving.is_left or giving.tries > 0
             found.append(self._look(giving) if must_look else self._command(giving))
         return found
+
+    def validate(self) -> None:
+        """Raise AssertionError if a pod that was read is forgotten."""
+        for giving in self._givings.values():
+            others = [each for each in self._givings.values() if each.claim == giving.claim and each.is_looking]
+            assert others or not giving.is_verified, f"{giving.pod.name} waits for nothing"
 
     def _pause(self, giving: Giving, now: float) -> None:
         giving.tries += 1

@@ -15,15 +15,15 @@ tenant waits with.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+
+import msgspec
 
 from extender.claims.records import Demand
 
 
-@dataclass(frozen=True, slots=True)
-class Waiter:
+class Waiter(msgspec.Struct, frozen=True, gc=False):
     """A request in line for so many `pods`. `sequence` is its seniority: smaller came earlier."""
 
     request: str
@@ -52,7 +52,7 @@ class Line:
         self._heads: dict[Demand, list[_Head]] = {}
         self._places: dict[str, set[_Place]] = {}
         self._waiting: Counter[Demand] = Counter()
-        self._of_tenant: Counter[str] = Counter()
+        self._of_tenant: dict[str, int] = {}
         self._starts: dict[str, float] = {}
         self._virtual = 0.0
 
@@ -64,11 +64,11 @@ class Line:
 
     def of_tenant(self, tenant: str) -> int:
         """How many requests of this tenant wait."""
-        return self._of_tenant[tenant]
+        return self._of_tenant.get(tenant, 0)
 
     def tenants(self) -> dict[str, int]:
         """How many requests of each tenant wait."""
-        return {tenant: number for tenant, number in self._of_tenant.items() if number}
+        return dict(self._of_tenant)
 
     def demands(self) -> list[Demand]:
         """The demands that somebody waits with."""
@@ -78,13 +78,43 @@ class Line:
         """All that wait, by seniority."""
         return sorted(self._waiters.values(), key=lambda waiter: waiter.sequence)
 
+    def place(self, request: str) -> tuple[int, int]:
+        """Return the place of a request in line, 1 for the next one, and how many pods those before it wait for.
+
+        It is the place if every demand can be met alike. Costs the number of requests in line.
+        """
+        me = self._waiters[request]
+        mine = self._start_of(me, self._waiters.values())
+        ahead, pods = 0, 0
+        served: Counter[str] = Counter()
+        for each in sorted(self._waiters.values(), key=lambda waiter: waiter.sequence):
+            if each.priority < me.priority or each.request == request:
+                continue
+            is_ahead = each.priority > me.priority
+            if not is_ahead:
+                start = self._starts[each.tenant] + served[each.tenant] / self._weights.get(each.tenant, 1.0)
+                served[each.tenant] += each.pods
+                is_ahead = (start, each.sequence) < (mine, me.sequence)
+            if is_ahead:
+                ahead, pods = ahead + 1, pods + each.pods
+        return ahead + 1, pods
+
+    def _start_of(self, waiter: Waiter, all_of_them: Iterable[Waiter]) -> float:
+        """The virtual time at which a request will be its tenant's next."""
+        before = sum(
+            each.pods
+            for each in all_of_them
+            if each.tenant == waiter.tenant and each.priority == waiter.priority and each.sequence < waiter.sequence
+        )
+        return self._starts[waiter.tenant] + before / self._weights.get(waiter.tenant, 1.0)
+
     def add(self, waiter: Waiter) -> None:
         """Put a request in line, at the place of its seniority."""
         assert waiter.request not in self._waiters, f"{waiter.request} is in line already"
         self._waiters[waiter.request] = waiter
         self._waiting[waiter.demand] += 1
-        self._of_tenant[waiter.tenant] += 1
-        if self._of_tenant[waiter.tenant] == 1:
+        waiting = self._of_tenant[waiter.tenant] = self._of_tenant.get(waiter.tenant, 0) + 1
+        if waiting == 1:
             self._starts[waiter.tenant] = max(self._starts.get(waiter.tenant, 0.0), self._virtual)
         place = (waiter.demand, waiter.priority, waiter.tenant)
         queue = self._queues.setdefault(place, [])
@@ -137,13 +167,18 @@ class Line:
             heappop(heads)
         return None
 
+    def may_pass(self, tenant: str, pods: int) -> bool:
+        """Whether a request that has just come may be served without standing in line, as far as others matter."""
+        return not self._waiters and self._may_have(tenant, pods)
+
     def charge(self, tenant: str, pods: int) -> None:
         """The tenant was given so many pods; less than none if they were lost again."""
-        start = max(self._starts.get(tenant, 0.0), self._virtual) if pods > 0 else self._starts.get(tenant, 0.0)
+        start = self._starts.get(tenant, 0.0)
         if pods > 0:
-            self._virtual = start
+            start = self._virtual = max(start, self._virtual)
         self._starts[tenant] = start + pods / self._weights.get(tenant, 1.0)
-        self.reopen(tenant)
+        if tenant in self._places:
+            self.reopen(tenant)
         if tenant not in self._of_tenant:
             self._forget(tenant)
 

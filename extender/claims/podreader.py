@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from algorithm.model import DecodeError
-from extender.claims.records import WarmPod
+from algorithm.decoding import DecodeError
+from extender.claims.records import Container, Phase, WarmPod
 from extender.claims.writes import names
-
-#: On an idle pod that somebody is going to delete to make the pool smaller. Its value does not matter.
-SURPLUS_ANNOTATION = "waggle.dev/scale-down"
 
 
 class _Owner(msgspec.Struct):
@@ -24,6 +22,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     namespace: str
     uid: str
     resource_version: str = ""
+    generation: int = 0
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
@@ -31,8 +30,14 @@ class _Metadata(msgspec.Struct, rename="camel"):
     owner_references: list[_Owner] | None = None
 
 
+class _Container(msgspec.Struct):
+    name: str = ""
+    image: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str | None = None
+    containers: list[_Container] | None = None
 
 
 class _Condition(msgspec.Struct):
@@ -44,10 +49,20 @@ class _PodIP(msgspec.Struct):
     ip: str = ""
 
 
+class _ContainerStatus(msgspec.Struct):
+    name: str = ""
+    image: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str | None = msgspec.field(default=None, name="containerID")
+    ready: bool = False
+
+
 class _Status(msgspec.Struct):
     phase: str = ""
     conditions: list[_Condition] | None = None
     pod_ips: list[_PodIP] | None = msgspec.field(default=None, name="podIPs")
+    container_statuses: list[_ContainerStatus] | None = msgspec.field(default=None, name="containerStatuses")
+    observed_generation: int = msgspec.field(default=0, name="observedGeneration")
 
 
 class _Pod(msgspec.Struct):
@@ -57,6 +72,18 @@ class _Pod(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Pod)
+
+
+class PodEvent(msgspec.Struct):
+    """A line of a watch of pods: BOOKMARK and ERROR have other objects, and do not decode."""
+
+    type: str
+    object: _Pod
+
+
+def from_event(event: PodEvent) -> WarmPod:
+    """Return the pod of a watch event."""
+    return _warm(event.object)
 
 
 def decode(body: bytes) -> WarmPod:
@@ -78,7 +105,14 @@ def convert(pod: Any) -> WarmPod:
 def _warm(pod: _Pod) -> WarmPod:
     metadata, status = pod.metadata, pod.status
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
-    is_ready = any(each.type == "Ready" and each.status == "True" for each in status.conditions or ())
+    phase, label = labels.get(names.PHASE_LABEL, ""), labels.get(names.CLAIM_LABEL, "")
+    mark = names.mark_of(annotations) if label else None
+    is_leaving = phase == Phase.STOPPING
+    is_ready = False
+    for condition in status.conditions or ():
+        if condition.type == "Ready" and condition.status == "True":
+            is_ready = True
+            break
     return WarmPod(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -89,16 +123,45 @@ def _warm(pod: _Pod) -> WarmPod:
         created=_moment(metadata.creation_timestamp or ""),
         is_ready=status.phase == "Running" and is_ready,
         is_terminating=metadata.deletion_timestamp is not None,
-        is_idle=labels.get(names.PHASE_LABEL, names.IDLE) == names.IDLE and names.CLAIM_LABEL not in labels,
-        is_surplus=SURPLUS_ANNOTATION in annotations,
-        addresses=tuple(each.ip for each in status.pod_ips or () if each.ip),
-        owner=next((each.uid for each in metadata.owner_references or () if each.controller), ""),
+        is_idle=phase in ("", Phase.IDLE) and not label,
+        is_surplus=names.SURPLUS_ANNOTATION in annotations,
+        addresses=tuple([each.ip for each in status.pod_ips if each.ip]) if status.pod_ips else (),
+        owner=_controller(metadata.owner_references) if metadata.owner_references else "",
         has_phase=names.PHASE_LABEL in labels,
         has_annotations=metadata.annotations is not None,
-        mark=names.mark_of(annotations) if names.CLAIM_LABEL in labels else None,
+        mark=None if is_leaving else mark,
+        mark_text=annotations.get(names.CLAIM_ANNOTATION, "") if mark is not None else "",
+        sandbox=annotations.get(names.SANDBOX_ANNOTATION, "") if mark is not None else "",
+        claim_label=label,
+        phase=phase,
+        leaving=mark if is_leaving else None,
+        containers=_containers(pod) if phase else (),
+        is_observed=not status.observed_generation or status.observed_generation >= metadata.generation,
     )
 
 
+def _containers(pod: _Pod) -> tuple[Container, ...]:
+    reported = {each.name: each for each in pod.status.container_statuses or ()}
+    found = []
+    for each in pod.spec.containers or ():
+        status = reported.get(each.name)
+        if status is None:
+            found.append(Container(each.name, each.image))
+        else:
+            container_id = status.container_id or ""
+            made = Container(each.name, each.image, status.image, status.image_id, container_id, status.ready)
+            found.append(made)
+    return tuple(found)
+
+
+def _controller(owners: list[_Owner]) -> str:
+    for each in owners:
+        if each.controller:
+            return each.uid
+    return ""
+
+
+@lru_cache(maxsize=4096)  # a pod is read many times in its life
 def _moment(text: str) -> float:
     """A number that grows with an RFC 3339 time in UTC: 2026-11-22T10:20:30Z is 20261122102030."""
     digits = "".join(filter(str.isdigit, text[:19]))

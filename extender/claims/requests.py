@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import msgspec
+
 from extender.claims.codes import ENDS, ClaimCode
 from extender.claims.events import Answered, ClaimAsked, ClaimInstruction
 from extender.claims.line import Waiter
 from extender.claims.records import PoolKey, WarmPod
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(msgspec.Struct):
     """A request that has no answer yet. A pod of it is missing, being written (`writing`), or claimed (`pods`)."""
 
     asked: ClaimAsked
@@ -24,10 +25,12 @@ class Pending:
     #: When it stops waiting for a pod, seconds of the engine's clock.
     deadline: float
     #: Tokens of the holds that are written for it, with the UIDs of their pods.
-    writing: dict[int, str] = field(default_factory=dict)
-    pods: dict[str, WarmPod] = field(default_factory=dict)
+    writing: dict[int, str] = msgspec.field(default_factory=dict)
+    pods: dict[str, WarmPod] = msgspec.field(default_factory=dict)
+    #: Pods are created for it.
+    is_cold: bool = False
     #: The calls that get the answer: more than one if a caller repeats its key.
-    callers: dict[str, None] = field(default_factory=dict)
+    callers: dict[str, None] = msgspec.field(default_factory=dict)
 
     @property
     def claim(self) -> str:
@@ -43,6 +46,19 @@ class Pending:
         return Waiter(asked.claim, asked.tenant, asked.demand, asked.priority, self.sequence, self.missing)
 
 
+@dataclass(slots=True)
+class Counts:
+    """The numbers of one pool."""
+
+    accepted: int = 0
+    ends: Counter[ClaimCode] = field(default_factory=Counter)
+    refused: Counter[ClaimCode] = field(default_factory=Counter)
+
+    @property
+    def pending(self) -> int:
+        return self.accepted - sum(self.ends.values())
+
+
 class Requests:
     """The pending requests by the names of their claims, and the counters."""
 
@@ -52,11 +68,17 @@ class Requests:
         self.ends: Counter[ClaimCode] = Counter()
         #: Requests that were refused at the door, and therefore never accepted.
         self.refused: Counter[ClaimCode] = Counter()
+        #: The same by pool, for pools that there are or were.
+        self.counts: dict[PoolKey, Counts] = {}
         self._by_call: dict[str, str] = {}
         self._keys: dict[tuple[PoolKey, str, str], str] = {}
 
     def accept(self, asked: ClaimAsked, now: float) -> Pending:
         self.accepted += 1
+        counts = self.counts.get(asked.pool)
+        if counts is None:
+            counts = self.counts[asked.pool] = Counts()
+        counts.accepted += 1
         made = Pending(asked, self.accepted, now, now + asked.wait_seconds, callers={asked.request: None})
         self.pending[asked.claim] = made
         self._by_call[asked.request] = asked.claim
@@ -68,6 +90,10 @@ class Requests:
         """The pending request that has this request's key."""
         claim = self._keys.get((asked.pool, asked.tenant, asked.key)) if asked.key else None
         return None if claim is None else self.pending[claim]
+
+    def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
+        """The name of the pending claim that has this key; "" if there is none."""
+        return self._keys.get((pool, tenant, key), "")
 
     def join(self, pending: Pending, request: str) -> None:
         """One more call waits for the same answer."""
@@ -91,21 +117,30 @@ class Requests:
         if asked.key:
             del self._keys[asked.pool, asked.tenant, asked.key]
         self.ends[code] += 1
+        self.counts[asked.pool].ends[code] += 1
         answers: list[ClaimInstruction] = []
         for request in pending.callers:
             del self._by_call[request]
             answers.append(Answered(request=request, code=code, claim=asked.claim, **said))  # type: ignore[arg-type]
         return answers
 
-    def refuse(self, request: str, code: ClaimCode, detail: str = "", retry_after: float = 0.0) -> Answered:
-        """Refuse a request at the door."""
+    def refuse(
+        self, request: str, code: ClaimCode, detail: str = "", retry_after: float = 0.0, pool: PoolKey | None = None
+    ) -> Answered:
+        """Refuse a request at the door. `pool`: the one it is for, if there is such a pool."""
         self.refused[code] += 1
+        if pool is not None:
+            self.counts.setdefault(pool, Counts()).refused[code] += 1
         return Answered(request=request, code=code, detail=detail, retry_after=retry_after)
 
     def validate(self) -> None:
         """Raise AssertionError if the numbers do not add up."""
         ended = sum(self.ends.values())
         assert self.accepted == ended + len(self.pending), f"{self.accepted} != {ended} + {len(self.pending)}"
+        for pool, counts in self.counts.items():
+            number = sum(each.asked.pool == pool for each in self.pending.values())
+            assert counts.pending == number, f"{pool}: {counts}, pending {number}"
+        assert self.accepted == sum(counts.accepted for counts in self.counts.values())
         calls = {call: claim for claim, pending in self.pending.items() for call in pending.callers}
         assert calls == self._by_call, f"calls {self._by_call}, waiting {calls}"
         keys = {(p.asked.pool, p.asked.tenant, p.asked.key): c for c, p in self.pending.items() if p.asked.key}

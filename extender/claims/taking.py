@@ -17,37 +17,44 @@ A late write can land after its request has failed. Such a pod bears the name of
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from dataclasses import dataclass
 
-from extender.claims.records import ClaimMark, Mode, PoolKey, WarmPod
+import msgspec
+
+from extender.claims import images
+from extender.claims.events import ClaimAsked
+from extender.claims.records import ClaimMark, Mode, Phase, PoolKey, WarmPod
 from extender.claims.requests import Pending
 from extender.claims.state import ClaimState
 from extender.claims.window import Window
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.claims.writes.take import PodTaken, TakePod
 from extender.core.deadlines import Deadlines
-from extender.core.ledger import HoldState
+from extender.core.ledger import Hold, HoldState
 from extender.core.outcomes import OutcomeKind
 
 #: How often one pod is tried for one claim. It is only tried again while it is seen to be free.
 _TRIES = 5
 #: Seconds until a pod that could not be read is read again; doubles up to the second.
 _FIRST_LOOK, _LONGEST_LOOK = 0.25, 8.0
-#: A hold is never freed by time; its lease only has to be some time.
-_LEASE = 3600.0
+#: A hold is never freed by time.
+_LEASE = math.inf
 
 
-@dataclass(slots=True)
-class Taking:
+class Taking(msgspec.Struct):
     """One pod that is being written for one claim."""
 
     token: int
     claim: str
     pool: PoolKey
     pod: WarmPod
+    #: Without what depends on the pod.
     mark: ClaimMark
+    asked: ClaimAsked
     tries: int = 0
+    #: Its hold is in COMMITTING.
+    is_sent: bool = False
     #: Nobody wants the pod any more: it is not tried again.
     is_abandoned: bool = False
     #: The outcome that a look has to explain.
@@ -55,23 +62,20 @@ class Taking:
     looks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True, gc=False):
     """The pod is claimed."""
 
     taking: Taking
     pod: WarmPod
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True, gc=False):
     """The pod is somebody else's, or gone."""
 
     taking: Taking
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """The API server will never accept this write."""
 
     taking: Taking
@@ -84,12 +88,13 @@ End = Taken | Lost | Refused
 class TakingPods:
     """See the module. Methods that end a taking return its End; the caller settles the request."""
 
-    def __init__(self, state: ClaimState, window: Window) -> None:
+    def __init__(self, state: ClaimState, window: Window, epoch: float) -> None:
+        self._epoch = epoch
         self._state = state
         self._window = window
         self._takings: dict[int, Taking] = {}
         #: Tokens in HELD, in the order in which they are to be sent.
-        self._outbox: deque[int] = deque()
+        self.outbox: deque[int] = deque()
         self._in_flight = 0
         #: When pods are looked at again.
         self.timers: Deadlines[int] = Deadlines()
@@ -100,7 +105,7 @@ class TakingPods:
 
     def is_due(self) -> float | None:
         """When the window opens for what waits to be sent; None if it is open, or nothing waits."""
-        return self._window.opens_at if self._outbox and self._in_flight < int(self._window.size) else None
+        return self._window.opens_at if self.outbox and self._in_flight < int(self._window.size) else None
 
     # -- choosing -------------------------------------------------------------------------------------------------
 
@@ -116,47 +121,66 @@ class TakingPods:
             size=asked.count,
             expires=expires,
         )
-        wanted = {pod.uid: asked.claim for pod in pods}
-        for hold, pod in zip(self._state.ledger.acquire_group(wanted, now=now, lease=_LEASE), pods, strict=True):
-            self._takings[hold.token] = Taking(hold.token, asked.claim, asked.pool, pod, mark)
+        for pod, hold in zip(pods, self._holds(pods, asked.claim, now), strict=True):
+            self._takings[hold.token] = Taking(hold.token, asked.claim, asked.pool, pod, mark, asked)
             pending.writing[hold.token] = pod.uid
-            self._outbox.append(hold.token)
+            self.outbox.append(hold.token)
             self._state.hold(hold.token, asked.pool, asked.tenant)
-            self._state.offer(pod.uid)
+            self._state.withdraw(pod.uid)
+
+    def _holds(self, pods: list[WarmPod], claim: str, now: float) -> tuple[Hold[None], ...]:
+        ledger = self._state.ledger
+        if len(pods) == 1:
+            return (ledger.acquire(pods[0].uid, claim, now=now, lease=_LEASE),)
+        return ledger.acquire_group({pod.uid: claim for pod in pods}, now=now, lease=_LEASE)
 
     def send(self, now: float) -> list[TakePod]:
         """Return the writes for which there is room now."""
         sent: list[TakePod] = []
-        while self._outbox and now >= self._window.opens_at and self._in_flight < int(self._window.size):
-            taking = self._takings[self._outbox.popleft()]
+        while self.outbox and now >= self._window.opens_at and self._in_flight < int(self._window.size):
+            taking = self._takings[self.outbox.popleft()]
             self._state.ledger.commit(taking.token, now=now)
             self._in_flight += 1
+            taking.is_sent = True
             taking.tries += 1
-            sent.append(self._command(taking))
+            sent.append(self._command(taking, now))
         return sent
 
-    def _command(self, taking: Taking) -> TakePod:
-        pod, pool = taking.pod, self._state.pools.get(taking.pool)
-        detaches = pool is not None and pool.pool.mode is Mode.DETACH
+    def _command(self, taking: Taking, now: float) -> TakePod:
+        pod, pool, asked = taking.pod, self._state.pools[taking.pool].pool, taking.asked
+        detaches = pool.mode is Mode.DETACH
+        phase: str = Phase.RUNNING if pod.has_phase or not detaches else ""
+        mark, changes = taking.mark, images.changes(pod, asked.images) if asked.images else ()
+        if asked.images:
+            mark = images.started(mark, pod, pool, asked.images, now + self._epoch)
+            phase = Phase.STARTING if changes else phase
+        if not detaches and (asked.labels or asked.annotations):
+            labels = tuple((name, pod.labels.get(name)) for name, _ in asked.labels)
+            annotations = tuple(name for name, _ in asked.annotations)
+            mark = msgspec.structs.replace(mark, labels=labels, annotations=annotations)
         return TakePod(
             token=taking.token,
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
-            mark=taking.mark,
+            mark=mark,
             has_phase=pod.has_phase,
             has_annotations=pod.has_annotations,
-            detach=tuple(sorted(pool.pool.selector.items())) if pool is not None and detaches else (),
+            phase=phase,
+            images=changes,
+            labels=asked.labels,
+            annotations=asked.annotations,
+            detach=tuple(sorted(pool.selector.items())) if detaches else (),
             owner=pod.owner if detaches else "",
         )
 
     def abandon(self, token: int) -> None:
         """Nobody wants the pod any more. A write that is sent is followed to its end, but not repeated."""
         taking = self._takings[token]
-        if self._is_sent(taking):
+        if taking.is_sent:
             taking.is_abandoned = True
             return
-        self._outbox.remove(token)
+        self.outbox.remove(token)
         self._end(taking)
 
     # -- outcomes -------------------------------------------------------------------------------------------------
@@ -164,7 +188,7 @@ class TakingPods:
     def taken(self, report: PodTaken, now: float) -> tuple[End | None, list[LookAtPod]]:
         """A write ended."""
         taking = self._takings.get(report.token)
-        if taking is None or taking.unclear is not None or not self._is_sent(taking):
+        if taking is None or taking.unclear is not None or not taking.is_sent:
             return None, []
         outcome = report.outcome
         match outcome.kind:
@@ -220,7 +244,7 @@ class TakingPods:
         hold = self._state.ledger.holder(uid)
         taking = None if hold is None else self._takings.get(hold.token)
         pod = self._state.pods.get(uid)
-        if taking is None or not self._is_sent(taking):
+        if taking is None or not taking.is_sent:
             return None
         if pod is None:
             return Lost(self._end(taking))
@@ -245,7 +269,8 @@ class TakingPods:
         taking.unclear = None
         self._state.ledger.abort(taking.token, now=now, lease=_LEASE)
         self._in_flight -= 1
-        self._outbox.appendleft(taking.token)
+        taking.is_sent = False
+        self.outbox.appendleft(taking.token)
         return None
 
     def _claimed(self, taking: Taking, pod: WarmPod) -> End:
@@ -259,22 +284,27 @@ class TakingPods:
 
     def _end(self, taking: Taking) -> Taking:
         """The hold ends. What was seen on the pod counts from now on."""
-        if self._is_sent(taking):
+        state, uid = self._state, taking.pod.uid
+        if taking.is_sent:
             self._in_flight -= 1
         self.timers.discard(taking.token)
-        self._state.ledger.release(taking.token)
-        self._state.let_go(taking.token)
+        state.ledger.release(taking.token)
+        state.let_go(taking.token)
         del self._takings[taking.token]
-        self._state.offer(taking.pod.uid)
+        pod = state.pods.get(uid)
+        if pod is not None and pod.mark is not None:
+            state.changed[pod.mark.claim] = None  # it may have to be given back, which the hold prevented
+        else:
+            state.offer(uid)
         return taking
-
-    def _is_sent(self, taking: Taking) -> bool:
-        hold = self._state.ledger.get(taking.token)
-        return hold is not None and hold.state is HoldState.COMMITTING
 
     def validate(self) -> None:
         """Raise AssertionError if a pod is held and nothing will happen to it."""
-        held = [t for t in self._takings if not self._is_sent(self._takings[t])]
-        assert sorted(held) == sorted(self._outbox), f"held {held}, to be sent {list(self._outbox)}"
+        for token, taking in self._takings.items():
+            hold = self._state.ledger.get(token)
+            is_sent = hold is not None and hold.state is HoldState.COMMITTING
+            assert is_sent == taking.is_sent, f"{taking}: its hold is {hold}"
+        held = [token for token, taking in self._takings.items() if not taking.is_sent]
+        assert sorted(held) == sorted(self.outbox), f"held {held}, to be sent {list(self.outbox)}"
         sent = len(self._takings) - len(held)
         assert sent == self._in_flight, f"{sent} are sent, counted {self._in_flight}"

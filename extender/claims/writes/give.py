@@ -5,19 +5,24 @@ Both can be repeated: a deletion names the UID, and a patch tests that the pod s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
+from extender.claims.records import ClaimMark, ImageChange, Phase
 from extender.claims.writes import names
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request, pod_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivePodBack:
-    """End the claim of a pod. `recycle`: it is idle again; otherwise it is deleted. Reported by PodGivenBack."""
+class GivePodBack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """End the claim of a pod. `recycle`: it is idle again; otherwise it is deleted. Reported by PodGivenBack.
+
+    With `recycle`: `mark` says what the claim put on the pod, None if that is not known. `images` are the changes that
+    it needs first; then its phase is stopping, and `mark` is what it keeps until they are done.
+
+    `before`, `resource_version`: only if the pod still has this mark (recycle), or is in this version; "": however it
+    is.
+    """
 
     token: int
     namespace: str
@@ -25,12 +30,15 @@ class GivePodBack:
     uid: str
     claim: str
     recycle: bool = False
+    mark: ClaimMark | None = None
+    images: tuple[ImageChange, ...] = ()
+    before: str = ""
+    resource_version: str = ""
     term: int = 0
     valid_for: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodGivenBack:
+class PodGivenBack(msgspec.Struct, frozen=True, gc=False):
     """The report of a GivePodBack."""
 
     token: int
@@ -39,15 +47,26 @@ class PodGivenBack:
 
 def request(give: GivePodBack) -> Request:
     if not give.recycle:
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": give.uid}}
+        preconditions = {"uid": give.uid}
+        if give.resource_version:
+            preconditions["resourceVersion"] = give.resource_version
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         return Request("DELETE", pod_path(give.namespace, give.name), body=msgspec.json.encode(body))
     operations = [
         names.test("metadata", "uid", value=give.uid),
         names.test("metadata", "labels", names.CLAIM_LABEL, value=give.claim),
-        names.put("metadata", "labels", names.PHASE_LABEL, value=names.IDLE),
-        names.drop("metadata", "labels", names.CLAIM_LABEL),
-        names.drop("metadata", "annotations", names.CLAIM_ANNOTATION),
     ]
+    if give.before:
+        operations.append(names.test("metadata", "annotations", names.CLAIM_ANNOTATION, value=give.before))
+    mark = give.mark or ClaimMark(claim=give.claim, pool="")
+    phase = Phase.STOPPING if give.images else Phase.IDLE
+    operations.append(names.put("metadata", "labels", names.PHASE_LABEL, value=phase))
+    operations += names.change_images(give.images)
+    if give.images:
+        text = names.mark_text(mark)
+        operations.append(names.put("metadata", "annotations", names.CLAIM_ANNOTATION, value=text))
+    else:
+        operations += names.strip(mark)
     return names.patch_request(give.namespace, give.name, operations)
 
 

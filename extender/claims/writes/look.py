@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.claims.records import WarmPod
 from extender.core.commands import CommandKind
@@ -11,8 +12,7 @@ from extender.core.outcomes import Outcome
 from extender.core.requests import Request, pod_path
 
 
-@dataclass(frozen=True, slots=True)
-class LookAtPod:
+class LookAtPod(msgspec.Struct, frozen=True, gc=False):
     """GET the pod from the API server, not from any cache. Reported by PodLooked."""
 
     token: int
@@ -20,8 +20,7 @@ class LookAtPod:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodLooked:
+class PodLooked(msgspec.Struct, frozen=True, gc=False):
     """The report of a LookAtPod: DONE with the pod of this name, whatever its UID; GONE: there is none."""
 
     token: int

@@ -11,22 +11,23 @@ all if it is being deleted itself: the claimed pod would then be garbage.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from extender.claims.records import ClaimMark, WarmPod
+import msgspec
+
+from extender.claims.records import ClaimMark, ImageChange, Pairs, Phase, WarmPod
 from extender.claims.writes import names
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakePod:
+class TakePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """PATCH the pod with the mark of a claim. Reported by PodTaken.
 
-    `detach`: the labels that the pod loses, with their values; `owner`: the UID of the controller that it leaves, "" if
-    it has none.
+    `phase`: the phase label is to say this, "" for no label; `images`: the changes in the containers; `labels`,
+    `annotations`: the claim puts these on the pod. `detach`: the labels that the pod loses, with their values; `owner`:
+    the UID of the controller that it leaves, "" if it has none.
     """
 
     token: int
@@ -37,14 +38,17 @@ class TakePod:
     #: Whether the pod has a phase label, which then must say idle.
     has_phase: bool = False
     has_annotations: bool = True
+    phase: str = ""
+    images: tuple[ImageChange, ...] = ()
+    labels: Pairs = ()
+    annotations: Pairs = ()
     detach: tuple[tuple[str, str], ...] = ()
     owner: str = ""
     term: int = 0
     valid_for: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodTaken:
+class PodTaken(msgspec.Struct, frozen=True, gc=False):
     """The report of a TakePod. `pod`: as the API server has it after the write, with DONE only."""
 
     token: int
@@ -59,9 +63,11 @@ def request(take: TakePod) -> Request:
         names.test(metadata, "deletionTimestamp", value=None),
         names.test(metadata, "labels", names.CLAIM_LABEL, value=None),
     ]
-    if take.has_phase:
-        operations.append(names.test(metadata, "labels", names.PHASE_LABEL, value=names.IDLE))
-        operations.append(names.put(metadata, "labels", names.PHASE_LABEL, value=names.CLAIMED))
+    if take.phase:
+        idle = Phase.IDLE if take.has_phase else None
+        operations.append(names.test(metadata, "labels", names.PHASE_LABEL, value=idle))
+        operations.append(names.put(metadata, "labels", names.PHASE_LABEL, value=take.phase))
+    operations += names.change_images(take.images)
     for name, value in take.detach:
         operations.append(names.test(metadata, "labels", name, value=value))
         operations.append(names.drop(metadata, "labels", name))
@@ -69,12 +75,13 @@ def request(take: TakePod) -> Request:
         operations.append(names.test(metadata, "ownerReferences", "0", "uid", value=take.owner))
         operations.append(names.drop(metadata, "ownerReferences"))
     operations.append(names.put(metadata, "labels", names.CLAIM_LABEL, value=take.mark.claim))
-    text = names.mark_text(take.mark)
+    operations += [names.put(metadata, "labels", name, value=value) for name, value in take.labels]
+    annotations = {**dict(take.annotations), names.CLAIM_ANNOTATION: names.mark_text(take.mark)}
     if take.has_annotations:
-        operations.append(names.put(metadata, "annotations", names.CLAIM_ANNOTATION, value=text))
+        operations += [names.put(metadata, "annotations", name, value=value) for name, value in annotations.items()]
     else:
         operations.append(names.test(metadata, "annotations", value=None))
-        operations.append(names.put(metadata, "annotations", value={names.CLAIM_ANNOTATION: text}))
+        operations.append(names.put(metadata, "annotations", value=annotations))
     return names.patch_request(take.namespace, take.name, operations)
 
 

@@ -307,6 +307,21 @@ def test_c29d_a_late_write_serves_a_request_that_still_waits() -> None:
     assert len(cluster.claimed()["c-r"]) == 1
 
 
+def test_c29e_a_late_write_to_a_pod_that_is_written_for_another_claim_is_undone() -> None:
+    cluster = world("a", mode=Mode.RECYCLE)
+    cluster.ask("r")
+    late = cluster.sent[0]
+    cluster.leave("r")
+    cluster.answer(late, UNKNOWN)
+    cluster.settle()
+    cluster.ask("s")
+    cluster.arrive(late)
+    cluster.observe()
+    cluster.settle()
+    assert list(cluster.claimed()) == ["c-s"]
+    assert pods(cluster, "s") == ["a"]
+
+
 def test_c36_a_pod_that_was_deleted_before_the_answer_is_not_handed_out() -> None:
     cluster = world("a")
     [uid] = cluster.pods
@@ -400,6 +415,29 @@ def test_c43b_a_key_is_known_after_a_restart() -> None:
     cluster.start()
     cluster.ask("again", key="k", digest="d", claim="c-2")
     assert pods(cluster, "again") == ["a"]
+
+
+def test_c43c_a_key_whose_request_failed_gets_a_claim_of_its_own() -> None:
+    cluster = world("a", mode=Mode.RECYCLE)
+    cluster.ask("r", key="k")
+    cluster.leave("r")
+    for _ in ("the pod is claimed", "and given back"):
+        cluster.arrive(cluster.sent[0])
+        cluster.answer(cluster.sent[0])
+    cluster.ask("again", key="k", claim="c-2")
+    cluster.settle()
+    assert cluster.answers["again"].claim == "c-2"
+    assert pods(cluster, "again") == ["a"]
+
+
+def test_c43d_a_key_whose_lease_is_over_gets_a_claim_of_its_own() -> None:
+    cluster = world("a", "b")
+    cluster.ask("r", key="k", lease_seconds=60.0)
+    cluster.settle()
+    cluster.pass_time(60.0)
+    cluster.ask("again", key="k", claim="c-2")
+    cluster.settle()
+    assert pods(cluster, "again") == ["b"]
 
 
 def test_c44_a_gang_gets_all_or_nothing() -> None:
@@ -555,6 +593,7 @@ def test_a_claim_ends_with_its_lease(mode: Mode) -> None:
     cluster.pass_time(2.0)
     cluster.settle()
     assert cluster.claimed() == {}
+    assert cluster.engine.giving.lapsed == 1
 
 
 def test_a_lease_that_somebody_else_renewed_goes_on() -> None:
@@ -562,11 +601,7 @@ def test_a_lease_that_somebody_else_renewed_goes_on() -> None:
     cluster.ask("r", lease_seconds=60.0)
     cluster.settle()
 
-    def renew(pod: dict) -> None:  # type: ignore[type-arg]
-        annotations = pod["metadata"]["annotations"]
-        annotations[names.CLAIM_ANNOTATION] = annotations[names.CLAIM_ANNOTATION].replace("1060", "1200")
-
-    cluster.change(next(iter(cluster.pods)), renew)
+    cluster.renew_elsewhere(next(iter(cluster.pods)), 1200)
     unseen = cluster.watch.popleft()
     cluster.pass_time(61.0)
     cluster.settle()
@@ -585,11 +620,7 @@ def test_a_release_while_the_lease_is_verified_is_a_release() -> None:
     [look] = cluster.sent
     cluster.release("x", "c-r")
 
-    def renew(pod: dict) -> None:  # type: ignore[type-arg]
-        annotations = pod["metadata"]["annotations"]
-        annotations[names.CLAIM_ANNOTATION] = annotations[names.CLAIM_ANNOTATION].replace("1060", "9000")
-
-    cluster.change(next(iter(cluster.pods)), renew)
+    cluster.renew_elsewhere(next(iter(cluster.pods)), 9000)
     assert look.command.is_read
     cluster.settle()
     assert code(cluster, "x") is ClaimCode.RELEASED
@@ -611,6 +642,20 @@ def test_only_its_tenant_ends_a_claim() -> None:
     cluster.settle()
     cluster.release("again", "c-r", tenant="mine")
     assert code(cluster, "again") is ClaimCode.CLAIM_ENDED
+
+
+def test_the_release_of_a_request_cancels_it_and_what_is_being_written_is_given_back() -> None:
+    cluster = world("a")
+    cluster.ask("writing", tenant="mine")
+    cluster.ask("waits", tenant="mine")
+    cluster.release("foreign", "c-waits", tenant="other")
+    assert cluster.answers["foreign"].code is ClaimCode.UNKNOWN_CLAIM
+    for request in ("writing", "waits"):
+        cluster.release(f"end-{request}", f"c-{request}", tenant="mine")
+        assert cluster.answers[request].code is ClaimCode.CANCELLED
+        assert cluster.answers[f"end-{request}"].code is ClaimCode.RELEASED
+    cluster.settle()
+    assert cluster.claimed() == {}
 
 
 def test_a_release_is_repeated_until_it_is_done() -> None:

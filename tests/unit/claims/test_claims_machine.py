@@ -1,8 +1,9 @@
 """Claims in a cluster where anything happens in any order: late, lost and doubled answers, other servers, lag.
 
-The oracle is the cluster itself. A pod that is handed out is its claim's (checked at every answer). Each request has
-one answer. No pod is idle for the engine while somebody waits who could have it (`validate`, after every event). Once
-all has come to rest, no pods are claimed but those of granted claims.
+The oracle is the cluster itself. Up to three servers serve the pool. A pod that is handed out is its claim's (checked
+at every answer). Each request has one answer. No pod is idle for the engine while somebody waits who could have it
+(`validate`, after every event). Once all has come to rest, no pods are claimed but those of granted claims, and nothing
+of a claim is left on an idle pod.
 """
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from extender.claims.codes import ClaimCode
-from extender.claims.events import NodeSeen
-from extender.claims.records import Mode, Order
+from extender.claims.events import MembersSeen, NodeSeen
+from extender.claims.records import Mode, OnEmpty, Order, Phase
 from extender.claims.writes import names
+from extender.claims.writes.take import TakePod
 from extender.core.outcomes import Outcome, OutcomeKind
+from tests.unit.claims.test_creating import TEMPLATE
 from tests.unit.claims.world import Sent, World
 
 FAILURES = [
@@ -33,7 +36,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.requests = 0
         self.asked = {}
         self.left = set()
-        self.keys = {}
+        #: The server of each request.
+        self.home = {}
+        self.renewals = set()
+        #: Claims of requests that a killed server had, and those that it may have been giving back.
+        self.crashed = set()
 
     @initialize(
         mode=st.sampled_from(list(Mode)),
@@ -41,13 +48,31 @@ class ClaimsMachine(RuleBasedStateMachine):
         window=st.sampled_from([1.0, 2.0, 64.0]),
         cap=st.sampled_from([0, 0, 3]),
         number=st.integers(0, 5),
+        servers=st.sampled_from([1, 1, 2, 3]),
     )
-    def start(self, mode, order, window, cap, number):
-        self.world = World(mode)
+    def start(self, mode, order, window, cap, number, servers):
+        self.world = World(mode, orphan_seconds=60.0)
         for index in range(number):
             self.world.add(node=NODES[index % 3], labels={"gpu": str(index % 2)})
-        self.settings = (self.world.pool(order=order, most_pods_of_tenant=cap, most_waiting=6), window)
-        self.world.start(self.settings[0], window=window)
+        pool = self.world.pool(
+            order=order, most_pods_of_tenant=cap, most_waiting=6, start_seconds=20.0, template=TEMPLATE
+        )
+        self.settings = (pool, window)
+        self.worlds = [self.world, *(self.world.another() for _ in range(servers - 1))]
+        for world in self.worlds:
+            world.start(pool, window=window)
+
+    @rule(number=st.integers(0, 2))
+    def turn(self, number):
+        """What follows happens at another server."""
+        self.world = self.worlds[number % len(self.worlds)]
+
+    @rule(data=st.data())
+    def members(self, data):
+        """Servers see each other, or some of each other."""
+        names = [f"s{number}" for number in range(len(self.worlds))]
+        me = names[self.worlds.index(self.world)]
+        self.world.tell(MembersSeen(tuple(data.draw(st.sets(st.sampled_from(names)))), me))
 
     # -- callers
 
@@ -59,13 +84,18 @@ class ClaimsMachine(RuleBasedStateMachine):
         wait=st.sampled_from([0.0, 5.0, 60.0]),
         lease=st.sampled_from([0.0, 20.0]),
         key=st.sampled_from(["", "", "k"]),
+        image=st.sampled_from(["", "", "base:1", "job:7", "job:8"]),
+        put=st.sampled_from([(), (("app", "job"),)]),
+        on_empty=st.sampled_from([OnEmpty.WAIT, OnEmpty.WAIT, OnEmpty.FAIL, OnEmpty.COLD]),
     )
-    def ask(self, tenant, count, gpu, priority, wait, lease, key):
+    def ask(self, tenant, count, gpu, priority, wait, lease, key, image, put, on_empty):
         self.requests += 1
         request = f"r{self.requests}"
         labels = {"gpu": gpu} if gpu else {}
-        digest = f"{count}{labels}{priority}"
+        images = (("main", image),) if image and self.world.mode is Mode.RECYCLE else ()
+        digest = f"{count}{labels}{priority}{images}{put}"
         self.asked[request] = count
+        self.home[request] = self.world
         self.world.ask(
             request,
             tenant=tenant,
@@ -76,12 +106,20 @@ class ClaimsMachine(RuleBasedStateMachine):
             lease_seconds=lease,
             key=key,
             digest=digest,
+            images=images,
+            put=put,
+            on_empty=on_empty if self.world.mode is Mode.DETACH else OnEmpty.WAIT,
         )
 
-    @precondition(lambda self: set(self.asked) - set(self.world.answers) - self.left)
+    def waiting(self):
+        """The requests that this server has not answered."""
+        ours = {request for request, home in self.home.items() if home is self.world}
+        return ours - set(self.world.answers) - self.left
+
+    @precondition(lambda self: self.waiting() & set(self.asked))
     @rule(data=st.data())
     def leave(self, data):
-        request = data.draw(st.sampled_from(sorted(set(self.asked) - set(self.world.answers) - self.left)))
+        request = data.draw(st.sampled_from(sorted(self.waiting() & set(self.asked))))
         self.left.add(request)
         self.world.leave(request)
 
@@ -91,6 +129,15 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.requests += 1
         claim = data.draw(st.sampled_from(sorted(self.world.engine.state.claims)))
         self.world.release(f"x{self.requests}", claim)
+
+    @precondition(lambda self: self.world.engine.state.claims)
+    @rule(data=st.data(), seconds=st.sampled_from([0.0, 5.0, 30.0]), shorten=st.booleans())
+    def renew(self, data, seconds, shorten):
+        self.requests += 1
+        claim = data.draw(st.sampled_from(sorted(self.world.engine.state.claims)))
+        self.renewals.add(f"n{self.requests}")
+        self.home[f"n{self.requests}"] = self.world
+        self.world.renew(f"n{self.requests}", claim, seconds, shorten=shorten)
 
     # -- the API server
 
@@ -132,7 +179,7 @@ class ClaimsMachine(RuleBasedStateMachine):
             self.world.add(node=node, labels={"gpu": gpu}, seen=False)
 
     @precondition(lambda self: self.world.pods)
-    @rule(data=st.data(), what=st.sampled_from(["delete", "noise", "terminate", "steal", "ready", "unclaim"]))
+    @rule(data=st.data(), what=st.sampled_from(["delete", "noise", "terminate", "steal", "ready"]))
     def change(self, data, what):
         uid = data.draw(st.sampled_from(sorted(self.world.pods)))
         metadata = self.world.pods[uid]["metadata"]
@@ -142,49 +189,107 @@ class ClaimsMachine(RuleBasedStateMachine):
             self.world.change(uid, lambda pod: pod["status"].update(podIPs=[{"ip": "10.0.0.1"}]))
         elif what == "terminate":
             self.world.change(uid, lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-22T00:00:00Z"))
-        elif what == "ready":
+        elif what == "ready" and "conditions" in self.world.pods[uid]["status"]:
             conditions = self.world.pods[uid]["status"]["conditions"]
             flipped = "False" if conditions[0]["status"] == "True" else "True"
             self.world.change(uid, lambda pod: pod["status"]["conditions"][0].update(status=flipped))
         elif what == "steal" and names.CLAIM_LABEL not in metadata["labels"] and "deletionTimestamp" not in metadata:
             self.world.change(uid, lambda pod: theirs(pod, uid))
 
+    @precondition(lambda self: any(self.world.claim_of(uid) for uid in self.world.pods))
+    @rule(data=st.data(), text=st.sampled_from(["", "{broken"]))
+    def break_mark(self, data, text):
+        uid = data.draw(st.sampled_from(sorted(uid for uid in self.world.pods if self.world.claim_of(uid))))
+        self.world.change(uid, lambda pod: pod["metadata"]["annotations"].update({names.CLAIM_ANNOTATION: text}))
+
     @rule(node=st.sampled_from(NODES), serves=st.booleans())
     def cordon(self, node, serves):
-        self.world.tell(NodeSeen(node, serves))
+        for world in self.worlds:
+            world.tell(NodeSeen(node, serves))
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 10.0, 40.0]))
     def time_passes(self, seconds):
-        self.world.pass_time(seconds)
+        for world in self.worlds:
+            world.pass_time(seconds)
+
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data(), ready=st.sampled_from([True, True, False]), restart=st.sampled_from(["", "", "", "main"]))
+    def kubelet(self, data, ready, restart):
+        uid = data.draw(st.sampled_from(sorted(self.world.pods)))
+        if self.world.pods[uid]["status"]["phase"] == "Pending":
+            self.world.become_ready(uid)
+        self.world.kubelet(uid, ready=ready, restart=restart)
+
+    @rule(data=st.data())
+    def crash(self, data):
+        """The server is killed, and another one starts. What was on its way arrives later, or never."""
+        for sent in self.world.sent:
+            if sent.outcome is None and not sent.command.is_read and data.draw(st.booleans()):
+                self.world.late.append(Sent(sent.command))
+        self.world.sent.clear()
+        unanswered = self.waiting()
+        self.left |= unanswered
+        self.crashed |= {f"c-{request}" for request in unanswered} | set(self.world.claimed())
+        self.crashed |= {each.command.command.mark.claim for each in self.world.late if is_take(each)}
+        self.world.start(self.settings[0], window=self.settings[1])
 
     # -- the end
 
     def teardown(self):
-        world = getattr(self, "world", None)
-        if world is None:
+        if not hasattr(self, "world"):
             return
-        for node in NODES:
-            world.tell(NodeSeen(node, serves=True))
+        world = self.world
+        for each in self.worlds:
+            for node in NODES:
+                each.tell(NodeSeen(node, serves=True))
         for _ in range(20):
-            while world.late:
-                world.arrive(world.late.pop(0))
-            world.settle()
-            world.pass_time(10.0)
-        world.settle()
-        unanswered = set(self.asked) - set(world.answers) - self.left
-        assert not unanswered, f"no answer: {sorted(unanswered)}"
-        assert not world.engine.requests.pending
+            self.come_to_rest()
+            for uid in sorted(world.pods):
+                if world.pods[uid]["status"]["phase"] == "Running":
+                    world.kubelet(uid)
+            self.come_to_rest()
+            for each in self.worlds:
+                each.pass_time(10.0)
+        self.come_to_rest()
+        for each in self.worlds:
+            assert not each.engine.requests.pending
+            assert not each.engine.missed, f"no event asked for it: {each.engine.missed}"
+            unanswered = {request for request, home in self.home.items() if home is each}
+            unanswered -= set(each.answers) | self.left
+            assert not unanswered, f"no answer: {sorted(unanswered)}"
         self.check_claims(world)
+        staying = [uid for uid, pod in world.pods.items() if "deletionTimestamp" not in pod["metadata"]]
+        between = [uid for uid in staying if world.phase(uid) in (Phase.STARTING, Phase.STOPPING)]
+        assert not between, f"between two phases: {between}"
+        self.check_idle(world)
+
+    def come_to_rest(self):
+        while any(each.sent or each.watch or each.late for each in self.worlds):
+            for each in self.worlds:
+                while each.late:
+                    each.arrive(each.late.pop(0))
+                each.settle()
+
+    def check_idle(self, world):
+        """Nothing of a claim is left on idle pods, and they have the images with which they came."""
+        for uid, pod in world.pods.items():
+            if world.phase(uid) == Phase.IDLE and not world.claim_of(uid):
+                assert "app" not in pod["metadata"]["labels"]
+                assert pod["spec"]["containers"][0]["image"] == "base:1"
 
     def check_claims(self, world):
         granted = {}
-        for answer in world.answers.values():
+        for answer in [answer for each in self.worlds for answer in each.answers.values()]:
             if answer.code is ClaimCode.CLAIMED and answer.request in self.asked:
                 assert len(answer.pods) == self.asked[answer.request] or answer.claim != f"c-{answer.request}"
                 granted.setdefault(answer.claim, {pod.uid for pod in answer.pods})
         for claim, uids in world.claimed().items():
-            if not claim.startswith("theirs"):
+            if not claim.startswith("theirs") and claim not in self.crashed:
                 assert uids <= granted.get(claim, set()), f"{claim} has {uids}, was granted {granted.get(claim)}"
+
+
+def is_take(sent):
+    return isinstance(sent.command.command, TakePod)
 
 
 def theirs(pod, uid):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,19 +25,20 @@ from extender.claims.events import (
     PodSeen,
     PoolsConfigured,
     ReleaseAsked,
+    RenewAsked,
     Synced,
     Ticked,
 )
-from extender.claims.records import Mode, Pool, PoolKey, demand
-from extender.claims.writes import give, look, names, take
+from extender.claims.records import Mode, Phase, Pool, PoolKey, demand
+from extender.claims.scores import Score
+from extender.claims.writes import kinds, names
+from extender.claims.writes.give import GivePodBack
 from extender.core.commands import ApiCommand, CommandSet
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.patches import json_patch
 
-COMMANDS: CommandSet[ClaimEvent] = CommandSet(
-    [take.kind(podreader.decode), look.kind(podreader.decode), give.KIND],  # type: ignore[list-item]
-)
+COMMANDS: CommandSet[ClaimEvent] = CommandSet(kinds.kinds(podreader.decode))
 POOL = PoolKey("default", "warm")
 
 
@@ -64,11 +65,27 @@ class World:
     watch: deque[ClaimEvent] = field(default_factory=deque)
     answers: dict[str, Answered] = field(default_factory=dict)
     writes: int = 0
-    _version: int = 100
-    _number: int = 0
+    score: Score | None = None
+    orphan_seconds: float = 3600.0
+    #: Whether the engine derives all it knows again after every event.
+    validates: bool = True
+    #: Of all servers of the cluster: the last version, pod and container; and those who watch.
+    numbers: Counter[str] = field(default_factory=lambda: Counter(version=100))
+    watchers: list[deque[ClaimEvent]] = field(default_factory=list)
+    #: Claims whose lease a server was asked to shorten: another one may not have heard of it.
+    shortened: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.watchers.append(self.watch)
+
+    def another(self) -> World:
+        """Another server of the same cluster."""
+        shared: dict[str, Any] = {"pods": self.pods, "numbers": self.numbers, "watchers": self.watchers}
+        shared.update(shortened=self.shortened, orphan_seconds=self.orphan_seconds)
+        return World(self.mode, self.epoch, self.now, score=self.score, validates=self.validates, **shared)
 
     def start(self, *pools: Pool, window: float = 64.0) -> World:
-        self.engine = ClaimEngine(epoch=self.epoch, window=window)
+        self.engine = ClaimEngine(epoch=self.epoch, window=window, score=self.score, orphan_seconds=self.orphan_seconds)
         self.tell(PoolsConfigured(pools or (self.pool(),)))
         for node in ("n1", "n2", "n3"):
             self.tell(NodeSeen(node, serves=True))
@@ -98,7 +115,8 @@ class World:
                 command = COMMANDS.find(instruction)
                 assert command is not None
                 self.sent.append(Sent(command))
-        self.engine.validate()
+        if self.validates:
+            self.engine.validate()
         return answered
 
     def _check(self, answer: Answered) -> None:
@@ -108,19 +126,27 @@ class World:
             given = {pod.uid for each in self.answers.values() if each.claim == answer.claim for pod in each.pods}
             left = given & self.claimed().get(answer.claim, set())
             assert not left, f"{answer.claim} still has {left}"
+        if answer.code is ClaimCode.RENEWED and answer.claim not in self.shortened:
+            marks = [
+                names.mark_of(self.pods[uid]["metadata"]["annotations"]) for uid in self.claimed().get(answer.claim, ())
+            ]
+            ends = [mark.expires for mark in marks if mark is not None]  # somebody may have broken one
+            assert not ends or max(ends) >= answer.expires
         if answer.code is not ClaimCode.CLAIMED:
             return
         for pod in answer.pods:
             obj = self.pods.get(pod.uid)
             if obj is not None:
                 assert obj["metadata"]["labels"].get(names.CLAIM_LABEL) == answer.claim, f"{answer.claim}: {obj}"
+                assert self.phase(pod.uid) in ("", Phase.RUNNING), f"{answer.claim}: {obj}"
 
     def ask(self, request: str, **changes: Any) -> Answered | None:
-        """Ask for pods. Returns the answer if it came at once."""
+        """Ask for pods that have `labels`, and `put` labels on them. Returns the answer if it came at once."""
         labels = changes.pop("labels", {})
         changes.setdefault("wait_seconds", 30.0)
         changes.setdefault("pool", POOL)
         changes.setdefault("claim", f"c-{request}")
+        changes["labels"] = changes.pop("put", ())
         self.tell(ClaimAsked(request=request, demand=demand(labels), **changes))
         return self.answers.get(request)
 
@@ -130,18 +156,36 @@ class World:
     def release(self, request: str, claim: str, tenant: str | None = None) -> None:
         self.tell(ReleaseAsked(request, claim, tenant))
 
+    def renew(self, request: str, claim: str, seconds: float, tenant: str | None = None, shorten: bool = False) -> None:
+        if shorten:
+            self.shortened.add(claim)
+        self.tell(RenewAsked(request, claim, tenant, seconds, shorten))
+
     # -- the API server -------------------------------------------------------------------------------------------
 
     def arrive(self, sent: Sent) -> None:
         """The API server carries out a command."""
         request = sent.command.request()
         self.writes += request.method != "GET"
+        if request.method == "POST":
+            self._create(json.loads(request.body or b""), sent)
+            return
         uid = next((u for u, pod in self.pods.items() if request.path.endswith(f"/{pod['metadata']['name']}")), None)
         if uid is None:
             sent.outcome = Outcome(OutcomeKind.GONE, "not found")
             return
         body = json.loads(request.body) if request.body else None
-        match request.method:
+        before = copy.deepcopy(self.pods[uid])
+        self._carry_out(uid, request.method, body, sent)
+        command = sent.command.command
+        if isinstance(command, GivePodBack) and command.before and sent.outcome is not None:
+            mark = names.mark_of(before["metadata"].get("annotations", {}))
+            now = self.epoch + self.now
+            is_over = mark is None or mark.expires <= now or (0 < mark.starts_by <= now)
+            assert is_over or sent.outcome.kind is not OutcomeKind.DONE, f"it was renewed, and given back: {before}"
+
+    def _carry_out(self, uid: str, method: str, body: Any, sent: Sent) -> None:
+        match method:
             case "GET":
                 sent.body = json.dumps(self.pods[uid]).encode()
                 sent.outcome = Outcome(OutcomeKind.DONE, resource_version=self.pods[uid]["metadata"]["resourceVersion"])
@@ -149,10 +193,36 @@ class World:
                 if body["preconditions"]["uid"] != uid:
                     sent.outcome = Outcome(OutcomeKind.STALE, "precondition failed: uid")
                     return
+                version = body["preconditions"].get("resourceVersion", "")
+                if version not in ("", self.pods[uid]["metadata"]["resourceVersion"]):
+                    sent.outcome = Outcome(OutcomeKind.LOST, "precondition failed: resourceVersion")
+                    return
                 self.change(uid, lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-22T00:00:00Z"))
                 sent.outcome = Outcome(OutcomeKind.DONE)
             case _:
                 self._patch(uid, body, sent)
+
+    def _create(self, pod: dict[str, Any], sent: Sent) -> None:
+        if any(each["metadata"]["name"] == pod["metadata"]["name"] for each in self.pods.values()):
+            sent.outcome = Outcome(OutcomeKind.LOST, "already exists")
+            return
+        self.numbers["pod"] += 1
+        uid = f"u{self.numbers['pod']}-{pod['metadata']['name']}"
+        pod["metadata"].update(uid=uid, generation=1, creationTimestamp="2026-11-22T01:00:00Z")
+        self.pods[uid] = {**pod, "status": {"phase": "Pending"}}
+        self.change(uid, lambda _: None)
+        sent.body = json.dumps(self.pods[uid]).encode()
+        sent.outcome = Outcome(OutcomeKind.DONE, resource_version=self.pods[uid]["metadata"]["resourceVersion"])
+
+    def become_ready(self, uid: str) -> None:
+        """A pod that was created is scheduled and runs."""
+
+        def run(pod: dict[str, Any]) -> None:
+            pod["spec"]["nodeName"] = "n1"
+            pod["status"]["phase"] = "Running"
+            self._start_containers(pod)
+
+        self.change(uid, run)
 
     def _patch(self, uid: str, operations: list[dict[str, Any]], sent: Sent) -> None:
         try:
@@ -160,6 +230,8 @@ class World:
         except ApiError as error:
             sent.outcome = Outcome(OutcomeKind.REJECTED, str(error))
             return
+        if patched["spec"] != self.pods[uid]["spec"] and "generation" in patched["metadata"]:
+            patched["metadata"]["generation"] += 1
         self.change(uid, lambda pod: (pod.clear(), pod.update(patched)))
         sent.body = json.dumps(self.pods[uid]).encode()
         sent.outcome = Outcome(OutcomeKind.DONE, resource_version=self.pods[uid]["metadata"]["resourceVersion"])
@@ -198,49 +270,99 @@ class World:
 
     def add(self, name: str = "", *, node: str = "n1", labels: dict[str, str] | None = None, seen: bool = True) -> str:
         """Create an idle pod that runs. Returns its UID."""
-        self._number += 1
-        name = name or f"p{self._number}"
-        uid = f"u{self._number}-{name}"
-        phase = {names.PHASE_LABEL: names.IDLE} if self.mode is Mode.RECYCLE else {}
+        self.numbers["pod"] += 1
+        name = name or f"p{self.numbers['pod']}"
+        uid, number = f"u{self.numbers['pod']}-{name}", self.numbers["pod"]
+        phase = {names.PHASE_LABEL: Phase.IDLE} if self.mode is Mode.RECYCLE else {}
         self.pods[uid] = {
             "metadata": {
                 "name": name,
                 "namespace": "default",
                 "uid": uid,
+                "generation": 1,
                 "labels": {"pool": "warm", **phase, **(labels or {})},
-                "creationTimestamp": f"2026-11-22T00:{self._number // 60 % 60:02}:{self._number % 60:02}Z",
+                "creationTimestamp": f"2026-11-22T00:{number // 60 % 60:02}:{number % 60:02}Z",
                 "ownerReferences": [{"uid": "rs", "controller": True}],
             },
-            "spec": {"nodeName": node},
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "main", "image": "base:1"}, {"name": "side", "image": "side:1"}],
+            },
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         }
+        self._start_containers(self.pods[uid])
         self.change(uid, lambda _: None)
         if seen and hasattr(self, "engine"):
             self.observe()
         return uid
 
+    def _start_containers(self, pod: dict[str, Any], *, ready: bool = True, restart: str = "") -> None:
+        """The kubelet runs what the specification says, and reports it."""
+        before = {each["name"]: each for each in pod["status"].get("containerStatuses", ())}
+        after = []
+        for each in pod["spec"]["containers"]:
+            status = dict(before.get(each["name"], {}))
+            image = f"docker.io/library/{each['image']}"
+            if status.get("image") != image or restart == each["name"]:
+                self.numbers["container"] += 1
+                digest = f"sha256:{each['image'].encode().hex()}"
+                status = {
+                    "name": each["name"],
+                    "image": image,
+                    "imageID": digest,
+                    "containerID": f"k8s://{self.numbers['container']}",
+                }
+            after.append({**status, "ready": ready})
+        pod["status"]["containerStatuses"] = after
+        if "generation" in pod["metadata"]:
+            pod["status"]["observedGeneration"] = pod["metadata"]["generation"]
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "True" if ready else "False"}]
+
+    def kubelet(self, uid: str, *, ready: bool = True, restart: str = "") -> None:
+        """The kubelet has seen the pod: its containers run the images that they should, as watchers will be told."""
+        self.change(uid, lambda pod: self._start_containers(pod, ready=ready, restart=restart))
+
     def change(self, uid: str, change: Any) -> None:
         """Change a pod as anybody may; watchers will be told."""
         pod = self.pods[uid]
         change(pod)
-        self._version += 1
-        pod["metadata"]["resourceVersion"] = str(self._version)
-        self.watch.append(PodSeen(podreader.convert(copy.deepcopy(pod))))
+        self.numbers["version"] += 1
+        pod["metadata"]["resourceVersion"] = str(self.numbers["version"])
+        self._show(PodSeen(podreader.convert(copy.deepcopy(pod))))
+
+    def renew_elsewhere(self, uid: str, until: int, before: int = 1060) -> None:
+        """Another server renews the pod's lease, which ended at `before`, in seconds since 1970."""
+
+        def renewed(pod: dict[str, Any]) -> None:
+            annotations = pod["metadata"]["annotations"]
+            annotations[names.CLAIM_ANNOTATION] = annotations[names.CLAIM_ANNOTATION].replace(str(before), str(until))
+
+        self.change(uid, renewed)
 
     def delete(self, uid: str) -> None:
         """The pod is gone."""
         del self.pods[uid]
-        self.watch.append(PodGone(uid))
+        self._show(PodGone(uid))
+
+    def _show(self, event: ClaimEvent) -> None:
+        for watch in self.watchers:
+            watch.append(event)
 
     def claim_of(self, uid: str) -> str:
         """The claim that the pod is in, at the API server; "" for none."""
         label: str = self.pods[uid]["metadata"]["labels"].get(names.CLAIM_LABEL, "")
         return label
 
+    def phase(self, uid: str) -> str:
+        """What the pod's phase label says, at the API server."""
+        label: str = self.pods[uid]["metadata"]["labels"].get(names.PHASE_LABEL, "")
+        return label
+
     def claimed(self) -> dict[str, set[str]]:
-        """The claims at the API server, with their pods that are not terminating."""
+        """The claims at the API server, with their pods that are not terminating or on their way back to the pool."""
         found: dict[str, set[str]] = {}
         for uid, pod in self.pods.items():
-            if (claim := self.claim_of(uid)) and "deletionTimestamp" not in pod["metadata"]:
+            is_left = "deletionTimestamp" in pod["metadata"] or self.phase(uid) == Phase.STOPPING
+            if (claim := self.claim_of(uid)) and not is_left:
                 found.setdefault(claim, set()).add(uid)
         return found

@@ -1,0 +1,74 @@
+"""Which requests are refused at the door: those that can never be served, and those that are too many."""
+
+from __future__ import annotations
+
+from extender.claims import metadata
+from extender.claims.codes import ClaimCode
+from extender.claims.creating import CreatingPods
+from extender.claims.events import ClaimAsked
+from extender.claims.records import Mode, OnEmpty
+from extender.claims.state import PoolState
+
+#: Different demands for which a pool's pods are kept ready, and with which requests may wait.
+MOST_DEMANDS = 64
+
+Refusal = tuple[ClaimCode, str]
+
+
+def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refusal | None:
+    """Return why the request is refused: a code, and a text that names the field or the limit. None if it is not."""
+    pool = state.pool
+    if not 1 <= asked.count <= pool.most_pods_of_claim:
+        return ClaimCode.TOO_MANY_PODS, f"count: expected 1 to {pool.most_pods_of_claim}, got {asked.count}"
+    if pool.most_pods_of_tenant and asked.count > pool.most_pods_of_tenant:
+        limit = pool.most_pods_of_tenant
+        return ClaimCode.TOO_MANY_PODS, f"count: a tenant may have {limit} pods of this pool, got {asked.count}"
+    refused = _line(asked, state)
+    if refused is None and asked.on_empty is OnEmpty.COLD:
+        refused = _creation(asked, state, creating)
+    if refused is None and (asked.labels or asked.annotations or asked.images):
+        refused = _contents(asked, state)
+    return refused
+
+
+def _line(asked: ClaimAsked, state: PoolState) -> Refusal | None:
+    pool, line = state.pool, state.line
+    if len(line) >= pool.most_waiting:
+        return ClaimCode.QUEUE_FULL, f"{pool.most_waiting} requests wait for {asked.pool}"
+    if line.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
+        return ClaimCode.TENANT_QUEUE_FULL, f"{pool.most_waiting_of_tenant} requests of this tenant wait"
+    if len(line) >= MOST_DEMANDS and len(demands := line.demands()) >= MOST_DEMANDS and asked.demand not in demands:
+        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different requirements wait"
+    return None
+
+
+def _creation(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refusal | None:
+    pool = state.pool
+    if pool.mode is not Mode.DETACH or pool.template is None:
+        return ClaimCode.NOT_POSSIBLE, f"on_empty: pool {asked.pool} creates no pods for claims"
+    labels = (pool.template.get("metadata") or {}).get("labels") or {}
+    lacking = [name for name, value in asked.demand.labels if labels.get(name) != value]
+    if lacking:
+        return ClaimCode.NOT_POSSIBLE, f"on_empty: pods of {asked.pool} are created without {lacking[0]}"
+    if len(state.supply) < asked.count and creating.number(asked.pool) + asked.count > pool.most_cold:
+        return ClaimCode.QUEUE_FULL, f"{pool.most_cold} pods are being created for {asked.pool}"
+    return None
+
+
+def _contents(asked: ClaimAsked, state: PoolState) -> Refusal | None:
+    wrong = metadata.wrong_labels(asked.labels, reserved=state.pool.selector)
+    wrong = wrong or metadata.wrong_annotations(asked.annotations)
+    if wrong:
+        return ClaimCode.INVALID_METADATA, wrong
+    wrong = metadata.wrong_images(asked.images)
+    if wrong:
+        return ClaimCode.NOT_POSSIBLE, wrong
+    if asked.images and state.pool.mode is Mode.DETACH:
+        # A pod between two images needs the phase label, and one that is deleted after use could have been created with
+        # the image at once.
+        return ClaimCode.NOT_POSSIBLE, f"images: pool {asked.pool} detaches its pods, and changes no images"
+    for container, _ in asked.images:
+        if state.containers and container not in state.containers:
+            known = ", ".join(sorted(state.containers)[:8])
+            return ClaimCode.UNKNOWN_CONTAINER, f"images.{container}: the pool's pods have the containers {known}"
+    return None

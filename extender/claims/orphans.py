@@ -1,0 +1,76 @@
+"""Pods that bear a claim's label without a mark that can be read: nobody would ever give them back.
+
+Waggle writes both at once, so somebody else has removed or broken the annotation. Nothing is known then: not whose the
+pod is, until when, or which images it had. It is left alone for `patience` seconds, in which the annotation can be
+repaired, and then deleted as it was last seen; the workload that it belongs to makes a clean one.
+"""
+
+from __future__ import annotations
+
+from extender.claims.records import WarmPod
+from extender.claims.state import ClaimState
+from extender.claims.writes.give import GivePodBack, PodGivenBack
+from extender.core.deadlines import Deadlines
+from extender.core.outcomes import OutcomeKind
+
+#: Seconds after which a deletion is tried again, and by which a server is later for each one that comes before it.
+_AGAIN, _TURN = 30.0, 10.0
+_LEASE = 3600.0
+
+
+class Orphans:
+    """See the module. `deleted`: how many this server has deleted; `len`: how many there are."""
+
+    def __init__(self, state: ClaimState, patience: float) -> None:
+        self._state = state
+        self._patience = patience
+        #: When each is deleted, by UID.
+        self.timers: Deadlines[str] = Deadlines()
+        self._tokens: dict[int, str] = {}
+        self.deleted = 0
+
+    def __len__(self) -> int:
+        return len(self.timers)
+
+    def seen(self, now: float) -> None:
+        """Look at the pods that became orphans, or are none any more."""
+        for uid in list(self._state.orphans):
+            del self._state.orphans[uid]
+            pod = self._state.pods.get(uid)
+            if pod is None or not pod.is_orphan:
+                self.timers.discard(uid)
+            elif uid not in self.timers:
+                self.timers.set(uid, now + self._patience + _TURN * self._state.members.rank(uid))
+
+    def due(self, now: float) -> list[GivePodBack]:
+        """Return the deletions that are due."""
+        found = []
+        while (uid := self.timers.pop(now)) is not None:
+            pod = self._state.pods.get(uid)
+            if pod is None or not pod.is_orphan:
+                continue  # that is the news of this very event
+            self.timers.set(uid, now + _AGAIN)
+            if self._has_pools(pod) and self._state.ledger.holder(f"orphan:{uid}") is None:
+                found.append(self._delete(pod, now))
+        return found
+
+    def _has_pools(self, pod: WarmPod) -> bool:
+        return any(key.namespace == pod.namespace for key in self._state.pools)
+
+    def _delete(self, pod: WarmPod, now: float) -> GivePodBack:
+        hold = self._state.ledger.acquire(f"orphan:{pod.uid}", pod.claim_label, now=now, lease=_LEASE)
+        self._tokens[hold.token] = pod.uid
+        return GivePodBack(
+            token=hold.token,
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            claim=pod.claim_label,
+            resource_version=pod.resource_version,
+        )
+
+    def given(self, report: PodGivenBack) -> None:
+        """A deletion ended. If it failed, it is tried again."""
+        if self._tokens.pop(report.token, None) is not None:
+            self._state.ledger.release(report.token)
+            self.deleted += report.outcome.kind is OutcomeKind.DONE

@@ -1,0 +1,53 @@
+"""Pools of the order `score`: a plug-in's function says which of the idle pods suits a request best.
+
+The function sees the pod and the request, and returns a number: the pod with the highest one is taken, the one that
+came first among equals. It is called for the first `CANDIDATES` pods that fit, or as many as the request needs if those
+are more, so that a choice costs the same however large the pool is. A call that fails, or returns no finite number,
+counts as 0 and is counted in `failures`. The function must be quick and depend on nothing but its arguments: it is
+called under the engine's lock, and a recorded run calls it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+
+from extender.claims.events import ClaimAsked
+from extender.claims.records import WarmPod
+from extender.claims.supply import Supply
+
+CANDIDATES = 16
+
+Score = Callable[[WarmPod, ClaimAsked], float]
+
+
+class Scores:
+    """See the module. It is false if there is no function."""
+
+    def __init__(self, score: Score | None) -> None:
+        self._score = score
+        self.failures = 0
+        #: The last failure, for people.
+        self.last_failure = ""
+
+    def __bool__(self) -> bool:
+        return self._score is not None
+
+    def choose(self, supply: Supply, asked: ClaimAsked, number: int, besides: Collection[str]) -> list[WarmPod]:
+        """Return up to `number` idle pods that fit, the best first, but none of `besides`."""
+        found = supply.first(asked.demand, max(number, CANDIDATES), besides)
+        ranked = sorted(found, key=lambda pod: (supply.rank(pod.uid), -self._of(pod, asked)))
+        return ranked[:number]
+
+    def _of(self, pod: WarmPod, asked: ClaimAsked) -> float:
+        assert self._score is not None
+        try:
+            score = float(self._score(pod, asked))
+        except Exception as error:  # a plug-in's bug is not the engine's
+            return self._failed(f"{type(error).__name__}: {error}")
+        return score if math.isfinite(score) else self._failed(f"expected a finite number, got {score}")
+
+    def _failed(self, why: str) -> float:
+        self.failures += 1
+        self.last_failure = why[:200]
+        return 0.0

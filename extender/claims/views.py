@@ -1,0 +1,209 @@
+"""What the engine of claims says about its pools and claims: immutable records, read under the engine's lock.
+
+A pool's snapshot costs the number of requests that wait in it; a claim's view the same, for its place in the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import nsmallest
+
+from extender.claims.codes import ClaimCode
+from extender.claims.records import Mode, Phase, PoolKey, WarmPod
+from extender.claims.requests import Counts, Pending, Requests
+from extender.claims.state import ClaimState, PoolState, Presence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantView:
+    """One tenant of a pool: how many of its requests wait, since when the first one has (seconds), and its pods."""
+
+    tenant: str
+    waiting: int = 0
+    oldest: float = 0.0
+    pods: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSnapshot:
+    """A pool at one moment. Pods are counted once each, by the first of these that fits."""
+
+    key: PoolKey
+    mode: Mode
+    #: They can be given away now.
+    idle: int
+    #: They are being written for a request of this server.
+    in_flight: int
+    claimed: int
+    starting: int
+    stopping: int
+    #: Somebody wants to delete them.
+    surplus: int
+    terminating: int
+    #: Not ready, or on a node that does not serve.
+    unready: int
+    #: Requests that have no answer yet: those in line, and those whose pods are being written.
+    pending: int
+    tenants: tuple[TenantView, ...]
+    #: Pods that the requests in line lack, beyond those that are idle or not ready yet; never below 0.
+    unmet: int
+    #: accepted = succeeded + failed + pending, always.
+    accepted: int
+    succeeded: int
+    failed: Mapping[ClaimCode, int]
+    #: Requests that were refused at the door: they are not accepted ones.
+    refused: Mapping[ClaimCode, int]
+    #: When pods were last chosen for a request, seconds of the engine's clock; None: never.
+    last_dispatch: float | None
+    #: Pods that became idle lately, each second; 0: none did.
+    idle_rate: float
+    #: Why the first in line waits; "" if nobody does.
+    first_waits: str
+
+
+class ClaimStage(StrEnum):
+    """Where a claim stands."""
+
+    #: It lacks pods.
+    WAITING = "waiting"
+    #: Its pods are chosen, and are written or started.
+    CLAIMING = "claiming"
+    CLAIMED = "claimed"
+    #: Its pods are given back.
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimView:
+    """A claim at one moment."""
+
+    name: str
+    pool: PoolKey
+    tenant: str
+    stage: ClaimStage
+    count: int
+    #: Those that it has.
+    pods: tuple[WarmPod, ...] = ()
+    #: When the lease ends, seconds since 1970; 0: it has not begun.
+    expires: float = 0.0
+    #: Its place in the line, 1 is next; 0: it is not in line.
+    position: int = 0
+    #: Seconds until it is served if pods become idle as they did lately; None: not known.
+    estimate: float | None = None
+    #: Seconds since it was asked for; 0 for a claim of another server.
+    age: float = 0.0
+
+
+def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) -> PoolSnapshot | None:
+    """Return the pool at this moment; None if there is none."""
+    pool = state.pools.get(key)
+    if pool is None:
+        return None
+    present, counts = state.present(key), requests.counts.get(key, Counts())
+    idle, held = len(pool.supply), state.held(key)
+    free = present[Presence.FREE] - idle - held
+    waiting = [requests.pending[each.request] for each in pool.line.waiters()]
+    coming = present[Presence.UNREADY] + max(free, 0)
+    lacking = sum(pending.missing for pending in waiting)
+    return PoolSnapshot(
+        key=key,
+        mode=pool.pool.mode,
+        idle=idle,
+        in_flight=held,
+        claimed=present[Presence.CLAIMED],
+        starting=present[Presence.STARTING],
+        stopping=present[Presence.STOPPING],
+        surplus=present[Presence.SURPLUS],
+        terminating=present[Presence.TERMINATING],
+        unready=coming,
+        pending=counts.pending,
+        tenants=_tenants(pool, waiting, now),
+        unmet=max(0, lacking - idle - coming),
+        accepted=counts.accepted,
+        succeeded=counts.ends[ClaimCode.CLAIMED],
+        failed={code: number for code, number in counts.ends.items() if code is not ClaimCode.CLAIMED},
+        refused=dict(counts.refused),
+        last_dispatch=pool.last_dispatch,
+        idle_rate=pool.becoming_idle.rate(now),
+        first_waits=_why(pool, waiting[0], coming) if waiting else "",
+    )
+
+
+def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[TenantView, ...]:
+    oldest: dict[str, float] = {}
+    for pending in waiting:
+        asked_at = min(pending.asked_at, oldest.get(pending.asked.tenant, pending.asked_at))
+        oldest[pending.asked.tenant] = asked_at
+    number = pool.line.tenants()
+    return tuple(
+        TenantView(
+            tenant=tenant,
+            waiting=number.get(tenant, 0),
+            oldest=now - oldest.get(tenant, now),
+            pods=pool.pods_of_tenant.get(tenant, 0),
+        )
+        for tenant in sorted({*number, *pool.pods_of_tenant})
+    )
+
+
+def _why(pool: PoolState, first: Pending, coming: int) -> str:
+    """Why the oldest request in line waits, as a sentence without a full stop."""
+    asked, limit = first.asked, pool.pool.most_pods_of_tenant
+    have = pool.pods_of_tenant.get(asked.tenant, 0)
+    if limit and have + first.missing > limit:
+        return f"tenant {asked.tenant or '(none)'} has {have} of the {limit} pods that it may have"
+    fitting = pool.supply.count(asked.demand)
+    if fitting < first.missing:
+        idle = "no pod is idle" if not len(pool.supply) else f"{fitting} of {len(pool.supply)} idle pods fit"
+        return f"{idle}, it lacks {first.missing}; {coming} more are not ready yet"
+    return "others in line come first"
+
+
+def claim(state: ClaimState, requests: Requests, name: str, now: float) -> ClaimView | None:
+    """Return the claim at this moment; None if it does not exist, or has ended."""
+    pending = requests.pending.get(name)
+    if pending is not None:
+        return _pending(state, pending, now)
+    known = state.claims.get(name)
+    if known is None:
+        return None
+    pods = tuple(state.pods[uid] for uid in sorted(known.uids))
+    is_starting = any(pod.phase == Phase.STARTING for pod in pods)
+    stage = ClaimStage.CLAIMING if is_starting or len(pods) < known.size else ClaimStage.CLAIMED
+    if known.is_ending or all(pod.is_terminating for pod in pods):
+        stage = ClaimStage.ENDING
+    return ClaimView(
+        name=name,
+        pool=known.pool,
+        tenant=known.tenant,
+        stage=stage,
+        count=known.size,
+        pods=pods,
+        expires=known.expires,
+    )
+
+
+def _pending(state: ClaimState, pending: Pending, now: float) -> ClaimView:
+    asked, pool = pending.asked, state.pools[pending.asked.pool]
+    position, ahead = pool.line.place(pending.claim) if pending.missing else (0, 0)
+    rate = pool.becoming_idle.rate(now)
+    return ClaimView(
+        name=pending.claim,
+        pool=asked.pool,
+        tenant=asked.tenant,
+        stage=ClaimStage.WAITING if pending.missing else ClaimStage.CLAIMING,
+        count=asked.count,
+        pods=tuple(pending.pods.values()),
+        position=position,
+        estimate=(ahead + pending.missing) / rate if pending.missing and rate else None,
+        age=now - pending.asked_at,
+    )
+
+
+def claims(state: ClaimState, requests: Requests, pool: PoolKey, after: str, most: int) -> list[str]:
+    """Return the names of the pool's claims in order, pending ones included: the first `most` after this name."""
+    names = {name for name, known in state.claims.items() if known.pool == pool and name > after}
+    names.update(name for name, each in requests.pending.items() if each.asked.pool == pool and name > after)
+    return nsmallest(most, names)
