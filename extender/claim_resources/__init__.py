@@ -1,0 +1,30 @@
+"""The custom resources of claims: Pool and Claim of waggle.dev/v1alpha1, as pydantic models.
+
+The models check what the server reads, and the CustomResourceDefinitions in manifests/crds are generated from them
+(`definitions.py`, `python -m extender.operate.crds`), so that the API server refuses what the server would refuse. Two
+rules are beyond a schema, and only here: which names a label may have, and that a selector names no label of Waggle's.
+
+A room of its own, below the engine of claims: the server, the HTTP layer and the generator use it, and the engine,
+which is pure, knows its own records only.
+"""
+
+from extender.claim_resources.claim import Claim, ClaimedPod, ClaimSpec, ClaimStatus
+from extender.claim_resources.pool import Pool, PoolSpec, PoolStatus
+from extender.claim_resources.reading import ResourceError, read
+from extender.claim_resources.shared import GROUP, VERSION, Condition, Metadata
+
+__all__ = [
+    "GROUP",
+    "VERSION",
+    "Claim",
+    "ClaimSpec",
+    "ClaimStatus",
+    "ClaimedPod",
+    "Condition",
+    "Metadata",
+    "Pool",
+    "PoolSpec",
+    "PoolStatus",
+    "ResourceError",
+    "read",
+]

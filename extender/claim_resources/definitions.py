@@ -1,0 +1,160 @@
+"""CustomResourceDefinitions from the models: structural schemas, columns, status and scale.
+
+pydantic writes JSON Schema of 2020; Kubernetes takes a part of OpenAPI 3.0. What has no counterpart there (which names
+a map may have) is left out, and checked by the models alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from extender.claim_resources.claim import Claim
+from extender.claim_resources.pool import Pool
+from extender.claim_resources.shared import GROUP, VERSION
+
+Object = dict[str, Any]
+
+#: What a structural schema may have of what pydantic writes, in the order in which it is shown.
+_KEPT = (
+    *("type", "format", "description", "default", "enum", "pattern", "minLength", "maxLength"),
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minItems", "maxItems"),
+    *("minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+)
+#: What the API server says about these two is all that there is to say.
+_HEAD: Mapping[str, Object] = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"type": "object"},
+}
+
+
+def definitions() -> dict[str, Object]:
+    """The definitions by their plural names."""
+    return {
+        "pools": _definition(
+            Pool,
+            "pools",
+            columns=(
+                ("Mode", "string", ".spec.mode", 0),
+                ("Idle", "integer", ".status.idle", 0),
+                ("Claimed", "integer", ".status.claimed", 0),
+                ("Starting", "integer", ".status.starting", 0),
+                ("Pending", "integer", ".status.pending", 0),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
+                ("Order", "string", ".spec.order", 1),
+                ("Selector", "string", ".status.selector", 1),
+            ),
+            scale={
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        ),
+        "claims": _definition(
+            Claim,
+            "claims",
+            columns=(
+                ("Pool", "string", ".spec.poolRef.name", 0),
+                ("Phase", "string", ".status.phase", 0),
+                ("Pod", "string", ".status.pods[0].name", 0),
+                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
+                ("Reason", "string", ".status.reason", 1),
+                ("Node", "string", ".status.pods[0].node", 1),
+                ("Expires", "string", ".status.leaseExpires", 1),
+            ),
+        ),
+    }
+
+
+def _definition(
+    model: type[BaseModel],
+    plural: str,
+    *,
+    columns: tuple[tuple[str, str, str, int], ...],
+    scale: Object | None = None,
+) -> Object:
+    kind = model.__name__
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    shown = [
+        {"name": name, "type": type_, "jsonPath": path, **({"priority": priority} if priority else {})}
+        for name, type_, path, priority in (*columns, ("Age", "date", ".metadata.creationTimestamp", 0))
+    ]
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": shown,
+        "subresources": {"status": {}, **({"scale": scale} if scale else {})},
+        "schema": {"openAPIV3Schema": schema_of(model)},
+    }
+    spec = {
+        "group": GROUP,
+        "names": {**names, "categories": ["waggle"]},
+        "scope": "Namespaced",
+        "versions": [version],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}", "labels": {"app.kubernetes.io/part-of": "waggle"}},
+        "spec": spec,
+    }
+
+
+def schema_of(model: type[BaseModel]) -> Object:
+    """The structural schema of a whole object of this model."""
+    whole = model.model_json_schema(by_alias=True)
+    parts = whole.get("$defs", {})
+    fields = {name: _schema(whole["properties"][name], parts) for name in ("spec", "status")}
+    # A status is written by the server, never filled in for it.
+    fields["status"].pop("default", None)
+    _without_defaults(fields["status"])
+    return {
+        "type": "object",
+        "description": whole["description"],
+        "required": ["spec"],
+        "properties": {**_HEAD, **fields},
+    }
+
+
+def _schema(given: Object, parts: Mapping[str, Object]) -> Object:
+    given = _resolved(given, parts)
+    schema: Object = {name: given[name] for name in _KEPT if given.get(name) is not None}
+    if "description" in schema:
+        schema["description"] = " ".join(schema["description"].split())
+    for bound, open_end in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if open_end in given:
+            schema |= {bound: given[open_end], open_end: True}
+    if "properties" in given:
+        schema["properties"] = {name: _schema(each, parts) for name, each in given["properties"].items()}
+        if given.get("required"):
+            schema["required"] = given["required"]
+        else:
+            # A part all of whose fields have defaults is there, so that they are filled in.
+            schema["default"] = {}
+    elif isinstance(given.get("additionalProperties"), dict):
+        schema["additionalProperties"] = _schema(given["additionalProperties"], parts)
+    if "items" in given:
+        schema["items"] = _schema(given["items"], parts)
+    return schema
+
+
+def _resolved(given: Object, parts: Mapping[str, Object]) -> Object:
+    """`given` with the part that it refers to put in, and without the null that stands for "absent"."""
+    beside = {key: value for key, value in given.items() if key not in ("anyOf", "allOf", "$ref")}
+    if "anyOf" in given:
+        (one,) = [each for each in given["anyOf"] if each.get("type") != "null"]
+        return {**_resolved(one, parts), **beside}
+    if "$ref" in given:
+        return {**_resolved(parts[given["$ref"].rpartition("/")[2]], parts), **beside}
+    return given
+
+
+def _without_defaults(schema: Object) -> None:
+    schema.pop("default", None)
+    for each in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(each, dict):
+            _without_defaults(each)

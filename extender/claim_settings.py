@@ -1,0 +1,165 @@
+"""The part of the configuration file that is about claims: who may claim, and the pools that stand in the file.
+
+Pools can also be objects of the API server, if `claims.custom_resources` is set: both kinds are served side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_NAMESPACE = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_LABEL_NAME = re.compile(r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class WorkloadSettings(_Section):
+    """The workload that makes a pool's pods, in the pool's namespace."""
+
+    kind: Literal["Deployment", "ReplicaSet", "StatefulSet"] = "Deployment"
+    name: str = Field(pattern=_NAME, max_length=253)
+
+
+class AutoscalerSettings(_Section):
+    """How many replicas the pool's workload has: as many as wait, and as are to be spare."""
+
+    #: The least and the most replicas.
+    least: int = Field(0, ge=0, le=100_000)
+    most: int = Field(ge=1, le=100_000)
+    #: Idle pods beyond the demand: one, a quarter or a half of the demand.
+    buffer: Literal["none", "one", "quarter", "half"] = "quarter"
+    #: Seconds that a pod is idle before it may go, between two changes, and after the cluster was full.
+    idle_seconds: float = Field(300, ge=0, le=86_400)
+    cooldown_seconds: float = Field(10, ge=0, le=3600)
+    full_cooldown_seconds: float = Field(60, ge=0, le=86_400)
+    #: Seconds for which no pod was idle before spare ones are ordered although nobody waits; and for how long after the
+    #: last request that is done.
+    empty_seconds: float = Field(5, ge=0, le=3600)
+    quiet_seconds: float = Field(300, ge=0, le=86_400)
+    #: At most so many pods are ordered within `refill_seconds`; 0: any number.
+    refill_pods: int = Field(0, ge=0, le=100_000)
+    refill_seconds: float = Field(60, gt=0, le=86_400)
+
+
+class PoolSettings(_Section):
+    """One pool: the pods of a namespace that have all labels of `selector`, and how they are given away."""
+
+    namespace: str = Field("default", pattern=_NAMESPACE, max_length=63)
+    name: str = Field(pattern=_NAME, max_length=63)
+    selector: dict[str, str] = Field(min_length=1, max_length=32)
+    #: detach: a claim takes the pod out of its ReplicaSet, which makes another one, and ends with its deletion.
+    #: recycle: the pod's phase label changes, and it returns to the pool.
+    mode: Literal["detach", "recycle"] = "detach"
+    #: Which idle pod is given away first: the one that was first seen idle, by age, or by the use of its node.
+    order: Literal["fifo", "oldest", "newest", "pack", "spread"] = "fifo"
+    #: The workload that makes the pool's pods. Without it no pod is created for a claim (`on_empty: cold`), and nothing
+    #: is scaled.
+    workload: WorkloadSettings | None = None
+    #: Scale the workload by demand. Without it Waggle leaves its replicas alone.
+    autoscaler: AutoscalerSettings | None = None
+    #: In pools that recycle: the image that each of these containers gets back when a claim ends that changed it.
+    #: Others get back the one that they had.
+    images: dict[str, str] = Field(default_factory=dict, max_length=16)
+    #: Seconds in which a pod whose images a claim changes, or that is created for one, must be ready.
+    start_seconds: float = Field(120, ge=1, le=3600)
+    #: Seconds that a claim lasts unless it is renewed, if its caller does not say.
+    lease_seconds: float = Field(3600, ge=1, le=30 * 86_400)
+    #: How many requests may wait, of all tenants and of one.
+    most_waiting: int = Field(8192, ge=1, le=100_000)
+    most_waiting_of_tenant: int = Field(4096, ge=1, le=100_000)
+    #: How many pods one tenant may have at once; 0: any number.
+    most_pods_of_tenant: int = Field(0, ge=0, le=100_000)
+    #: How many pods one claim may have.
+    most_pods_of_claim: int = Field(64, ge=1, le=1000)
+    #: Tenants that wait are served in proportion to their weights; 1 if not given.
+    weights: dict[str, float] = Field(default_factory=dict, max_length=10_000)
+
+    @field_validator("autoscaler")
+    @classmethod
+    def _has_a_workload(cls, autoscaler: AutoscalerSettings | None, info: ValidationInfo) -> AutoscalerSettings | None:
+        if autoscaler is not None and info.data.get("workload") is None:
+            raise ValueError("expected `workload` beside it: whose replicas to change")
+        return autoscaler
+
+    @field_validator("selector")
+    @classmethod
+    def _are_labels(cls, selector: dict[str, str]) -> dict[str, str]:
+        for name, value in selector.items():
+            if not _LABEL_NAME.match(name):
+                raise ValueError(f"{name!r}: expected the name of a label")
+            if not _LABEL_VALUE.match(value):
+                raise ValueError(f"{name}: expected the value of a label, got {value!r}")
+            if name.startswith("waggle.dev/"):
+                raise ValueError(f"{name}: expected a label of your own: Waggle changes this one when a pod is claimed")
+        return selector
+
+    @field_validator("weights")
+    @classmethod
+    def _are_positive(cls, weights: dict[str, float]) -> dict[str, float]:
+        for tenant, weight in weights.items():
+            if not 0.001 <= weight <= 1000:
+                raise ValueError(f"{tenant}: expected 0.001 to 1000, got {weight:g}")
+        return weights
+
+
+class E2bSettings(_Section):
+    """E2B's API under /e2b, for programs that use its package. See docs/e2b.md."""
+
+    enabled: bool = False
+    #: The namespace of a template that is named without one.
+    namespace: str = Field("default", pattern=_NAMESPACE, max_length=63)
+    #: Seconds that a sandbox may take to be created, if no pod is idle.
+    wait_seconds: float = Field(20, ge=0, le=600)
+    #: The domain that programs are told to find their sandboxes under; empty: none.
+    domain: str = Field("", max_length=253)
+
+
+class ClaimSettings(_Section):
+    """Claims: idle warm pods are handed out over HTTP. See docs/claims.md."""
+
+    enabled: bool = False
+    pools: tuple[PoolSettings, ...] = Field((), max_length=1000)
+    #: Serve the Pool and Claim objects of the API server, too: their CustomResourceDefinitions must be installed.
+    custom_resources: bool = False
+    #: Who may claim. none: any client that can reach the port, in the name of any tenant. kubernetes: clients with a
+    #: token that the API server accepts and the right to `create` claims.waggle.dev in the pool's namespace; the tenant
+    #: is the user of the token.
+    authorization: Literal["none", "kubernetes"] = "none"
+    e2b: E2bSettings = E2bSettings()
+    #: The longest time that a request may wait for a pod, and that a lease may last, seconds.
+    longest_wait_seconds: float = Field(600, ge=1, le=3600)
+    longest_lease_seconds: float = Field(7 * 86_400, ge=1, le=365 * 86_400)
+    #: Several replicas serve the same pools: each begins with its own share of the idle pods, which they agree upon by
+    #: a Lease each, in the namespace of `leader_election`. Without it they are as correct, and conflict more often.
+    share_pools: bool = False
+    #: Writes of claims at once; the number adapts to the API server.
+    concurrent_writes: int = Field(32, ge=1, le=128)
+    #: Memory that the pods of pools may take, in MiB, estimated: some 2 KB each. Lists that need more fail.
+    cache_mib: int = Field(512, ge=16, le=65_536)
+
+    @field_validator("pools")
+    @classmethod
+    def _have_names_of_their_own(cls, pools: tuple[PoolSettings, ...]) -> tuple[PoolSettings, ...]:
+        seen: dict[tuple[str, str], PoolSettings] = {}
+        for pool in pools:
+            if (pool.namespace, pool.name) in seen:
+                raise ValueError(f"{pool.namespace}/{pool.name}: there are two pools of this name")
+            for other in seen.values():
+                if other.namespace == pool.namespace and _overlap(pool.selector, other.selector):
+                    raise ValueError(
+                        f"{pool.namespace}/{pool.name} and {other.name}: a pod can have the labels of both selectors; "
+                        "expected a label with different values"
+                    )
+            seen[pool.namespace, pool.name] = pool
+        return pools
+
+
+def _overlap(one: dict[str, str], other: dict[str, str]) -> bool:
+    return all(other.get(name, value) == value for name, value in one.items())

@@ -1,0 +1,166 @@
+"""The definitions in manifests/crds are those of the models, and both judge objects alike."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.claim_resources import Claim, Pool, ResourceError, read
+from extender.claim_resources.definitions import definitions, schema_of
+from extender.claims.records import Mode, OnEmpty, Order
+from extender.embedded.apiserver.custom.definitions import definition_faults, set_definition_defaults
+from extender.embedded.apiserver.custom.schema import prune, set_defaults, validate
+from extender.operate.crds import files, main
+from extender.server.claims.pools import custom_pool
+
+Object = dict[str, Any]
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+MODELS = {"pools": Pool, "claims": Claim}
+SCHEMAS = {plural: schema_of(model) for plural, model in MODELS.items()}
+POOL: Object = {"metadata": {"name": "p"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}}
+CLAIM: Object = {"metadata": {"name": "c"}, "spec": {"poolRef": {"name": "p"}}}
+MINIMAL = {"pools": POOL, "claims": CLAIM}
+
+
+def test_the_manifests_are_generated_from_the_models() -> None:
+    made = {path.name: path.read_text(encoding="utf-8") for path in (MANIFESTS / "crds").glob("*s.yaml")}
+    assert made == files(), "run python -m extender.operate.crds"
+
+
+def test_the_generator_writes_where_it_is_told(tmp_path: Path) -> None:
+    assert main([str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"pools.yaml", "claims.yaml"}
+
+
+def test_kustomize_and_helm_have_every_definition() -> None:
+    listed = yaml.safe_load((MANIFESTS / "crds" / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(files())
+    for name in files():
+        assert (MANIFESTS / "chart" / "crds" / name).resolve() == MANIFESTS / "crds" / name
+
+
+@pytest.mark.parametrize("plural", MODELS)
+def test_a_definition_is_structural_and_complete(plural: str) -> None:
+    definition = copy.deepcopy(definitions()[plural])
+    set_definition_defaults(definition)
+    assert [each.message for each in definition_faults(definition)] == []
+
+
+@pytest.mark.parametrize("plural", MODELS)
+def test_every_field_of_a_spec_is_described(plural: str) -> None:
+    fields = SCHEMAS[plural]["properties"]["spec"]["properties"]
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+
+
+def test_the_choices_are_those_of_the_engine() -> None:
+    spec, claim = (SCHEMAS[plural]["properties"]["spec"]["properties"] for plural in ("pools", "claims"))
+    assert set(spec["mode"]["enum"]) == set(Mode)
+    # Which plug-in scores is not a pool's choice.
+    assert set(spec["order"]["enum"]) == set(Order) - {Order.SCORE}
+    assert set(claim["onEmpty"]["enum"]) == set(OnEmpty)
+
+
+def admitted(plural: str, obj: Object) -> Object | None:
+    """The object as the API server stores it; None if it refuses it."""
+    stored = copy.deepcopy(obj)
+    prune(SCHEMAS[plural], stored)
+    set_defaults(SCHEMAS[plural], stored)
+    return None if list(validate(SCHEMAS[plural], stored)) else stored
+
+
+@pytest.mark.parametrize("plural", MODELS)
+def test_what_the_api_server_fills_in_the_model_would(plural: str) -> None:
+    model = MODELS[plural]
+    stored = admitted(plural, MINIMAL[plural])
+    assert read(model, stored) == read(model, MINIMAL[plural])
+
+
+SCALARS = st.sampled_from([None, True, -1, 0, 1, 5, 10**6, "", "a", "x" * 64, "x" * 2000, "detach", "cold", "1/2"])
+VALUES = (
+    SCALARS
+    | st.dictionaries(st.sampled_from(["a", "name", "app"]), SCALARS, max_size=2)
+    | st.lists(SCALARS, max_size=2)
+)
+
+
+def places(schema: Object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every field of a spec, at any depth."""
+    found = []
+    for name, inner in schema.get("properties", {}).items():
+        found += [(*path, name), *places(inner, (*path, name))]
+    return found
+
+
+@pytest.mark.parametrize("plural", MODELS)
+@given(data=st.data())
+def test_model_and_schema_agree_about_any_value_of_any_field(plural: str, data: st.DataObject) -> None:
+    schema = SCHEMAS[plural]["properties"]["spec"]
+    obj = copy.deepcopy(MINIMAL[plural])
+    *way, last = data.draw(st.sampled_from(places(schema)))
+    inner = obj["spec"]
+    for name in way:
+        inner = inner.setdefault(name, {})
+    inner[last] = data.draw(VALUES)
+    stored = admitted(plural, obj)
+    try:
+        read(MODELS[plural], stored if stored is not None else obj)
+    except ResourceError as error:
+        # The model knows which names labels may have; a schema cannot say it.
+        assert stored is None or "label" in str(error), (obj, str(error))
+    else:
+        # null counts as absent to the API server only; what else it refuses, the model must refuse.
+        assert stored is not None or inner[last] is None, obj
+
+
+# -- what the models say ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"selector": {"matchLabels": {"waggle.dev/phase": "idle"}}}, "spec.selector.matchLabels: waggle.dev/phase"),
+        ({"selector": {"matchLabels": {"not a name": "x"}}}, "'not a name': expected the name of a label"),
+        ({"selector": {"matchLabels": {}}}, "spec.selector.matchLabels"),
+        ({"limitz": {}}, "spec.limitz"),
+        ({"limits": {"maxPending": 0, "maxPodsPerClaim": 0}}, "spec.limits.maxPodsPerClaim"),
+        ({"weights": {"a": 0}}, "spec.weights.a"),
+        ({f"x{number}": 1 for number in range(20)}, "and 15 more"),
+    ],
+)
+def test_a_fault_names_its_field_as_it_is_written(change: Object, text: str) -> None:
+    with pytest.raises(ResourceError) as refused:
+        read(Pool, {**POOL, "spec": {**POOL["spec"], **change}})
+    assert text in str(refused.value)
+
+
+def test_fields_of_a_status_that_a_newer_server_wrote_are_ignored() -> None:
+    found = read(
+        Claim, {**CLAIM, "status": {"phase": "Claimed", "newer": 1, "pods": [{"name": "p", "uid": "u", "x": 1}]}}
+    )
+    assert found.status.pods[0].name == "p"
+
+
+def test_a_pool_object_becomes_the_engines_pool() -> None:
+    spec = {
+        "selector": {"matchLabels": {"app": "a"}},
+        "mode": "recycle",
+        "order": "pack",
+        "limits": {"maxPending": 5, "maxPendingPerTenant": 4, "maxPodsPerTenant": 3, "maxPodsPerClaim": 2},
+        "defaults": {"leaseSeconds": 60},
+        "startSeconds": 7,
+        "images": {"main": "idle:1"},
+        "weights": {"blue": 2},
+    }
+    pool = custom_pool(read(Pool, {"metadata": {"name": "p", "namespace": "n"}, "spec": spec}))
+    assert str(pool.key) == "n/p"
+    assert (pool.mode, pool.order) == (Mode.RECYCLE, Order.PACK)
+    assert (pool.most_waiting, pool.most_waiting_of_tenant) == (5, 4)
+    assert (pool.most_pods_of_tenant, pool.most_pods_of_claim) == (3, 2)
+    assert (pool.lease_seconds, pool.start_seconds) == (60.0, 7.0)
+    assert (pool.selector, pool.images, pool.weights) == ({"app": "a"}, {"main": "idle:1"}, {"blue": 2.0})
