@@ -47,8 +47,10 @@ class App:
 
     def _notice(self, change: Change) -> None:
         for watcher in tuple(self._watchers):
-            if self.cluster.store.collection(watcher.options.resource).resource is change.resource:
+            if watcher.options.resource.collection == change.resource.id:
                 watcher.live(change)
+            elif change.is_end_of(watcher.options.resource):
+                watcher.close()
 
     def end_watches(self, agent: str = "") -> None:
         """Properly, once what is pending was sent, as when an API server is rolled over: clients open new ones.
@@ -87,7 +89,7 @@ class App:
         if document is not None:
             await connection.reply(Answer(encode(document)))
             return
-        schemas = openapi(request.path, request.accept) if request.method == "GET" else None
+        schemas = openapi(self.cluster.table, request.path, request.accept) if request.method == "GET" else None
         if schemas is not None:
             await connection.reply(Answer(schemas[0], media_type=schemas[1].encode()))
             return

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from extender.embedded.apiserver.errors import body_too_large
+from extender.embedded.apiserver.objects import encode
 from extender.embedded.apiserver.requests import Answer, Request
 
 Message = MutableMapping[str, Any]
@@ -51,6 +52,7 @@ class Connection:
             body=b"".join(parts),
             accept=headers.get(b"accept", b"").decode("latin-1"),
             agent=headers.get(b"user-agent", b"").decode("latin-1"),
+            user=headers.get(b"impersonate-user", b"").decode("latin-1"),
         )
 
     async def reply(self, answer: Answer) -> None:
@@ -69,6 +71,7 @@ class Connection:
             (b"content-type", answer.media_type),
             (b"content-length", str(len(answer.body)).encode()),
             *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
+            *((b"warning", f"299 - {encode(text).decode()}".encode()) for text in answer.warnings),
         ]
         await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
 

@@ -21,6 +21,7 @@ from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.garbage import GarbageCollector
 from extender.embedded.apiserver.replicas import ReplicaController
 from extender.embedded.apiserver.store import Change
+from extender.embedded.apiserver.table import PODS
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,16 +35,23 @@ class Controller(Protocol):
 
 
 class Controllers:
-    """All of them, on the event loop of the store."""
+    """All of them, on the event loop of the store.
 
-    def __init__(self, cluster: Cluster) -> None:
+    `pod_lag`: seconds after which the controller of replicas sees what others did to a pod. Its own writes it knows at
+    once, as the real one does by its expectations.
+    """
+
+    def __init__(self, cluster: Cluster, *, pod_lag: float = 0.0) -> None:
         self._cluster = cluster
+        self._replicas = ReplicaController(cluster)
         self._controllers: tuple[Controller, ...] = (
             GarbageCollector(cluster),
             DeploymentController(cluster),
-            ReplicaController(cluster),
+            self._replicas,
             BudgetController(cluster),
         )
+        self._pod_lag = pod_lag
+        self._acting: Controller | None = None
         #: In the order in which they came; a dict because each is in it once.
         self._queue: dict[tuple[Controller, Hashable], None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,15 +71,28 @@ class Controllers:
             self._planned.cancel()
 
     def _notice(self, change: Change) -> None:
+        late = self._replicas if self._pod_lag and change.resource is PODS else None
         for controller in self._controllers:
+            if controller is late and controller is not self._acting and self._loop is not None:
+                self._loop.call_later(self._pod_lag, self._deliver, controller, change)
+                continue
             for key in controller.touched(change):
                 self._queue[controller, key] = None
+        self._plan()
+
+    def _deliver(self, controller: Controller, change: Change) -> None:
+        for key in controller.touched(change):
+            self._queue[controller, key] = None
+        self._plan()
+
+    def _plan(self) -> None:
         if self._queue and self._planned is None and self._loop is not None:
             self._planned = self._loop.call_soon(self._work)
 
     def _work(self) -> None:
         queue, self._queue = self._queue, {}
         for controller, key in queue:
+            self._acting = controller
             try:
                 controller.reconcile(key)
             except ApiError as error:
@@ -80,6 +101,7 @@ class Controllers:
             except Exception:
                 # Objects are not checked to the last field; one that cannot be worked with must not stop the others.
                 _LOG.exception("%s %s", type(controller).__name__, key)
+        self._acting = None
         self._planned = None
         if self._queue and self._loop is not None:
             self._planned = self._loop.call_soon(self._work)

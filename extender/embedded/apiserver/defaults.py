@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from extender.embedded.apiserver.custom.definitions import first_status, set_definition_defaults
 from extender.embedded.apiserver.errors import bad_request
 from extender.embedded.apiserver.objects import Object, items, section, text
 from extender.embedded.apiserver.quantities import QuantityError, stored_amount
@@ -49,13 +50,18 @@ _NODE_INFO = (
 def set_defaults(resource: Resource, obj: Object) -> None:
     """Fill in `obj` in place. Raises 400 naming the field if something cannot be read."""
     defaults = _DEFAULTS.get(resource.kind)
-    if defaults:
+    if defaults and not resource.custom:
         defaults(obj)
 
 
 def set_creation_defaults(resource: Resource, obj: Object, *, now: str) -> None:
     """What is filled in only when an object is created: its first status. `now` is an RFC 3339 time."""
-    if resource.kind in _FIRST_STATUS:
+    if resource.custom:
+        if "status" in resource.subresources:
+            obj.pop("status", None)
+    elif resource.kind == "CustomResourceDefinition":
+        obj["status"] = first_status(obj)
+    elif resource.kind in _FIRST_STATUS:
         obj["status"] = dict.fromkeys(_FIRST_STATUS[resource.kind], 0)
     elif resource.kind == "Pod":
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj)}
@@ -224,5 +230,6 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "Service": service,
     "Secret": secret,
     "StorageClass": storage_class,
+    "CustomResourceDefinition": set_definition_defaults,
     **{kind: partial(workload, kind=kind, pod_defaults=_pod_spec) for kind in WORKLOAD_KINDS},
 }

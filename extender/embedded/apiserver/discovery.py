@@ -17,6 +17,8 @@ VERSION: Object = {
     "platform": "python",
 }
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+#: In the order in which the real server has them.
+_VERBS_OF_CUSTOM = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
 _READ_AND_WRITE = ["get", "patch", "update"]
 _BY_SUBRESOURCE = {"status": _READ_AND_WRITE, "scale": _READ_AND_WRITE}
 #: The group and version of subresources that take a kind from elsewhere.
@@ -68,14 +70,21 @@ def _resources(table: ResourceTable, group: str, version: str) -> Object | None:
 def _entries(row: Resource) -> list[Object]:
     main = {
         "name": row.plural,
-        "singularName": row.kind.lower(),
+        "singularName": row.singular,
         "namespaced": row.namespaced,
         "kind": row.kind,
-        "verbs": ["create"] if row.is_review else _VERBS,
-        **({"categories": ["all"]} if row.in_all else {}),
+        "verbs": ["create"] if row.is_review else _VERBS_OF_CUSTOM if row.custom else _VERBS,
+        **({"categories": list(_categories(row))} if _categories(row) else {}),
+        **({"storageVersionHash": row.custom.storage_hash} if row.custom else {}),
         **({"shortNames": list(row.short_names)} if row.short_names else {}),
     }
     return [main, *(_subresource(row, name, kind) for name, kind in row.subresources.items())]
+
+
+def _categories(row: Resource) -> tuple[str, ...]:
+    if row.custom:
+        return row.custom.categories
+    return ("all",) if row.in_all else ()
 
 
 def _subresource(row: Resource, name: str, kind: str) -> Object:

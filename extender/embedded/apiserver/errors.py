@@ -135,6 +135,12 @@ def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     return ApiError(403, "Forbidden", message, details=_details(resource, name))
 
 
+def denied_by_policy(resource: Resource, name: str, why: str) -> ApiError:
+    """422, although it says forbidden: what a ValidatingAdmissionPolicy refuses."""
+    message = f'{_qualified(resource)} "{name}" is forbidden: {why}'
+    return ApiError(422, "Invalid", message, details={**_details(resource, name), "causes": [{"message": why}]})
+
+
 def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
@@ -153,8 +159,9 @@ def too_large(asked: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", message, details=details)
 
 
-def method_not_allowed() -> ApiError:
-    message = "the server does not allow this method on the requested resource"
+def method_not_allowed(
+    message: str = "the server does not allow this method on the requested resource",
+) -> ApiError:
     return ApiError(405, "MethodNotAllowed", message, details={})
 
 

@@ -2,6 +2,7 @@
 
     pod bound to a node that exists --start_delay--> Running, Ready, with an IP
         annotation waggle.dev/run-seconds: "2"  --2 s--> Succeeded
+        another image in its specification --start_delay--> the container runs it, under another ID
     pod with a deletionTimestamp    --stop_delay--> gone      (never later than its own grace period)
     node without a Ready condition  --------------> Ready
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,7 +41,7 @@ class Kubelet:
         self._stop_delay = stop_delay
         #: By what they are about and what they do, so that nothing is planned twice.
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
-        self._addresses = 0
+        self._addresses = self._containers = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -68,6 +70,8 @@ class Kubelet:
         phase = stored.fields["status.phase"]
         if phase == "Pending" and self._node_exists(stored):
             self._plan(self._start_delay, "run", stored, self._run)
+        elif phase == "Running" and _other_images(stored.fresh()):
+            self._plan(self._start_delay, "images", stored, self._change_images)
         if b'"deletionTimestamp"' in stored.raw:
             grace = stored.fresh()["metadata"].get("deletionGracePeriodSeconds")
             if grace is not None:
@@ -103,11 +107,33 @@ class Kubelet:
             set_condition(status, condition, "True", now=now)
         running = {"ready": True, "restartCount": 0, "started": True, "state": {"running": {"startedAt": now}}}
         status["containerStatuses"] = [
-            {"name": each["name"], "image": each["image"], "imageID": "", **running}
-            for each in pod["spec"]["containers"]
+            {"name": each["name"], **self._container(each["image"]), **running} for each in pod["spec"]["containers"]
         ]
         self._cluster.store.put(PODS, pod)
         self._plan_end(pod, stored)
+
+    def _change_images(self, key: Key, uid: str) -> None:
+        """Containers whose image was changed are replaced. In between the pod is not ready."""
+        stored = self._find(key, uid)
+        if stored is None or stored.fields["status.phase"] != "Running" or b'"deletionTimestamp"' in stored.raw:
+            return
+        pod, now = stored.fresh(), self._cluster.now()
+        wanted = _other_images(pod)
+        for each in pod["status"]["containerStatuses"]:
+            if each["name"] in wanted:
+                each |= {**self._container(wanted[each["name"]]), "restartCount": each["restartCount"] + 1}
+                each["state"] = {"running": {"startedAt": now}}
+        self._cluster.store.put(PODS, pod)
+
+    def _container(self, image: str) -> Object:
+        """The image of a container that begins, and the IDs that it gets."""
+        self._containers += 1
+        digest = hashlib.sha256(image.encode()).hexdigest()
+        return {
+            "image": image,
+            "imageID": f"{image.partition(':')[0]}@sha256:{digest}",
+            "containerID": f"containerd://{self._containers:064x}",
+        }
 
     def _plan_end(self, pod: Object, stored: Stored) -> None:
         with contextlib.suppress(ValueError, OverflowError):
@@ -157,3 +183,10 @@ class Kubelet:
     def _address(self) -> str:
         self._addresses += 1
         return f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
+
+
+def _other_images(pod: Object) -> dict[str, str]:
+    """The containers of a running pod that run another image than they should, with that image."""
+    runs = {each["name"]: each["image"] for each in pod["status"].get("containerStatuses", [])}
+    wanted = {each["name"]: each["image"] for each in pod["spec"]["containers"]}
+    return {name: image for name, image in wanted.items() if name in runs and runs[name] != image}

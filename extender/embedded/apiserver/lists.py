@@ -21,7 +21,7 @@ from extender.embedded.apiserver.errors import (
     options_invalid,
     unsupported_value,
 )
-from extender.embedded.apiserver.objects import encode
+from extender.embedded.apiserver.objects import encode, type_prefix
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.selectors import Selector, parse_fields, parse_labels
 from extender.embedded.apiserver.store import Collection, Store, Stored
@@ -132,5 +132,12 @@ def _select(items: list[Stored], selector: Selector, token: _Token | None) -> li
 
 def _encode(target: Target, metadata: dict[str, object], page: list[Stored]) -> bytes:
     resource = target.resource
+    if resource.custom:
+        # The real server decodes custom objects without Go types, and what such a list looks like is this.
+        metadata.setdefault("continue", "")
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
-    return b'%s,"items":[%s]}' % (encode(head)[:-1], b",".join([shown(resource, stored.raw) for stored in page]))
+    items = [shown(resource, stored.raw) for stored in page]
+    if resource.custom:
+        prefix = type_prefix(resource)
+        items = [prefix + raw[1:] for raw in items]
+    return b'%s,"items":[%s]}' % (encode(head)[:-1], b",".join(items))

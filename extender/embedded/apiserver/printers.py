@@ -6,21 +6,11 @@ AGE.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from extender.embedded.apiserver.ages import age
+from extender.embedded.apiserver.cells import Cell, Column
 from extender.embedded.apiserver.objects import Object
-
-#: Makes a cell from an object and the time now (Unix seconds).
-Cell = Callable[[Object, float], Any]
-
-
-class Column(NamedTuple):
-    name: str
-    cell: Cell
-    wide: bool = False
-    type: str = "string"
 
 
 def columns(kind: str) -> tuple[Column, ...]:
@@ -298,6 +288,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         _AGE,
         Column("PreemptionPolicy", _at("preemptionPolicy", empty="")),
     ),
+    "CustomResourceDefinition": (_NAME, Column("Created At", _at("metadata", "creationTimestamp"), type="date")),
     "ConfigMap": (_NAME, Column("Data", _size("data")), _AGE),
     "Secret": (_NAME, Column("Type", _at("type", empty="")), Column("Data", _size("data")), _AGE),
     "Service": (

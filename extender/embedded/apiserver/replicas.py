@@ -5,21 +5,39 @@
     template changed  --> StatefulSet: the highest outdated ordinal is deleted, once all pods are ready
 
 podManagementPolicy Parallel does not wait for others. Claims of volumeClaimTemplates are not created.
+
+ReplicaSets and ReplicationControllers give up pods whose labels they do not select any more, and adopt pods without a
+controller whose labels they do, as in Kubernetes. Their deletions name the pod, and no uid: with a view that lags
+(`Options.pod_lag`) they delete what is not theirs any more, which is one of the traps of the real controller.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.conditions import is_ready
+from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.objects import Object, encode
+from extender.embedded.apiserver.patches import MERGE
+from extender.embedded.apiserver.podview import PodView
 from extender.embedded.apiserver.resources import Resource, Target
-from extender.embedded.apiserver.store import Change, Key
+from extender.embedded.apiserver.selectors import Requirement, from_label_selector
+from extender.embedded.apiserver.store import Change, Key, Stored
 from extender.embedded.apiserver.table import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
 _REVISION = "controller-revision-hash"
+_USERS = {
+    kind: f"system:serviceaccount:kube-system:{name}"
+    for kind, name in {
+        "ReplicaSet": "replicaset-controller",
+        "ReplicationController": "replication-controller",
+        "StatefulSet": "statefulset-controller",
+    }.items()
+}
+Requirements = tuple[Requirement, ...]
 _ROWS = {row.kind: row for row in (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)}
 
 
@@ -28,17 +46,31 @@ class ReplicaController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._pods: dict[str, set[Key]] = {}
+        self._pods = PodView()
+        #: What each owner that adopts selects, by its kind and key.
+        self._selectors: dict[tuple[str, Key], Requirements] = {}
 
     def touched(self, change: Change) -> Iterable[Hashable]:
         if change.resource in _ROWS.values():
-            yield change.resource.kind, change.new.key
-        elif change.resource is PODS and b'"ownerReferences"' in change.new.raw:
-            owner = controller_of(change.new.fresh())
-            if owner is not None and owner["kind"] in _ROWS:
-                pods = self._pods.setdefault(owner["uid"], set())
-                (pods.discard if change.type == "DELETED" else pods.add)(change.new.key)
-                yield owner["kind"], (change.new.key[0], owner["name"])
+            yield self._select(change)
+        elif change.resource is PODS:
+            for owner in self._pods.see(change):
+                if owner.kind in _ROWS:
+                    yield owner.kind, (change.new.key[0], owner.name)
+            if self._pods.is_orphan(change.new.key):
+                yield from self._adopters(change.new)
+
+    def _select(self, change: Change) -> tuple[str, Key]:
+        place = change.resource.kind, change.new.key
+        self._selectors.pop(place, None)
+        if change.type != "DELETED" and change.resource is not STATEFUL_SETS:
+            self._selectors[place] = _selector(change.resource, change.new.fresh())
+        return place
+
+    def _adopters(self, pod: Stored) -> Iterator[tuple[str, Key]]:
+        for (kind, key), selector in self._selectors.items():
+            if key[0] == pod.key[0] and _selects(selector, pod.labels):
+                yield kind, key
 
     def reconcile(self, key: Hashable) -> None:
         assert isinstance(key, tuple)
@@ -47,19 +79,32 @@ class ReplicaController:
         if stored is None:
             return
         owner = stored.fresh()
-        pods = list(self._pods_of(stored.uid))
         if "deletionTimestamp" not in owner["metadata"]:
             if row is STATEFUL_SETS:
-                self._ordered(owner, pods)
+                self._ordered(owner, list(self._pods_of(stored.uid)))
             else:
-                self._loose(row, owner, pods)
+                self._release_and_adopt(row, owner)
+                self._loose(row, owner, list(self._pods_of(stored.uid)))
         self._report(row, owner, list(self._pods_of(stored.uid)))
 
     def _pods_of(self, uid: str) -> Iterator[Object]:
-        for key in sorted(self._pods.get(uid, ())):
-            stored = self._cluster.store.collection(PODS).get(key)
-            if stored is not None:
-                yield stored.fresh()
+        return (each.fresh() for each in self._pods.of(uid))
+
+    def _release_and_adopt(self, row: Resource, owner: Object) -> None:
+        uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
+        selector = self._selectors[row.kind, (namespace, owner["metadata"]["name"])]
+        for pod in self._pods.of(uid):
+            if not _selects(selector, pod.labels):
+                self._set_owners(pod, [each for each in _references(pod) if each.get("uid") != uid])
+        for pod in self._pods.orphans(namespace):
+            if _selects(selector, pod.labels) and _is_active(pod.fresh()):
+                self._set_owners(pod, [*_references(pod), reference(row, owner)])
+
+    def _set_owners(self, pod: Stored, references: list[Object]) -> None:
+        patch = {"metadata": {"uid": pod.uid, "ownerReferences": references}}
+        # It may be gone, or another one of that name, which this view does not show yet.
+        with contextlib.suppress(ApiError):
+            self._cluster.patch(Target(PODS, *pod.key), patch, MERGE)
 
     def _loose(self, row: Resource, owner: Object, pods: list[Object]) -> None:
         active = [pod for pod in pods if _is_active(pod)]
@@ -67,11 +112,20 @@ class ReplicaController:
         for _ in range(missing):
             self._create(row, owner, {"generateName": f"{owner['metadata']['name']}-"})
         if missing < 0:
-            # Those that would be missed least go first, as the real one ranks them: unplaced, unready, newest.
-            active.sort(key=lambda pod: int(pod["metadata"]["resourceVersion"]), reverse=True)
-            active.sort(key=lambda pod: (bool(pod["spec"].get("nodeName")), is_ready(pod)))
-            for pod in active[:-missing]:
-                self._delete(pod)
+            # Those that would be missed least go first, as the real one ranks them: unplaced, unready, cheap, newest.
+            active.sort(key=lambda pod: self._pods.since(_key(pod)), reverse=True)
+            active.sort(key=lambda pod: (bool(pod["spec"].get("nodeName")), is_ready(pod), _deletion_cost(pod)))
+            refused = [error for error in map(self._try_delete, active[:-missing]) if error]
+            if refused:
+                raise refused[0]
+
+    def _try_delete(self, pod: Object) -> ApiError | None:
+        """One deletion that is refused keeps nobody from the others."""
+        try:
+            self._delete(pod)
+        except ApiError as error:
+            return None if error.code == 404 else error
+        return None
 
     def _ordered(self, owner: Object, pods: list[Object]) -> None:
         spec, name = owner["spec"], owner["metadata"]["name"]
@@ -112,7 +166,8 @@ class ReplicaController:
         self._cluster.create(Target(PODS, owner["metadata"]["namespace"]), {"metadata": whole, "spec": spec})
 
     def _delete(self, pod: Object) -> None:
-        self._cluster.delete(Target(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        target, owner = Target(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"]), controller_of(pod)
+        self._cluster.delete(target, user=_USERS[owner["kind"]] if owner else "")
 
     def _report(self, row: Resource, owner: Object, pods: list[Object]) -> None:
         alive = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
@@ -136,6 +191,28 @@ class ReplicaController:
             )
             if stored is not None:
                 self._cluster.store.put(row, {**stored.fresh(), "status": status})
+
+
+def _selector(row: Resource, owner: Object) -> Requirements:
+    """What the owner selects; nothing if it cannot be read."""
+    selector = owner["spec"].get("selector") or {}
+    try:
+        return from_label_selector({"matchLabels": selector} if row is REPLICATION_CONTROLLERS else selector)
+    except (AttributeError, KeyError, TypeError):
+        return ()
+
+
+def _selects(selector: Requirements, labels: Mapping[str, str]) -> bool:
+    return bool(selector) and all(each.matches(labels) for each in selector)
+
+
+def _key(pod: Object) -> Key:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _references(pod: Stored) -> list[Object]:
+    found: list[Object] = pod.fresh()["metadata"].get("ownerReferences", [])
+    return found
 
 
 def controller_of(obj: Object) -> Object | None:
@@ -190,3 +267,13 @@ def _revisions(owner: Object, pods: list[Object]) -> Object:
     current = updated if old == new else len(pods) - updated
     numbers = {"currentReplicas": current, "updatedReplicas": updated, "collisionCount": 0}
     return {**numbers, "currentRevision": old, "updateRevision": new}
+
+
+def _deletion_cost(pod: Object) -> int:
+    """What the pod says that its deletion costs; 0 unless it is a number of 32 bits."""
+    text = str(pod["metadata"].get("annotations", {}).get("controller.kubernetes.io/pod-deletion-cost", "0"))
+    try:
+        cost = int(text)
+    except ValueError:
+        return 0
+    return cost if -(2**31) <= cost < 2**31 else 0

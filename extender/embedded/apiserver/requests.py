@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,14 +11,16 @@ import yaml
 
 from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.cluster import Cluster, DeleteOptions
+from extender.embedded.apiserver.custom.objects import UnknownFields
 from extender.embedded.apiserver.lists import list_page, number, selector_of
 from extender.embedded.apiserver.objects import encode, type_prefix
-from extender.embedded.apiserver.patches import APPLY, JSON, MERGE, STRATEGIC, patch_with
+from extender.embedded.apiserver.patches import APPLY, JSON, MERGE, STRATEGIC
 from extender.embedded.apiserver.pods import bind, evict
 from extender.embedded.apiserver.resources import ResourceTable, Target
 from extender.embedded.apiserver.reviews import review
 from extender.embedded.apiserver.scale import patch_scale, read_scale, update_scale
 from extender.embedded.apiserver.store import Stored
+from extender.embedded.apiserver.table import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from extender.embedded.apiserver.views import shown
 from extender.embedded.apiserver.watch import WatchOptions
 
@@ -40,6 +42,8 @@ class Request:
     body: bytes
     accept: str = ""
     agent: str = ""
+    #: Who asks, as Impersonate-User says it: nobody is known here, but policies can name somebody.
+    user: str = ""
 
     @property
     def watches(self) -> bool:
@@ -64,6 +68,8 @@ class Answer:
     body: bytes
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Shown to people by kubectl.
+    warnings: Sequence[str] = ()
     media_type: bytes = b"application/json"
 
 
@@ -77,6 +83,8 @@ def answer(
     """
     if request.method != "GET" and "dryRun" in request.query:
         raise errors.bad_request(_NO_DRY_RUN)
+    if target.subresource and target.subresource not in target.resource.subresources:
+        raise errors.not_found(target.resource, target.name)
     if target.resource.is_review:
         return _review(target, request)
     if target.subresource in ("binding", "eviction"):
@@ -90,7 +98,8 @@ def answer(
     if request.method == "GET":
         return _object(target, _read(cluster, target, behind))
     if request.method == "PUT":
-        return _object(target, cluster.update(target, _body(request, _OBJECT_TYPES)))
+        unknown = _unknown_fields(request, "UpdateOptions")
+        return _object(target, cluster.update(target, _body(request, _OBJECT_TYPES), unknown), unknown)
     if request.method == "PATCH":
         return _patch(cluster, target, request)
     if request.method == "DELETE" and not target.subresource:
@@ -105,8 +114,9 @@ def _on_collection(cluster: Cluster, target: Target, request: Request, behind: i
         return Answer(list_page(cluster.store, target, request.query, behind=behind, most=page))
     if request.method == "POST":
         if target.resource.namespaced and not target.namespace:
-            raise errors.method_not_allowed()
-        return _object(target, cluster.create(target, _body(request, _OBJECT_TYPES)), status=201)
+            raise errors.unknown_resource() if target.resource.custom else errors.method_not_allowed()
+        unknown = _unknown_fields(request, "CreateOptions")
+        return _object(target, cluster.create(target, _body(request, _OBJECT_TYPES), unknown), unknown, status=201)
     if request.method == "DELETE":
         return _delete_collection(cluster, target, request)
     raise errors.method_not_allowed()
@@ -147,9 +157,12 @@ def _scale(cluster: Cluster, target: Target, request: Request) -> Answer:
 def _patch(cluster: Cluster, target: Target, request: Request) -> Answer:
     if request.media_type == APPLY:
         return _apply(cluster, target, request)
-    if patch_with(request.media_type) is None:
-        raise errors.unsupported_media_type((JSON, MERGE, STRATEGIC))
-    return _object(target, cluster.patch(target, _body(request, (request.media_type,)), request.media_type))
+    taken = (JSON, MERGE, APPLY) if target.resource.custom else (JSON, MERGE, STRATEGIC)
+    if request.media_type not in taken:
+        raise errors.unsupported_media_type(taken)
+    unknown = _unknown_fields(request, "PatchOptions")
+    patch = _body(request, (request.media_type,))
+    return _object(target, cluster.patch(target, patch, request.media_type, unknown), unknown)
 
 
 def _apply(cluster: Cluster, target: Target, request: Request) -> Answer:
@@ -159,13 +172,26 @@ def _apply(cluster: Cluster, target: Target, request: Request) -> Answer:
         manifest = yaml.safe_load(request.body)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise errors.bad_request(f"the body cannot be read as YAML: {error}") from None
-    stored, is_new = cluster.apply(target, manifest)
-    return _object(target, stored, status=201 if is_new else 200)
+    unknown = _unknown_fields(request, "PatchOptions")
+    stored, is_new = cluster.apply(target, manifest, unknown)
+    return _object(target, stored, unknown, status=201 if is_new else 200)
+
+
+def _unknown_fields(request: Request, options: str) -> UnknownFields:
+    """What the client wants to become of unknown fields. Raises 422."""
+    mode = request.query.get("fieldValidation", "")
+    if mode not in ("", "Ignore", "Strict", "Warn"):
+        fault = errors.unsupported_value("fieldValidation", mode, ("", "Ignore", "Strict", "Warn"))
+        raise errors.options_invalid(options, fault)
+    return UnknownFields(mode or "Warn")
 
 
 def _delete(cluster: Cluster, target: Target, request: Request) -> Answer:
-    gone = cluster.delete(target, _delete_options(request))
-    if target.resource.kind == "Pod" or cluster.store.collection(target.resource).get(gone.key) is not None:
+    gone = cluster.delete(target, _delete_options(request), user=request.user)
+    if (
+        target.resource in (PODS, CUSTOM_RESOURCE_DEFINITIONS)
+        or cluster.store.collection(target.resource).get(gone.key) is not None
+    ):
         return _object(target, gone)
     details = {"name": target.name, "kind": target.resource.plural, "uid": gone.uid}
     if target.resource.group:
@@ -179,7 +205,7 @@ def _delete_collection(cluster: Cluster, target: Target, request: Request) -> An
     before = list_page(cluster.store, target, request.query)
     for stored in list(cluster.store.collection(target.resource)):
         if selector.matches(stored.key[0], stored.labels, stored.fields):
-            cluster.delete(Target(target.resource, *stored.key), options)
+            cluster.delete(Target(target.resource, *stored.key), options, user=request.user)
     return Answer(before)
 
 
@@ -236,5 +262,6 @@ def _body(request: Request, media_types: tuple[str, ...]) -> Any:
         raise errors.bad_request(f"the body cannot be read as JSON: {error}") from None
 
 
-def _object(target: Target, stored: Stored, *, status: int = 200) -> Answer:
-    return Answer(type_prefix(target.resource) + shown(target.resource, stored.raw)[1:], status)
+def _object(target: Target, stored: Stored, unknown: UnknownFields | None = None, *, status: int = 200) -> Answer:
+    body = type_prefix(target.resource) + shown(target.resource, stored.raw)[1:]
+    return Answer(body, status, warnings=unknown.warnings if unknown else ())

@@ -8,11 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from extender.embedded.apiserver.cells import Column
+
+#: The names of fields on the way to one.
+Path = tuple[str, ...]
 
 #: Field selector label -> path of the field in the object.
-FieldPaths = Mapping[str, tuple[str, ...]]
+FieldPaths = Mapping[str, Path]
 
 _METADATA_FIELDS: FieldPaths = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a custom kind has what its scale sub-resource shows. `selector` is () if it has none."""
+
+    replicas: Path
+    status_replicas: Path
+    selector: Path = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomKind:
+    """What a CustomResourceDefinition says about a kind besides its row; see `custom/`."""
+
+    #: The OpenAPI schema of the whole object.
+    schema: Mapping[str, Any]
+    columns: tuple[Column, ...]
+    singular: str
+    list_kind: str
+    categories: tuple[str, ...] = ()
+    storage_hash: str = ""
+    scale: ScalePaths | None = None
+    #: The definition is being deleted: no object can be created any more.
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +71,8 @@ class Resource:
     is_review: bool = False
     #: `kubectl get all` shows it.
     in_all: bool = False
+    #: Set if a definition in the cluster makes this row.
+    custom: CustomKind | None = None
 
     @property
     def api_version(self) -> str:
@@ -52,7 +85,16 @@ class Resource:
 
     @property
     def list_kind(self) -> str:
-        return f"{self.kind}List"
+        return self.custom.list_kind if self.custom else f"{self.kind}List"
+
+    @property
+    def singular(self) -> str:
+        return self.custom.singular if self.custom else self.kind.lower()
+
+    @property
+    def collection(self) -> str:
+        """The id of the rows whose objects these are: all versions of a custom kind have one."""
+        return self.stored_as or self.id
 
     @property
     def fields(self) -> FieldPaths:
@@ -70,9 +112,16 @@ class Target:
 
 
 class ResourceTable:
-    """The rows, found by path, by kind or by any name that kubectl would take."""
+    """The rows, found by path, by kind or by any name that kubectl would take. Definitions add rows and remove them."""
 
     def __init__(self, rows: tuple[Resource, ...]) -> None:
+        self._set(rows)
+
+    def replace(self, old: tuple[Resource, ...], new: tuple[Resource, ...]) -> None:
+        """Take the rows `old` away and add the rows `new` at the end."""
+        self._set((*(row for row in self._rows if row not in old), *new))
+
+    def _set(self, rows: tuple[Resource, ...]) -> None:
         self._rows = rows
         self._by_path = {(row.group, row.version, row.plural): row for row in rows}
         self._by_kind = {(row.api_version, row.kind): row for row in rows}
@@ -86,7 +135,7 @@ class ResourceTable:
     def named(self, name: str) -> Resource:
         """The row called `name`: plural, PLURAL.GROUP or a short name; the first row wins. Raises KeyError."""
         for row in self._rows:
-            if name in (row.id, row.plural, *row.short_names):
+            if name in (row.id, row.plural, row.singular, *row.short_names):
                 return row
         raise KeyError(f"no resource is called {name!r}; there are {', '.join(row.id for row in self._rows)}")
 
@@ -107,6 +156,7 @@ class ResourceTable:
         if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
             return None
         target = Target(resource, namespace, *rest[1:])
-        if target.subresource and target.subresource not in resource.subresources:
+        # A custom kind may have any sub-resource one day; that it lacks one says nothing about the path.
+        if target.subresource and target.subresource not in resource.subresources and not resource.custom:
             return None
         return target

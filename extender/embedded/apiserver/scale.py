@@ -8,41 +8,69 @@ from extender.embedded.apiserver import errors
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.objects import Object, section
 from extender.embedded.apiserver.patches import MERGE, patch_with
-from extender.embedded.apiserver.resources import Target
+from extender.embedded.apiserver.resources import Path, ScalePaths, Target
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def read_scale(cluster: Cluster, target: Target) -> Object:
-    """The Scale of a workload. Raises 404."""
+    """The Scale of a workload or of a custom object. Raises 404, or 400 if a custom object says no number."""
     obj = cluster.require(target).fresh()
-    spec, status = obj.get("spec", {}), obj.get("status", {})
-    seen: Object = {"replicas": status.get("replicas", 0)}
-    if selector := _selector_text(spec.get("selector")):
-        seen["selector"] = selector
+    custom = target.resource.custom
+    replicas, seen = _custom_numbers(custom.scale, obj) if custom and custom.scale else _numbers(obj)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: obj["metadata"][key] for key in _SHOWN_METADATA if key in obj["metadata"]},
-        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": seen,
     }
 
 
+def _numbers(obj: Object) -> tuple[int, Object]:
+    """The wanted replicas, and the status of a Scale."""
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    seen: Object = {"replicas": status.get("replicas", 0)}
+    if selector := _selector_text(spec.get("selector")):
+        seen["selector"] = selector
+    return spec.get("replicas", 0), seen
+
+
+def _custom_numbers(paths: ScalePaths, obj: Object) -> tuple[int, Object]:
+    wanted = _at(obj, paths.replicas)
+    if not isinstance(wanted, int):
+        where = "." + ".".join(paths.replicas)
+        raise errors.bad_request(f'the spec replicas field "{where}" does not exist')
+    seen: Object = {"replicas": _at(obj, paths.status_replicas) or 0}
+    if selector := _at(obj, paths.selector) if paths.selector else None:
+        seen["selector"] = selector
+    return wanted, seen
+
+
+def _at(obj: Any, path: Path) -> Any:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj
+
+
 def update_scale(cluster: Cluster, target: Target, body: Any) -> Object:
-    """Set spec.replicas from a Scale. Raises 400, 404, 409 or 422."""
+    """Set the wanted replicas from a Scale. Raises 400, 404, 409 or 422."""
     if not isinstance(body, dict) or body.get("kind", "Scale") != "Scale":
         raise errors.bad_request("not a Scale object")
     replicas = section(body, "spec").get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise errors.bad_request(f"spec.replicas must be an integer, not {type(replicas).__name__}")
-    if replicas < 0:
+    custom = target.resource.custom
+    if replicas < 0 and not custom:
         fault = errors.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid(target.resource, target.name, [fault], kind="Scale", group="autoscaling")
     metadata = section(body, "metadata")
     preconditions = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
     whole = Target(target.resource, target.namespace, target.name)
-    cluster.patch(whole, {"metadata": preconditions, "spec": {"replicas": replicas}}, MERGE)
+    change: Any = replicas
+    for name in reversed(custom.scale.replicas if custom and custom.scale else ("spec", "replicas")):
+        change = {name: change}
+    cluster.patch(whole, {"metadata": preconditions, **change}, MERGE)
     return read_scale(cluster, target)
 
 

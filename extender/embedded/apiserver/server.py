@@ -52,6 +52,8 @@ class Options:
     start_delay: float = 0.0
     #: From a graceful deletion to the end.
     stop_delay: float = 0.2
+    #: From a change of a pod to the moment when the controller of ReplicaSets sees it, unless it made it itself.
+    pod_lag: float = 0.0
     #: Changes that each resource remembers; older resourceVersions are expired (410).
     history: int = 5000
     bookmark_seconds: float = 10.0
@@ -99,7 +101,7 @@ class Runtime:
             if options.kubelet
             else None
         )
-        self._controllers = Controllers(self.cluster) if options.controllers else None
+        self._controllers = Controllers(self.cluster, pod_lag=options.pod_lag) if options.controllers else None
         config = uvicorn.Config(
             self.app,
             http=_Protocol,

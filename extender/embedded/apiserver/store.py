@@ -26,6 +26,7 @@ from typing import Literal
 from extender.embedded.apiserver.errors import too_large, too_old
 from extender.embedded.apiserver.objects import Object, decode, encode_stored, lookup, type_prefix
 from extender.embedded.apiserver.resources import Resource, ResourceTable
+from extender.embedded.apiserver.table import CUSTOM_RESOURCE_DEFINITIONS
 
 #: (namespace, name); the namespace of a cluster-scoped object is "".
 Key = tuple[str, str]
@@ -61,6 +62,11 @@ class Change:
     @property
     def revision(self) -> int:
         return self.new.revision
+
+    def is_end_of(self, resource: Resource) -> bool:
+        """The definition of `resource` is gone."""
+        gone = self.type == "DELETED" and self.resource is CUSTOM_RESOURCE_DEFINITIONS
+        return gone and self.new.key[1] == resource.id
 
     @cached_property
     def line(self) -> bytes:
@@ -152,6 +158,7 @@ class Store:
 
     def __init__(self, table: ResourceTable, *, history: int = 5000) -> None:
         self.revision = 1
+        self._history = history
         self._collections = {
             row.id: Collection(row, history=history) for row in table if not (row.stored_as or row.is_review)
         }
@@ -159,10 +166,27 @@ class Store:
         self.listeners: list[Callable[[Change], None]] = []
 
     def __iter__(self) -> Iterator[Collection]:
-        return iter(self._collections.values())
+        return iter(tuple(self._collections.values()))
 
     def collection(self, resource: Resource) -> Collection:
-        return self._collections[resource.stored_as or resource.id]
+        return self._collections[resource.collection]
+
+    def serve(self, row: Resource) -> None:
+        """Store the objects of `row` from here on, or, if those of its id are stored already, under its rules."""
+        collection = self._collections.get(row.collection)
+        if collection is None:
+            collection = self._collections[row.collection] = Collection(row, history=self._history)
+            collection.floor = self.revision
+        collection.resource = row
+
+    def find(self, resource: Resource, key: Key) -> Stored | None:
+        """The object, None if it or its whole resource is not there (any more)."""
+        collection = self._collections.get(resource.collection)
+        return None if collection is None else collection.get(key)
+
+    def drop(self, name: str) -> None:
+        """Forget the collection of this id."""
+        del self._collections[name]
 
     def require(self, revision: int) -> None:
         """Raises 504 if `revision` lies in the future."""

@@ -146,7 +146,25 @@ REPLICATION_CONTROLLERS = Resource(
 REPLICA_SETS = _workload("replicasets", "ReplicaSet", "rs", scale=True)
 STATEFUL_SETS = _workload("statefulsets", "StatefulSet", "sts", scale=True)
 DEPLOYMENTS = _workload("deployments", "Deployment", "deploy", scale=True)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+    subresources=_status_of("CustomResourceDefinition"),
+    short_names=("crd", "crds"),
+    generation=True,
+    unconditional_update=False,
+)
 JOBS = Resource("batch", "v1", "jobs", "Job", subresources=_status_of("Job"), generation=True, in_all=True)
+
+VALIDATING_ADMISSION_POLICIES = _of_cluster(
+    "admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", status=True
+)
+VALIDATING_ADMISSION_POLICY_BINDINGS = _of_cluster(
+    "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+)
 
 TABLE: tuple[Resource, ...] = (
     NODES,
@@ -210,6 +228,9 @@ TABLE: tuple[Resource, ...] = (
     _of_cluster("resource.k8s.io", "resourceslices", "ResourceSlice"),
     _of_cluster("resource.k8s.io", "deviceclasses", "DeviceClass"),
     _of_cluster("node.k8s.io", "runtimeclasses", "RuntimeClass"),
+    CUSTOM_RESOURCE_DEFINITIONS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
     _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     _review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),

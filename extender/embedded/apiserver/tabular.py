@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from extender.embedded.apiserver.cells import Column
 from extender.embedded.apiserver.objects import Object, decode, encode
-from extender.embedded.apiserver.printers import Column, columns
+from extender.embedded.apiserver.printers import columns
 from extender.embedded.apiserver.resources import Resource
 
 _HEAD = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
@@ -51,15 +52,19 @@ class TableWriter:
         return encode({"type": event["type"], "object": table}) + b"\n"
 
     def _table(self, value: Object, *, is_bookmark: bool = False) -> Object:
-        items = [] if is_bookmark else value.get("items", [value]) if _is_list(value) else [value]
-        shown = columns(self.resource.kind)
+        items = [] if is_bookmark else value.get("items", [value]) if self._is_list(value) else [value]
+        custom = self.resource.custom
+        shown = custom.columns if custom else columns(self.resource.kind)
         definitions: list[Object] = []
         if not self._told_columns:
-            definitions = [_definition(each.name, each.type, wide=each.wide) for each in shown]
+            definitions = [_definition(each) for each in shown]
             self._told_columns = True
-        metadata = {key: value["metadata"][key] for key in _SHOWN_OF_LIST if key in value["metadata"]}
+        metadata = {key: value["metadata"][key] for key in _SHOWN_OF_LIST if value["metadata"].get(key)}
         rows = [{"cells": [self._cell(each, item) for each in shown], **self._object(item)} for item in items]
         return {**_HEAD, "metadata": metadata, "columnDefinitions": definitions, "rows": rows}
+
+    def _is_list(self, value: Object) -> bool:
+        return value.get("kind", "") == self.resource.list_kind and "items" in value
 
     def _cell(self, column: Column, item: Object) -> Any:
         try:
@@ -78,10 +83,12 @@ class TableWriter:
         return {"object": partial}
 
 
-def _is_list(value: Object) -> bool:
-    return str(value.get("kind", "")).endswith("List") and "items" in value
-
-
-def _definition(name: str, kind: str, *, wide: bool) -> dict[str, Any]:
-    is_name = "name" if name == "Name" and not wide else ""
-    return {"name": name, "type": kind, "format": is_name, "description": name, "priority": int(wide)}
+def _definition(column: Column) -> dict[str, Any]:
+    is_name = "name" if column.name == "Name" and not column.wide else ""
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format or is_name,
+        "description": column.description or column.name,
+        "priority": int(column.wide),
+    }

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from extender.embedded.apiserver.custom.definitions import definition_changes, definition_faults
+from extender.embedded.apiserver.custom.objects import faults as custom_faults
 from extender.embedded.apiserver.defaults import pod_containers
 from extender.embedded.apiserver.errors import (
     FieldError,
@@ -59,7 +61,9 @@ def validate(resource: Resource, obj: Object) -> None:
     """Raises 422 Invalid naming every field at fault, or 400 if a field has the wrong type."""
     faults = [*_metadata(resource, obj)]
     rules = _RULES.get(resource.kind)
-    if rules:
+    if resource.custom:
+        faults.extend(custom_faults(resource.custom, obj))
+    elif rules:
         faults.extend(rules(obj))
     if faults:
         raise invalid(resource, obj["metadata"].get("name", ""), faults)
@@ -68,10 +72,14 @@ def validate(resource: Resource, obj: Object) -> None:
 def validate_update(resource: Resource, new: Object, old: Object) -> None:
     """What may not change once it is stored. Raises 422 Invalid."""
     faults: list[FieldError] = []
+    if resource.custom:
+        return
     if resource.kind == "Pod":
         faults.extend(_pod_update(new["spec"], old["spec"]))
     elif resource.group == "apps" and new.get("spec", {}).get("selector") != old.get("spec", {}).get("selector"):
         faults.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
+    elif resource.kind == "CustomResourceDefinition":
+        faults.extend(definition_changes(new, old))
     elif resource.kind == "PriorityClass" and new.get("value") != old.get("value"):
         faults.append(forbidden_field("value", "may not be changed in an update."))
     if faults:
@@ -89,6 +97,9 @@ def read_metadata(obj: Object) -> Object:
                 raise bad_request(f"metadata.{key}[{name}] must be a string, not {type(value).__name__}")
         if not metadata[key]:
             del metadata[key]
+    for key in ("finalizers", "ownerReferences"):
+        if metadata.get(key) == []:
+            del metadata[key]
     return metadata
 
 
@@ -97,7 +108,7 @@ def _metadata(resource: Resource, obj: Object) -> Iterator[FieldError]:
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif resource.kind == "Namespace":
+    elif resource.kind == "Namespace" and not resource.custom:
         if len(name) > 63 or not re.fullmatch(_LABEL, name, re.ASCII):
             yield invalid_value("metadata.name", name, _LABEL_TEXT)
     elif not re.fullmatch(_SUBDOMAIN, name, re.ASCII):
@@ -272,6 +283,7 @@ _RULES: dict[str, Callable[[Object], Iterator[FieldError]]] = {
     "Pod": _pod,
     "Node": _node,
     "PriorityClass": _priority_class,
+    "CustomResourceDefinition": definition_faults,
     "PodDisruptionBudget": _budget,
     **dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), _workload),
 }

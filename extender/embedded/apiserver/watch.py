@@ -21,6 +21,7 @@ from extender.embedded.apiserver.views import shown
 
 #: Lines that a slow client may be behind before its watch is closed.
 LIMIT = 20_000
+_EVERYTHING = Selector()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Watcher:
 
     def notice(self, change: Change) -> None:
         resource, selector = self.options.resource, self.options.selector
-        if not selector.namespace and not selector.labels and not selector.fields and not resource.renamed:
+        if selector == _EVERYTHING and not resource.renamed and resource.version == change.resource.version:
             self._queue(change.line)
             return
         is_in = change.type != "DELETED" and _matches(selector, change.new)

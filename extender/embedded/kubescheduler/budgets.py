@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from algorithm.model import DecodeError, lookup
+from algorithm.decoding import DecodeError
+from algorithm.model import lookup
 from extender.embedded.kubescheduler.filters import requirement_holds
 from extender.embedded.kubescheduler.model import Requirement, SchedPod
 

@@ -18,7 +18,8 @@ import msgspec
 import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
-from algorithm.model import DecodeError, Node
+from algorithm.decoding import DecodeError
+from algorithm.model import Node
 from extender.embedded.kubescheduler import gojson
 from extender.embedded.kubescheduler.config import ExtenderConfig
 from extender.embedded.kubescheduler.extenders import (

@@ -1,7 +1,7 @@
 """Pods and nodes as the stand-in keeps them: the scheduling record, what in-tree plugins read, and the raw JSON.
 
 The raw JSON goes to the extender as the real kube-scheduler sends it: without apiVersion and kind, pods also without
-managedFields. `decode_pod` and `decode_node` raise algorithm.model.DecodeError.
+managedFields. `decode_pod` and `decode_node` raise algorithm.decoding.DecodeError.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from algorithm import model
-from algorithm.model import DecodeError, Node, Pairs, Pod, PodKey
+from algorithm import decoding, model
+from algorithm.decoding import DecodeError
+from algorithm.model import Node, Pairs, Pod, PodKey
 
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 
@@ -200,7 +201,7 @@ _encode = msgspec.json.Encoder().encode
 
 def decode_pod(raw: bytes | msgspec.Raw) -> SchedPod:
     """A pod from its JSON. Raises DecodeError."""
-    pod = model.decode_pod(raw)
+    pod = decoding.decode_pod(raw)
     wire: _PodWire = _decoded(_pods, raw)
     spec, status = wire.spec or _SpecWire(), wire.status or _StatusWire()
     conditions = {c.type or "": c for c in status.conditions or ()}
@@ -222,7 +223,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> SchedPod:
 
 def decode_node(raw: bytes | msgspec.Raw) -> SchedNode:
     """A node from its JSON. Raises DecodeError."""
-    node = model.decode_node(raw)
+    node = decoding.decode_node(raw)
     wire: _NodeWire = _decoded(_nodes, raw)
     conditions = (wire.status.conditions or ()) if wire.status else ()
     return SchedNode(

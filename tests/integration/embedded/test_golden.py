@@ -10,11 +10,13 @@ import httpx
 import pytest
 
 from extender.embedded.apiserver import serve_in_thread
+from tests.golden.custom_resources import CUSTOM
 from tests.golden.deviations import DEVIATIONS
 from tests.golden.operations import SCENARIOS
 from tests.golden.record import ANSWERS
 from tests.golden.replay import Replay
 
+ALL = {**SCENARIOS, **CUSTOM}
 RECORDED: dict[str, list[Any]] = json.loads(ANSWERS.read_text())["scenarios"]
 
 
@@ -40,17 +42,17 @@ def differences(real: Any, ours: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: real {real!r}, ours {ours!r}"
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ALL)
 def test_answers_are_those_of_a_real_api_server(http: httpx.Client, scenario: str) -> None:
-    ours = Replay(http, scenario).run(SCENARIOS[scenario])
+    ours = Replay(http, scenario).run(ALL[scenario])
     assert len(ours) == len(RECORDED[scenario]), "operations.py has changed: record again (tests/golden/record.py)"
     for index, (real, mine) in enumerate(zip(RECORDED[scenario], ours, strict=True)):
         allowed, why = DEVIATIONS.get(f"{scenario}[{index}]", ((), ""))
         found = list(differences(real, mine))
-        assert not [each for each in found if not each.startswith(allowed)], SCENARIOS[scenario][index]
+        assert not [each for each in found if not each.startswith(allowed)], ALL[scenario][index]
         assert bool(found) == bool(allowed), f"{scenario}[{index}] deviates no longer: {why}"
 
 
 def test_every_deviation_names_a_step() -> None:
-    steps = {f"{name}[{index}]" for name, steps in SCENARIOS.items() for index in range(len(steps))}
+    steps = {f"{name}[{index}]" for name, steps in ALL.items() for index in range(len(steps))}
     assert DEVIATIONS.keys() <= steps

@@ -80,11 +80,11 @@ def brief(event: dict[str, Any]) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"].get("name", "")
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
-    """Wait until `condition` gives something true, and return it."""
+def eventually(condition: Callable[[], Any], *, seconds: float = 30, why: Callable[[], str] = str) -> Any:
+    """Wait until `condition` gives something true, and return it. `why` says what is wrong if it never does."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := condition():
             return result
         time.sleep(0.01)
-    raise AssertionError(f"still not true after {seconds} s")
+    raise AssertionError(f"still not true after {seconds} s {why()}")

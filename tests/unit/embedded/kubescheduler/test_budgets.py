@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.embedded.kubescheduler.budgets import Budget, decode_budget, violating
 from extender.embedded.kubescheduler.cluster import Cluster
 from extender.embedded.kubescheduler.config import SchedulerConfig
