@@ -79,8 +79,8 @@ class Phase(StrEnum):
     EVICTING = "Evicting"
 
 
-#: This many lookups cost less than making a set of 5,000 names.
-_FEW_QUESTIONS = 3
+#: This many lookups cost less than making a set of 5,000 names; so many do if the names have not been read.
+_FEW_QUESTIONS, _FEW_SEARCHES = 3, 16
 
 
 class SuggestedNodes(Sequence[str]):
@@ -90,25 +90,42 @@ class SuggestedNodes(Sequence[str]):
     kube-scheduler may offer only a sample of the nodes that would fit, only one node (a trial), or unknown nodes.
     """
 
-    __slots__ = ("_asked", "_found", "_names", "_set")
+    __slots__ = ("_asked", "_count", "_found", "_listed", "_read", "_search", "_set")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names: tuple[str, ...] = tuple(names)
+        self._listed: tuple[str, ...] | None = tuple(names)
+        self._count = len(self._listed)
+        self._search: Callable[[object], bool] = self._listed.__contains__
+        self._read: Callable[[], Iterable[str]] = tuple
         self._set: frozenset[str] | None = None
         self._asked = 0
         #: The name that was found last: the node that is chosen is asked about again.
         self._found: object = None
+
+    @classmethod
+    def unread(cls, count: int, search: Callable[[object], bool], read: Callable[[], Iterable[str]]) -> Self:
+        """So many names that are read only if somebody needs them: to make 5,000 texts takes longer than to find a
+        place. `search` says whether a name is among them."""
+        made = cls()
+        made._listed, made._count, made._search, made._read = None, count, search, read
+        made._asked = _FEW_QUESTIONS - _FEW_SEARCHES
+        return made
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        if self._listed is None:
+            self._listed = tuple(self._read())
+        return self._listed
 
     def __contains__(self, name: object) -> bool:
         if self._found is not None and name == self._found:
             return True
         # Most callers ask once or twice, about a likely node: comparing texts is then cheaper than hashing all of them.
         self._asked += 1
-        names = self._names if self._set is None and self._asked <= _FEW_QUESTIONS else self.as_set()
-        if name not in names:
-            return False
-        self._found = name
-        return True
+        found = self._search(name) if self._set is None and self._asked <= _FEW_QUESTIONS else name in self.as_set()
+        if found:
+            self._found = name
+        return found
 
     def as_set(self) -> frozenset[str]:
         """The names as a set, made at the first call and kept: hashing 5,000 names costs a quarter millisecond."""
@@ -128,10 +145,10 @@ class SuggestedNodes(Sequence[str]):
             return True
         if not names.issuperset(self._names[:_FEW_QUESTIONS]):  # another sample: seen without looking at all of them
             return False
-        if len(self._names) == len(names):
+        if self._count == len(names):
             if names.difference(self._names):  # if nothing is left, each was offered once; no set of them is made
                 return False
-        elif len(self._names) < len(names) or self.as_set() != names:
+        elif self._count < len(names) or self.as_set() != names:
             return False
         self._set = names
         return True
@@ -140,7 +157,7 @@ class SuggestedNodes(Sequence[str]):
         return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -231,7 +248,7 @@ class PodDescription(msgspec.Struct, frozen=True):
     group: str = ""
     #: The owner of the pod. Empty: its namespace counts.
     tenant: str = ""
-    #: The priority that counts. None: the pod's own.
+    #: The priority that it asks for. None: the pod's own; `current_priority` is not called then.
     priority: int | None = None
     #: How many devices it asks for. None: what it requests of the resources with a domain in their name.
     devices: int | None = None
@@ -398,6 +415,13 @@ class SchedulerAlgorithm(ABC):
         microseconds. The answer for a record must not change: it is remembered for as long as the record is.
         """
         return PodDescription()
+
+    def current_priority(self, pod: Pod, description: PodDescription) -> int:
+        """The priority that counts now, for the same tables. `description` is that of `describe`, with a priority.
+
+        Called for each pod of each table, so look it up. Override it if a running pod can lose or regain its priority.
+        """
+        return pod.priority if description.priority is None else description.priority
 
     def page(self, path: str) -> Any:
         """A page of your own, served to people at `/v1/inspect/<path>`: JSON-ready data, or JSON as pieces of bytes.

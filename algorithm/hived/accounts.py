@@ -76,8 +76,8 @@ class Accounts:
             for bound in gang.members.values():
                 self._listen(bound, found=True)
         with hive.changing_hands():
-            for books in hive.books.values():
-                books.pardon_all()
+            for allocator in hive.allocators.values():
+                allocator.undoom_all()
             takers: dict[str, str] = {}
             for gang in found.gangs:
                 spec = gang.spec

@@ -228,9 +228,11 @@ class HivedAlgorithm(SchedulerAlgorithm):
             spec = self._read(pod)
         except UserError:
             return MAX_PRIORITY + 1
-        group = self.hive.groups.get(spec.group)
-        runs_below = group is not None and group.virtual is None and pod.node_name != ""
-        return OPPORTUNISTIC if runs_below else spec.priority
+        return OPPORTUNISTIC if self._runs_without_quota(pod, spec.group) else spec.priority
+
+    def _runs_without_quota(self, pod: Pod, group: str) -> bool:
+        found = self.hive.groups.get(group)
+        return found is not None and found.virtual is None and pod.node_name != ""
 
     # -- decisions --------------------------------------------------------------------------------------------
 
@@ -349,7 +351,12 @@ class HivedAlgorithm(SchedulerAlgorithm):
             spec = self._read(pod)
         except UserError:
             return PodDescription()
-        return PodDescription(spec.group, spec.tenant, self.priority(pod), spec.leafs)
+        return PodDescription(spec.group, spec.tenant, spec.priority, spec.leafs)
+
+    def current_priority(self, pod: Pod, description: PodDescription) -> int:
+        if self._runs_without_quota(pod, description.group):
+            return OPPORTUNISTIC
+        return super().current_priority(pod, description)
 
     def page(self, path: str) -> Any:
         return self._start.accounts.pages.page(path)

@@ -38,7 +38,7 @@ from algorithm.packing.counting import enough_free, filled
 from algorithm.packing.demand import Demand, demand_of, least_of, size
 from algorithm.packing.explain import explain
 from algorithm.packing.gangs import Gang, GangKey, fingerprint_of, membership, membership_or_none, too_large
-from algorithm.packing.index import Offer
+from algorithm.packing.index import OfferedNodes
 from algorithm.packing.memo import Memo, Question
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.perdemand import PerDemand
@@ -129,13 +129,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
         known = self._memo.recall(self._state.generation, question, fingerprints, suggested_nodes)
         if known is not None:
             return known
-        answer = self._decide(pod, gang, Offer(suggested_nodes), phase)
+        answer = self._decide(pod, gang, OfferedNodes(suggested_nodes), phase)
         return answer if isinstance(answer, Bind) else self._memo.keep(question, fingerprints, suggested_nodes, answer)
 
-    def _decide(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
+    def _decide(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
         if gang is None or gang.minimum == 1 or gang.allocated:
-            return self._schedule_one(pod, gang, offer, phase)
-        return self._schedule_gang(pod, gang, offer, phase)
+            return self._schedule_one(pod, gang, offered, phase)
+        return self._schedule_gang(pod, gang, offered, phase)
 
     def _question(self, pod: Pod, gang: Gang | None, phase: Phase) -> Question:
         own = phase is Phase.EVICTING or pod.uid in self._state.holds or pod.uid in self._state.preemptions
@@ -159,25 +159,25 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     # -- one pod ----------------------------------------------------------------------------------------------
 
-    def _schedule_one(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> ScheduleResult:
-        node = self._place(pod, gang, offer)
+    def _schedule_one(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
+        node = self._place(pod, gang, offered)
         if node is not None:
             return Bind(node, self._annotations(gang, {pod.uid: node}))
         hold = self._state.holds.get(pod.uid)
-        if hold is not None and gang is not None and not offer(hold.node) and self._holds_good(pod, hold.node):
+        if hold is not None and gang is not None and not offered(hold.node) and self._holds_good(pod, hold.node):
             return Wait(reason(Code.GANG_ELSEWHERE, gang=str(gang.key), node=hold.node))
-        return self._make_room(pod, gang, offer, phase, [], 1) or self._refuse(pod, gang, offer, phase)
+        return self._make_room(pod, gang, offered, phase, [], 1) or self._refuse(pod, gang, offered, phase)
 
-    def _place(self, pod: Pod, gang: Gang | None, offer: Offer) -> str | None:
+    def _place(self, pod: Pod, gang: Gang | None, offered: OfferedNodes) -> str | None:
         if pod.uid not in self._state.holds:
-            node = self._state.cluster.best(demand_of(pod.requests), offer)
+            node = self._state.cluster.best(demand_of(pod.requests), offered)
             if node is not None or not self._state.holds:
                 return node
         member = self._member(pod)
         with Trial(self._state.cluster) as trial:
-            node = seat(trial, member, pod.uid, offer)
+            node = seat(trial, member, pod.uid, offered)
             if node is None and self._release_lower(trial, pod, gang):
-                node = seat(trial, member, pod.uid, offer)
+                node = seat(trial, member, pod.uid, offered)
             return node
 
     def _holds_good(self, pod: Pod, node: str) -> bool:
@@ -187,13 +187,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
             trial.release(self._state.holds.get(pod.uid))
             return room is not None and room.schedulable and trial.room_on(node, demand_of(pod.requests))
 
-    def _refuse(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Wait:
-        told = self._refusals.of(demand_of(pod.requests), offer.nodes)
-        dominant = self._dominant(pod, gang, offer, phase, [], 1) or told.shared or reason(Code.NO_NODE_FITS)
+    def _refuse(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Wait:
+        told = self._refusals.of(demand_of(pod.requests), offered.nodes)
+        dominant = self._dominant(pod, gang, offered, phase, [], 1) or told.shared or reason(Code.NO_NODE_FITS)
         return _wait(dominant, told)
 
     def _dominant(
-        self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
+        self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase, gang_members: list[Member], needed: int
     ) -> Reason | None:
         """A reason that says more than which resources are short; None if there is none."""
         waits_for = None if phase is Phase.EVICTING else self._waits_for_victims(pod)
@@ -201,51 +201,51 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return waits_for
         if phase is not Phase.PREEMPTING or not pod.may_preempt:
             return None
-        preemptor = self._preemptor(pod, gang, offer, phase)
-        return reason(Code.PRIORITY_TOO_LOW) if preemptor.only_priority_forbids(mates, needed) else None
+        preemptor = self._preemptor(pod, gang, offered, phase)
+        return reason(Code.PRIORITY_TOO_LOW) if preemptor.only_priority_forbids(gang_members, needed) else None
 
     # -- a gang -----------------------------------------------------------------------------------------------
 
-    def _schedule_gang(self, pod: Pod, gang: Gang, offer: Offer, phase: Phase) -> ScheduleResult:
+    def _schedule_gang(self, pod: Pod, gang: Gang, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
         """Place all members or none. No member has a place yet."""
         if len(gang.waiting) < gang.minimum:
             return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
         members = [self._member(member) for member in gang.waiting.values()]
-        found = self._seat_all(pod, gang, members, offer)
+        found = self._seat_all(pod, gang, members, offered)
         if isinstance(found, Seating):
             return Bind(found.seats[pod.uid], self._annotations(gang, found.seats))
-        mates = [member for member in members if member.uid != pod.uid]
+        gang_members = [member for member in members if member.uid != pod.uid]
         try:
-            room = self._make_room(pod, gang, offer, phase, mates, gang.minimum)
+            room = self._make_room(pod, gang, offered, phase, gang_members, gang.minimum)
         except TooManyVictimsError:
             found, room = f"more than {MOST_VICTIMS} pods would have to go", None
-        return room or self._refuse_gang(pod, gang, offer, phase, mates, found)
+        return room or self._refuse_gang(pod, gang, offered, phase, gang_members, found)
 
-    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:
+    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offered: OfferedNodes) -> Seating | str:
         """Seats for the gang, or a text that says what is missing."""
         demands = {member.demand for member in members}
         with Trial(self._state.cluster) as trial:
             self._release_lower(trial, pod, gang)
-            enough = enough_free(trial, members, offer, gang.minimum)
+            enough = enough_free(trial, members, offered, gang.minimum)
         if not enough:
-            full = filled(self._state.cluster, least_of(demands), offer)
-            return self._what_is_missing(max(demands, key=lambda demand: (size(demand), demand)), offer, full)
-        return self._seat_each(pod, gang, members, offer)
+            full = filled(self._state.cluster, least_of(demands), offered)
+            return self._what_is_missing(max(demands, key=lambda demand: (size(demand), demand)), offered, full)
+        return self._seat_each(pod, gang, members, offered)
 
-    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offer: Offer) -> Seating | str:
+    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offered: OfferedNodes) -> Seating | str:
         with Trial(self._state.cluster) as trial:
-            seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
+            seating = seat_gang(trial, members, asking=pod.uid, offered=offered, needed=gang.minimum)
             left_out, full = seating.left_out, trial.changed()
             if left_out is None:
                 return seating
             trial.back_to(0)
             if self._release_lower(trial, pod, gang):
-                seating = seat_gang(trial, members, asking=pod.uid, offered=offer, needed=gang.minimum)
-        return seating if seating.left_out is None else self._what_is_missing(left_out.demand, offer, full)
+                seating = seat_gang(trial, members, asking=pod.uid, offered=offered, needed=gang.minimum)
+        return seating if seating.left_out is None else self._what_is_missing(left_out.demand, offered, full)
 
-    def _what_is_missing(self, demand: Demand, offer: Offer, full: Mapping[str, Mapping[str, int]]) -> str:
+    def _what_is_missing(self, demand: Demand, offered: OfferedNodes, full: Mapping[str, Mapping[str, int]]) -> str:
         """What one more member of this demand lacks. `full` is what stays free on the nodes that the others fill."""
-        kinds = self._refusals.kinds(demand, offer.nodes, full)
+        kinds = self._refusals.kinds(demand, offered.nodes, full)
         short = {name for kind in kinds for name in _resources(kind)}
         if short:
             return f"insufficient {few(short)}"
@@ -254,39 +254,39 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return "no offered node is large enough for each member"
 
     def _refuse_gang(
-        self, pod: Pod, gang: Gang, offer: Offer, phase: Phase, mates: list[Member], why: str
+        self, pod: Pod, gang: Gang, offered: OfferedNodes, phase: Phase, gang_members: list[Member], why: str
     ) -> ScheduleResult:
-        told = self._refusals.of(demand_of(pod.requests), offer.nodes)
-        dominant = self._dominant(pod, gang, offer, phase, mates, gang.minimum)
+        told = self._refusals.of(demand_of(pod.requests), offered.nodes)
+        dominant = self._dominant(pod, gang, offered, phase, gang_members, gang.minimum)
         return _wait(dominant or reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), told)
 
     # -- preemption -------------------------------------------------------------------------------------------
 
     def _make_room(
-        self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase, mates: list[Member], needed: int
+        self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase, gang_members: list[Member], needed: int
     ) -> Preempt | Wait | None:
         if not pod.may_preempt:
             return None
         if phase is Phase.PREEMPTING:
-            return self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+            return self._preemptor(pod, gang, offered, phase).make_room(gang_members, needed)
         if phase is Phase.EVICTING:
-            return self._clearing(pod, offer, mates, needed).plan()
+            return self._clearing(pod, offered, gang_members, needed).plan()
         claims = pod.uid in self._state.preemptions
         if self._waits_for_victims(pod) is not None or not (claims or self._state.cluster.has_lower_pods(pod.priority)):
             return None
-        room = self._preemptor(pod, gang, offer, phase).make_room(mates, needed)
+        room = self._preemptor(pod, gang, offered, phase).make_room(gang_members, needed)
         if room is None or room.victims:
             return room
         # Its own victims are gone, those of its mates are not: its seat stays held.
         return Wait(reason(Code.WAITING_FOR_VICTIMS, **dict(room.reason.params))) if claims else None
 
-    def _clearing(self, pod: Pod, offer: Offer, mates: list[Member], needed: int) -> Clearing:
+    def _clearing(self, pod: Pod, offered: OfferedNodes, gang_members: list[Member], needed: int) -> Clearing:
         looks = self.settings.preemption_candidates
-        return Clearing(self._state, self._member(pod), mates, needed, offered=offer, looks=looks)
+        return Clearing(self._state, self._member(pod), gang_members, needed, offered=offered, looks=looks)
 
-    def _preemptor(self, pod: Pod, gang: Gang | None, offer: Offer, phase: Phase) -> Preemptor:
+    def _preemptor(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)
-        return Preemptor(self._state, pod, gang, offer, effort)
+        return Preemptor(self._state, pod, gang, offered, effort)
 
     def _waits_for_victims(self, pod: Pod) -> Reason | None:
         preemption = self._state.preemptions.get(pod.uid)
@@ -300,7 +300,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return gang.plan.with_seats(seats, gang.minimums.keys() - self._state.lapsed).annotations()
 
     def _release_lower(self, trial: Trial, pod: Pod, gang: Gang | None) -> bool:
-        return release_lower(trial, self._state, pod.priority, self._state.mates(pod, gang))
+        return release_lower(trial, self._state, pod.priority, self._state.gang_members(pod, gang))
 
     def _member(self, pod: Pod) -> Member:
         return Member(pod, self._state.holds.get(pod.uid))

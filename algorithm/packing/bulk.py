@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from algorithm.model import CPU, MEMORY
-from algorithm.packing.demand import Demand, fits, seats_in
+from algorithm.packing.demand import Demand, fits, pods_that_fit
 from algorithm.packing.index import Allowed, Entry, FreeIndex, FreeOf, Preference, Shape, shape_of
 
 #: Preference of the bucket and place in it, seats taken on the node by then, number of the source: the least is best.
@@ -61,7 +61,7 @@ class BulkSearch:
         left = self._left.get(name)
         if left is None:
             left = self._left[name] = dict(self._free_of(name))
-        times = min(most, seats_in(left, self._demand))
+        times = min(most, pods_that_fit(left, self._demand))
         for resource, amount in self._demand:
             left[resource] -= times * amount
         self.taken[name] = self.taken.get(name, 0) + times

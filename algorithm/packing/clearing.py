@@ -35,15 +35,17 @@ class Clearing:
     """
 
     def __init__(
-        self, state: State, asking: Member, mates: list[Member], needed: int, *, offered: Allowed, looks: int
+        self, state: State, asking: Member, gang_members: list[Member], needed: int, *, offered: Allowed, looks: int
     ) -> None:
         self._state = state
         self._asking = asking
-        self._members = [asking, *hardest_first(mates, "")]
+        self._members = [asking, *hardest_first(gang_members, "")]
         self._needed = needed
         self._offered = offered
         self._looks = max(1, looks // needed)
-        self._gang = state.mates(asking.pod, state.gangs.of(asking.uid)) | {member.uid for member in self._members}
+        self._gang = state.gang_members(asking.pod, state.gangs.of(asking.uid)) | {
+            member.uid for member in self._members
+        }
 
     def plan(self) -> Preempt | Wait | None:
         """The plan; None if eviction does not help; Wait if every plan needs a protected pod.
@@ -51,22 +53,22 @@ class Clearing:
         Raises TooManyVictimsError.
         """
         protected = self._state.protected
-        seats = self._seat_all(protected)
-        if seats is not None:
-            return _answer(seats)
-        unprotected = self._seat_all(frozenset()) if protected else None
+        evictions = self._place_all(protected)
+        if evictions is not None:
+            return _answer(evictions)
+        unprotected = self._place_all(frozenset()) if protected else None
         if unprotected is None:
             return None
-        spared = [pod for _, seat in unprotected for pod in seat.victims if pod.uid in protected]
+        spared = [pod for _, eviction in unprotected for pod in eviction.victims if pod.uid in protected]
         return Wait(reason(Code.VICTIM_PROTECTED, victims=_names(spared)))
 
-    def _seat_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+    def _place_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
         with Trial(self._state.cluster, most_victims(self._needed)) as trial:
             for member in self._members:
                 trial.release(member.hold)
             release_lower(trial, self._state, self._asking.pod.priority, self._gang)
-            seats = self._seat_each(trial, protected) if self._enough(trial) else None
-            return None if seats is None else _spare(trial, seats)
+            evictions = self._place_each(trial, protected) if self._enough(trial) else None
+            return None if evictions is None else _spare(trial, evictions)
 
     def _enough(self, trial: Trial) -> bool:
         """Whether the number of seats can be enough."""
@@ -76,27 +78,27 @@ class Clearing:
         bare = [Member(member.pod) for member in self._members]
         return enough_evictable(trial, bare, self._offered, self._needed, highest)
 
-    def _seat_each(self, trial: Trial, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
-        seats: list[tuple[Member, Eviction]] = []
+    def _place_each(self, trial: Trial, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+        evictions: list[tuple[Member, Eviction]] = []
         hopeless: dict[tuple[Demand, int], int] = {}
         spare = len(self._members) - self._needed
         spared = self._gang | protected | self._state.lingering
         for member in self._members:
             evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
-            seat = self._seat(trial, member, evictor, hopeless)
-            if seat is None:
+            eviction = self._eviction_for(trial, member, evictor, hopeless)
+            if eviction is None:
                 spare -= 1
                 if spare < 0 or member is self._asking:
                     return None
                 continue
-            trial.evict_all(seat.victims)
-            trial.take(seat.node, member.demand)
-            seats.append((member, seat))
-            if len(seats) == self._needed:
-                return seats
+            trial.evict_all(eviction.victims)
+            trial.take(eviction.node, member.demand)
+            evictions.append((member, eviction))
+            if len(evictions) == self._needed:
+                return evictions
         return None
 
-    def _seat(
+    def _eviction_for(
         self, trial: Trial, member: Member, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]
     ) -> Eviction | None:
         own = self._state.cluster.known(member.hold.node) if member.hold is not None else None
@@ -129,18 +131,18 @@ class Clearing:
         return min(found, key=lambda eviction: eviction.rank, default=None)
 
 
-def _spare(trial: Trial, seats: list[tuple[Member, Eviction]]) -> list[tuple[Member, Eviction]]:
+def _spare(trial: Trial, evictions: list[tuple[Member, Eviction]]) -> list[tuple[Member, Eviction]]:
     """The seats without victims that later victims have made unnecessary; the most valuable pod is spared first."""
     spared: set[str] = set()
-    victims = [pod for _, seat in seats for pod in seat.victims]
+    victims = [pod for _, eviction in evictions for pod in eviction.victims]
     for pod in sorted(victims, key=lambda pod: (-pod.priority, pod.key, pod.uid)):
         demand = demand_of(pod.requests)
         if trial.room_on(pod.node_name, demand):
             trial.take(pod.node_name, demand)
             spared.add(pod.uid)
     return [
-        (member, seat._replace(victims=tuple(pod for pod in seat.victims if pod.uid not in spared)))
-        for member, seat in seats
+        (member, eviction._replace(victims=tuple(pod for pod in eviction.victims if pod.uid not in spared)))
+        for member, eviction in evictions
     ]
 
 
@@ -149,15 +151,15 @@ def _below(pod: Pod) -> int:
     return pod.priority if pod.may_preempt else -(1 << 40)
 
 
-def _answer(seats: list[tuple[Member, Eviction]]) -> Preempt:
-    shares = [MemberPlan(member.uid, seat.node, _victims(seat)) for member, seat in seats]
-    going = [pod for _, seat in seats for pod in seat.victims]
+def _answer(evictions: list[tuple[Member, Eviction]]) -> Preempt:
+    plans = [MemberPlan(member.uid, eviction.node, _victims(eviction)) for member, eviction in evictions]
+    going = [pod for _, eviction in evictions for pod in eviction.victims]
     why = reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left")
-    return Preempt(shares[0].victims, why, shares[0].node, tuple(shares[1:]))
+    return Preempt(plans[0].victims, why, plans[0].node, tuple(plans[1:]))
 
 
-def _victims(seat: Eviction) -> tuple[Victim, ...]:
-    return tuple(sorted(Victim(pod.node_name, pod.uid) for pod in seat.victims))
+def _victims(eviction: Eviction) -> tuple[Victim, ...]:
+    return tuple(sorted(Victim(pod.node_name, pod.uid) for pod in eviction.victims))
 
 
 def _names(pods: list[Pod]) -> str:

@@ -36,12 +36,12 @@ def fits(demand: Demand, free: Mapping[str, int]) -> bool:
     return True
 
 
-def seats_in(free: Mapping[str, int], demand: Demand) -> int:
+def pods_that_fit(free: Mapping[str, int], demand: Demand) -> int:
     """How many pods of this demand there is room for."""
     fewest: int | None = None
     for name, amount in demand:
-        seats = free.get(name, 0) // amount
-        fewest = seats if fewest is None or seats < fewest else fewest
+        number = free.get(name, 0) // amount
+        fewest = number if fewest is None or number < fewest else fewest
     return max(0, fewest or 0)
 
 

@@ -24,7 +24,7 @@ from functools import cached_property
 
 from algorithm.model import Pod
 from algorithm.packing import explain_text as text
-from algorithm.packing.demand import Demand, demand_of, fits, least_of, seats_in, size
+from algorithm.packing.demand import Demand, demand_of, fits, least_of, pods_that_fit, size
 from algorithm.packing.gangs import Gang
 from algorithm.packing.nodes import NodeRoom, Schedulable
 from algorithm.packing.plan import Member, seat_gang
@@ -76,8 +76,8 @@ class Question:
         return [room for room in self.known if room.schedulable]
 
     @property
-    def mates(self) -> frozenset[str]:
-        return frozenset(self.state.mates(self.pod, self.gang))
+    def gang_members(self) -> frozenset[str]:
+        return frozenset(self.state.gang_members(self.pod, self.gang))
 
 
 def explain(state: State, pod: Pod, gang: Gang | None) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _too_large(asked: Question) -> Iterator[str]:
             yield text.too_little_in_all(asked.subject, name, wanted, there)
             return
     for demand, wanted in _wanted(asked):
-        ever, usable = _seats_when_empty(asked.known, demand), _seats_when_empty(asked.usable, demand)
+        ever, usable = _fitting_when_empty(asked.known, demand), _fitting_when_empty(asked.usable, demand)
         if sum(ever) < wanted:
             yield text.too_few_nodes(asked.subject, demand, wanted, ever)
             yield text.more_nodes(demand, wanted, ever, in_gang=asked.needed > 1)
@@ -151,9 +151,9 @@ def _sums(asked: Question) -> Iterator[tuple[str, int]]:
         yield name, sum(sorted(each.get(name, 0) for each in taken)[: asked.needed])
 
 
-def _seats_when_empty(rooms: Iterable[NodeRoom], demand: Demand) -> list[int]:
+def _fitting_when_empty(rooms: Iterable[NodeRoom], demand: Demand) -> list[int]:
     """The number of places on each of these nodes if nothing ran there, without nodes that have none."""
-    return [seats for room in rooms if (seats := seats_in(room.allocatable, demand))]
+    return [number for room in rooms if (number := pods_that_fit(room.allocatable, demand))]
 
 
 # -- now --------------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _seats_when_empty(rooms: Iterable[NodeRoom], demand: Demand) -> list[int]:
 
 def _for_now(asked: Question) -> Iterator[str]:
     with Trial(asked.state.cluster) as trial:
-        release_lower(trial, asked.state, asked.pod.priority, asked.mates)
+        release_lower(trial, asked.state, asked.pod.priority, asked.gang_members)
         start = trial.mark()
         seats = _seat(trial, asked)
         trial.back_to(start)
@@ -188,14 +188,18 @@ def _shortage(asked: Question) -> list[str]:
         if free < wanted:
             return [text.too_little_free_in_all(asked.subject, name, wanted, free)]
     for demand, wanted in _wanted(asked):
-        seats = [number for room in asked.usable if (number := room.seats(demand))]
-        if sum(seats) < wanted:
+        fitting = [number for room in asked.usable if (number := room.pods_that_fit(demand))]
+        if sum(fitting) < wanted:
             break
     else:
         return [text.do_not_combine(asked.subject, asked.demands)]
     large = [room for room in asked.usable if fits(demand, room.allocatable)]
-    said = [text.too_little_free(asked.subject, demand, wanted, sum(seats), large)]
-    held = [room for room in large if room.holds and seats_in(_without_holds(room), demand) > room.seats(demand)]
+    said = [text.too_little_free(asked.subject, demand, wanted, sum(fitting), large)]
+    held = [
+        room
+        for room in large
+        if room.holds and pods_that_fit(_without_holds(room), demand) > room.pods_that_fit(demand)
+    ]
     if held:
         said.append(text.held(sorted({hold.holder for room in held for hold in room.holds.values()}), len(held)))
     return said
@@ -225,8 +229,8 @@ def _victims(asked: Question, below: int) -> list[Pod]:
     """Pods of a priority below `below` whose end makes room, few of them; [] if none were found."""
     found: list[Eviction] = []
     with Trial(asked.state.cluster) as trial:
-        release_lower(trial, asked.state, asked.pod.priority, asked.mates)
-        evictor = Evictor(trial, asked.state.gangs, below=below, spared=asked.mates | asked.state.lingering)
+        release_lower(trial, asked.state, asked.pod.priority, asked.gang_members)
+        evictor = Evictor(trial, asked.state.gangs, below=below, spared=asked.gang_members | asked.state.lingering)
         start = trial.mark()
         for _ in range(_ROUNDS):
             if _fits_without(trial, asked, ()):
@@ -269,8 +273,8 @@ def _nearest(trial: Trial, evictor: Evictor, asked: Question) -> list[Eviction]:
     demand, missing = _missing(asked)
     rooms = sorted((room for room in asked.usable if room.pods), key=lambda room: (len(room.pods), room.name))[:LOOKS]
     for room in rooms:
-        if seats := room.seats(demand):
-            trial.take(room.name, tuple((name, seats * amount) for name, amount in demand))
+        if number := room.pods_that_fit(demand):
+            trial.take(room.name, tuple((name, number * amount) for name, amount in demand))
     found = [(_gain(room, demand, each), each) for room in rooms if (each := evictor.on(room, demand)) is not None]
     trial.back_to(start)
     chosen: list[Eviction] = []
@@ -288,13 +292,13 @@ def _gain(room: NodeRoom, demand: Demand, eviction: Eviction) -> int:
     for pod in eviction.victims:
         for name, amount in demand_of(pod.requests):
             free[name] = free.get(name, 0) + amount
-    return max(1, seats_in(free, demand))
+    return max(1, pods_that_fit(free, demand))
 
 
 def _missing(asked: Question) -> tuple[Demand, int]:
     """The largest demand for which there are too few places now, and how many more it takes."""
     for demand, wanted in _wanted(asked):
-        seats = sum(room.seats(demand) for room in asked.usable)
-        if seats < wanted:
-            return demand, wanted - seats
+        fitting = sum(room.pods_that_fit(demand) for room in asked.usable)
+        if fitting < wanted:
+            return demand, wanted - fitting
     return asked.demands[0], 1

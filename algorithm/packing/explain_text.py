@@ -108,15 +108,15 @@ def there_is_room(subject: str, needed: int, nodes: Sequence[str]) -> str:
     return f"There is room for all {needed} pods of {subject[0].lower()}{subject[1:]} now, {where}."
 
 
-def too_little_free(subject: str, demand: Demand, wanted: int, seats: int, large: Sequence[NodeRoom]) -> str:
+def too_little_free(subject: str, demand: Demand, wanted: int, fitting: int, large: Sequence[NodeRoom]) -> str:
     """`large` are the nodes that are large enough for a pod of this demand."""
-    full = [room for room in large if not room.seats(demand)]
+    full = [room for room in large if not room.pods_that_fit(demand)]
     short = _scarce(demand, full)
     if wanted == 1:
         if short is None:
             return f"{subject} needs {amounts(demand)} on one node, and no node has that free at once."
         return f"{subject} needs {amount(*short)} on one node: {_free(demand, short[0], large)}."
-    needs = f"{subject} needs room for {wanted} pods with {main(demand)} each, and there is room for {seats}"
+    needs = f"{subject} needs room for {wanted} pods with {main(demand)} each, and there is room for {fitting}"
     return f"{needs}: {_free(demand, short[0], large)}." if short else f"{needs}."
 
 

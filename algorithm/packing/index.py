@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Protocol, Self
 
@@ -39,15 +39,21 @@ _first_of_pair = itemgetter(0)
 
 
 class Allowed(Protocol):
-    """Whether a known node may be used. `few` has all allowed nodes, if looking at each is cheapest; else None."""
+    """Whether a known node may be used. `few` has all allowed nodes, if looking at each is cheapest; else None.
+
+    `check` is the same question for many nodes: it may take a while to make, and then answers without calls in Python.
+    """
 
     @property
     def few(self) -> tuple[str, ...] | None: ...
 
+    @property
+    def check(self) -> Callable[[str], bool]: ...
+
     def __call__(self, name: str) -> bool: ...
 
 
-class Offer:
+class OfferedNodes:
     """The nodes that kube-scheduler offered for one pod."""
 
     __slots__ = ("few", "nodes")
@@ -55,6 +61,10 @@ class Offer:
     def __init__(self, nodes: SuggestedNodes) -> None:
         self.nodes = nodes
         self.few = nodes[:] if len(nodes) <= _FEW_NODES else None
+
+    @property
+    def check(self) -> Callable[[str], bool]:
+        return self.nodes.as_set().__contains__
 
     def __call__(self, name: str) -> bool:
         return name in self.nodes
@@ -236,11 +246,23 @@ class FreeIndex:
         allowed: Allowed,
         free_of: FreeOf,
     ) -> Entry | None:
-        for entry in self.in_order(bucket, lead, least):
-            name = entry[-1]
-            if allowed(name) and fits(demand, free_of(name)):
+        for entry in _usable(self.in_order(bucket, lead, least), allowed):
+            if fits(demand, free_of(entry[-1])):
                 return entry
         return None
+
+
+def _usable(entries: Iterator[Entry], allowed: Allowed) -> Iterator[Entry]:
+    """The entries of allowed nodes. kube-scheduler offers all nodes, or a sample: then hundreds come before the first
+    allowed one."""
+    for entry in islice(entries, _FEW_NODES):
+        if allowed(entry[-1]):
+            yield entry
+    check = None
+    for entry in entries:
+        check = check or allowed.check
+        if check(entry[-1]):
+            yield entry
 
 
 def shape_of(free: Mapping[str, int]) -> Shape:

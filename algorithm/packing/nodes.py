@@ -16,7 +16,7 @@ cost of looking at a node does not depend on what other pods request.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -84,7 +84,7 @@ class NodeRoom:
                 return False
         return True
 
-    def seats(self, demand: Demand, below: int | None = None) -> int:
+    def pods_that_fit(self, demand: Demand, below: int | None = None) -> int:
         """How many pods of this demand fit once all pods of a priority below `below` are gone."""
         fewest: int | None = None
         for name, amount in demand:
@@ -154,6 +154,10 @@ class Schedulable:
 
     def __init__(self, rooms: Mapping[str, NodeRoom]) -> None:
         self._rooms = rooms
+
+    @property
+    def check(self) -> Callable[[str], bool]:
+        return self.__call__
 
     def __call__(self, name: str) -> bool:
         return self._rooms[name].schedulable

@@ -52,31 +52,31 @@ class Preemptor:
         self._gang = gang
         self._offered = offered
         self._effort = effort
-        self._mates = state.mates(pod, gang)
-        self._spared = self._mates | state.lingering if state.lingering else self._mates
+        self._gang_members = state.gang_members(pod, gang)
+        self._spared = self._gang_members | state.lingering if state.lingering else self._gang_members
         self._anywhere = Schedulable(state.cluster.rooms)
 
-    def make_room(self, mates: list[Member], needed: int) -> Preempt | None:
+    def make_room(self, gang_members: list[Member], needed: int) -> Preempt | None:
         """The victims for this pod, such that `needed` members in all, itself included, get a place; None if none help.
 
         Raises TooManyVictimsError.
         """
         with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, self._pod.priority)
-            if not self._enough(trial, mates, needed, self._pod.priority):
+            if not self._enough(trial, gang_members, needed, self._pod.priority):
                 return None
-            waiting_for = self._enough_is_on_its_way(trial, mates, needed)
+            waiting_for = self._enough_is_on_its_way(trial, gang_members, needed)
             if waiting_for is not None:
                 return waiting_for
-            return self._one_more(trial, mates, needed, self._pod.priority, self._effort.enough)
+            return self._one_more(trial, gang_members, needed, self._pod.priority, self._effort.enough)
 
-    def only_priority_forbids(self, mates: list[Member], needed: int) -> bool:
+    def only_priority_forbids(self, gang_members: list[Member], needed: int) -> bool:
         """Whether preemption would help if priorities did not count."""
         with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, ANY_PRIORITY)
             try:
-                enough = self._enough(trial, mates, needed, ANY_PRIORITY)
-                return enough and self._one_more(trial, mates, needed, ANY_PRIORITY, 1) is not None
+                enough = self._enough(trial, gang_members, needed, ANY_PRIORITY)
+                return enough and self._one_more(trial, gang_members, needed, ANY_PRIORITY, 1) is not None
             except TooManyVictimsError:
                 return False
 
@@ -87,19 +87,19 @@ class Preemptor:
         """
         for uid, preemption in sorted(self._state.preemptions.items()):
             if uid != self._pod.uid:
-                lesser = preemption.pod.priority < below and uid not in self._mates
+                lesser = preemption.pod.priority < below and uid not in self._gang_members
                 for victim in self._state.pending_victims(preemption):
                     if victim.uid not in self._state.lingering and (victim.terminating or not lesser):
                         trial.evict(victim)
         trial.release(self._state.holds.get(self._pod.uid))
-        release_lower(trial, self._state, below, self._mates)
+        release_lower(trial, self._state, below, self._gang_members)
 
-    def _enough(self, trial: Trial, mates: list[Member], needed: int, below: int) -> bool:
+    def _enough(self, trial: Trial, gang_members: list[Member], needed: int, below: int) -> bool:
         """Whether the number of seats can be enough. For a single pod, searching is as fast as counting."""
         if needed == 1:
             return True
-        highest = max(below, *(mate.pod.priority for mate in mates))
-        members = [Member(self._pod), *mates]
+        highest = max(below, *(member.pod.priority for member in gang_members))
+        members = [Member(self._pod), *gang_members]
         return enough_evictable(trial, members, self._anywhere_or_offered, needed, highest)
 
     def _anywhere_or_offered(self, name: str) -> bool:
@@ -108,12 +108,12 @@ class Preemptor:
     def _evictor(self, trial: Trial, below: int) -> Evictor:
         return Evictor(trial, self._state.gangs, below=below, spared=self._spared)
 
-    def _enough_is_on_its_way(self, trial: Trial, mates: list[Member], needed: int) -> Preempt | None:
+    def _enough_is_on_its_way(self, trial: Trial, gang_members: list[Member], needed: int) -> Preempt | None:
         """A plan without victims, if preemptions of mates already leave enough room for all; else None."""
         evicting = [
-            self._state.preemptions[mate.uid]
-            for mate in mates
-            if mate.uid in self._state.preemptions and self._state.preemptions[mate.uid].evicts
+            self._state.preemptions[member.uid]
+            for member in gang_members
+            if member.uid in self._state.preemptions and self._state.preemptions[member.uid].evicts
         ]
         if not evicting:
             return None
@@ -122,25 +122,27 @@ class Preemptor:
         node = trial.best(demand_of(self._pod.requests), self._anywhere, own.node if own is not None else None)
         if node is not None:
             trial.take(node, demand_of(self._pod.requests))
-            if self._others_seated(trial, mates, needed - 1, None):
+            if self._others_fit(trial, gang_members, needed - 1, None):
                 pending = [victim for one in evicting for victim in self._state.pending_victims(one)]
                 return Preempt((), reason(Code.WAITING_FOR_VICTIMS, victims=_names(pending) or "none is left"), node)
         trial.back_to(start)
         return None
 
-    def _one_more(self, trial: Trial, mates: list[Member], needed: int, below: int, enough: int) -> Preempt | None:
+    def _one_more(
+        self, trial: Trial, gang_members: list[Member], needed: int, below: int, enough: int
+    ) -> Preempt | None:
         """The plan that evicts for this pod now; its seat is the cheapest of the first `enough` possible ones."""
         evictor = self._evictor(trial, below)
-        seat = self._own_seat(trial, evictor, enough)
-        if seat is None:
+        eviction = self._own_eviction(trial, evictor, enough)
+        if eviction is None:
             return None
-        trial.evict_all(seat.victims)
-        trial.take(seat.node, demand_of(self._pod.requests))
-        if not self._others_seated(trial, mates, needed - 1, below):
+        trial.evict_all(eviction.victims)
+        trial.take(eviction.node, demand_of(self._pod.requests))
+        if not self._others_fit(trial, gang_members, needed - 1, below):
             return None
-        return self._answer(trial, seat)
+        return self._answer(trial, eviction)
 
-    def _own_seat(self, trial: Trial, evictor: Evictor, enough: int) -> Eviction | None:
+    def _own_eviction(self, trial: Trial, evictor: Evictor, enough: int) -> Eviction | None:
         """A suggested node for the pod: its present one, if that still works, else a free one, else the cheapest."""
         demand = demand_of(self._pod.requests)
         own = self._state.holds.get(self._pod.uid)
@@ -156,44 +158,46 @@ class Preemptor:
         rooms = islice(self._rooms(self._offered, evictor), self._effort.looks)
         return evictor.cheapest(demand, rooms, enough=enough)
 
-    def _others_seated(self, trial: Trial, mates: list[Member], needed: int, below: int | None) -> bool:
+    def _others_fit(self, trial: Trial, gang_members: list[Member], needed: int, below: int | None) -> bool:
         """Whether `needed` mates have or find a seat on any node; by eviction too, unless `below` is None."""
         hopeless: dict[tuple[Demand, int], int] = {}
-        for mate in hardest_first(mates, ""):
+        for member in hardest_first(gang_members, ""):
             if needed <= 0:
                 break
-            if self._stands(trial, mate):
+            if self._stands(trial, member):
                 needed -= 1
                 continue
-            if mate.hold is not None:
+            if member.hold is not None:
                 hopeless.clear()
-            needed -= self._seat_mate(trial, mate, below, hopeless)
+            needed -= self._place_member(trial, member, below, hopeless)
         return needed <= 0
 
-    def _stands(self, trial: Trial, mate: Member) -> bool:
+    def _stands(self, trial: Trial, member: Member) -> bool:
         """Whether the room held for the mate really exists. If not, it is released in the trial."""
-        if mate.hold is None:
+        if member.hold is None:
             return False
         start = trial.mark()
-        trial.release(mate.hold)
-        good = self._state.cluster.known(mate.hold.node) is not None and trial.room_on(mate.hold.node, mate.demand)
+        trial.release(member.hold)
+        good = self._state.cluster.known(member.hold.node) is not None and trial.room_on(
+            member.hold.node, member.demand
+        )
         if good:
             trial.back_to(start)
         return good
 
-    def _seat_mate(
-        self, trial: Trial, mate: Member, below: int | None, hopeless: dict[tuple[Demand, int], int]
+    def _place_member(
+        self, trial: Trial, member: Member, below: int | None, hopeless: dict[tuple[Demand, int], int]
     ) -> bool:
-        node = trial.best(mate.demand, self._anywhere)
+        node = trial.best(member.demand, self._anywhere)
         if node is None and below is not None:
-            evictor = self._evictor(trial, below if below == ANY_PRIORITY else mate.pod.priority)
-            node = self._evict_for_mate(trial, mate.demand, evictor, hopeless)
+            evictor = self._evictor(trial, below if below == ANY_PRIORITY else member.pod.priority)
+            node = self._evict_for_member(trial, member.demand, evictor, hopeless)
         if node is None:
             return False
-        trial.take(node, mate.demand)
+        trial.take(node, member.demand)
         return True
 
-    def _evict_for_mate(
+    def _evict_for_member(
         self, trial: Trial, demand: Demand, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]
     ) -> str | None:
         """The first node where eviction helps; None if there is none.
@@ -216,20 +220,20 @@ class Preemptor:
     def _rooms(self, allowed: Allowed, evictor: Evictor) -> Iterator[NodeRoom]:
         return (room for room in self._state.cluster.with_lower_pods(evictor.below) if allowed(room.name))
 
-    def _answer(self, trial: Trial, seat: Eviction) -> Preempt:
+    def _answer(self, trial: Trial, eviction: Eviction) -> Preempt:
         """The seat's victims. If it has none, the text names all pods that have to go."""
-        going = seat.victims or [self._state.allocated[uid] for uid in sorted(trial.gone)]
-        victims = tuple(sorted(Victim(pod.node_name, pod.uid) for pod in seat.victims))
-        return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"), seat.node)
+        going = eviction.victims or [self._state.allocated[uid] for uid in sorted(trial.gone)]
+        victims = tuple(sorted(Victim(pod.node_name, pod.uid) for pod in eviction.victims))
+        return Preempt(victims, reason(Code.PREEMPTIBLE, victims=_names(going) or "none is left"), eviction.node)
 
 
 def _names(pods: Iterable[Pod]) -> str:
     return some(str(pod.key) for pod in pods)
 
 
-def release_lower(trial: Trial, state: State, below: int, mates: AbstractSet[str]) -> bool:
+def release_lower(trial: Trial, state: State, below: int, gang_members: AbstractSet[str]) -> bool:
     """Release, in the trial, holds of pods with a priority below `below`, except mates. Whether there were any."""
-    lower = [hold for uid, hold in sorted(state.holds.items()) if hold.priority < below and uid not in mates]
+    lower = [hold for uid, hold in sorted(state.holds.items()) if hold.priority < below and uid not in gang_members]
     for hold in lower:
         trial.release(hold)
     return bool(lower)

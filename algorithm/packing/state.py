@@ -185,7 +185,7 @@ class State:
             self._reserved = frozenset(uid for uid, hold in self.holds.items() if hold.planned)
         return self._reserved
 
-    def mates(self, pod: Pod, gang: Gang | None) -> AbstractSet[str]:
+    def gang_members(self, pod: Pod, gang: Gang | None) -> AbstractSet[str]:
         """UIDs of all members of the pod's gang, and its own."""
         if gang is None or pod.uid not in gang.minimums:
             return frozenset([pod.uid, *(gang.minimums if gang is not None else ())])

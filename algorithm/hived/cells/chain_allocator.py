@@ -2,9 +2,10 @@
 
 These accounts protect tenants from each other. *Free* hardware belongs to no preassigned cell. It is listed at the
 highest level at which it is whole (buddy allocation: take a whole cell, or split the next larger one; a returned cell
-merges with its buddies). For each level, `total_left` counts the cells that are free or part of a free cell, and `owed`
-counts the cells that tenants may still request. The accounts are safe if all owed cells could be handed out at once: at
-every level, `total_left` is no less than what is owed of that level and, as parts of larger cells, of the higher ones.
+merges with its buddies). For each level, `total_left` counts the cells that are free or part of a free cell, and
+`all_vc_free_cells` counts the cells that tenants may still request: those that are owed to them. The accounts are safe
+if all owed cells could be handed out at once: at every level, `total_left` is no less than what is owed of that level
+and, as parts of larger cells, of the higher ones.
 
 If hardware is bad, more may be owed than is healthy. Then a tenant's cell is *doomed*: it is bound to bad hardware at
 once, so that the tenant's own scheduler sees that it is not available. This is undone as soon as enough hardware is
@@ -44,8 +45,8 @@ class ChainAllocator:
         self.free[chain.top].extend(chain.full[chain.top])
         self.total_left = {level: len(chain.full[level]) for level in levels}
         self.bad_free: _Lists = {level: CellList(journal=chain.journal) for level in levels}
-        self.owed = dict.fromkeys(levels, 0)
-        self.owed_to: dict[str, dict[int, int]] = {}
+        self.all_vc_free_cells = dict.fromkeys(levels, 0)
+        self.vc_free_cells: dict[str, dict[int, int]] = {}
         self.doomed: dict[str, _Lists] = {}
         self._paused = False
         self._preassigned: dict[str, dict[int, list[VirtualCell]]] = {}
@@ -55,11 +56,13 @@ class ChainAllocator:
 
     def _enter(self, tenant: Tenant) -> None:
         quota = tenant.quota[self.chain.name]
-        self.owed_to[tenant.name] = {level: quota.get(level, 0) for level in self.owed}
-        self.doomed[tenant.name] = {level: CellList(journal=self._journal) for level in self.owed}
-        self._preassigned[tenant.name] = tenant.preassigned.get(self.chain.name, {level: [] for level in self.owed})
+        self.vc_free_cells[tenant.name] = {level: quota.get(level, 0) for level in self.all_vc_free_cells}
+        self.doomed[tenant.name] = {level: CellList(journal=self._journal) for level in self.all_vc_free_cells}
+        self._preassigned[tenant.name] = tenant.preassigned.get(
+            self.chain.name, {level: [] for level in self.all_vc_free_cells}
+        )
         for level, number in quota.items():
-            self.owed[level] += number
+            self.all_vc_free_cells[level] += number
 
     def healthy_free(self, level: int) -> int:
         return self.total_left[level] - len(self.bad_free[level])
@@ -75,7 +78,7 @@ class ChainAllocator:
         Without `shows`, the caller has to call `show_bad` afterwards, which binds the bad parts of the cell.
         """
         level = cell.level
-        self._owe(tenant, level, -1)
+        self._add_vc_free_cells(tenant, level, -1)
         self._count(level, -1)
         highest = self._take_out(cell)
         above = cell.parent
@@ -94,18 +97,20 @@ class ChainAllocator:
             if shows:
                 self.show_bad(cell)
             if not doomed:
-                self._absolve(level)
+                self._undoom(level)
         self._below(cell, -1, doomed=doomed)
         return self.is_safe()
 
     def is_safe(self) -> bool:
         """Whether all that is owed could be handed out at once."""
-        return all(left >= reserved(self.chain, self.owed, level) for level, left in self.total_left.items())
+        return all(
+            left >= reserved(self.chain, self.all_vc_free_cells, level) for level, left in self.total_left.items()
+        )
 
     def release(self, cell: PhysicalCell, tenant: str, *, doomed: bool = False) -> None:
         """The reverse of `allocate`: the cell is free, and merges with its buddies."""
         level = cell.level
-        self._owe(tenant, level, 1)
+        self._add_vc_free_cells(tenant, level, 1)
         self._count(level, 1)
         highest = self._put_back(cell)
         above = cell.parent
@@ -113,20 +118,20 @@ class ChainAllocator:
             assert above is not None
             self._count(higher, 1)
             if above.healthy:
-                self._absolve(higher)
+                self._undoom(higher)
             else:
                 self.bad_free[higher].append(above)
             above = above.parent
         if cell.healthy:
-            self._absolve(level)
+            self._undoom(level)
         else:
             self._release_bad(cell)
             if not doomed:
                 self._doom(level)
         self._below(cell, 1, doomed=doomed)
 
-    def _owe(self, tenant: str, level: int, number: int) -> None:
-        for counts in (self.owed_to[tenant], self.owed):
+    def _add_vc_free_cells(self, tenant: str, level: int, number: int) -> None:
+        for counts in (self.vc_free_cells[tenant], self.all_vc_free_cells):
             if self._journal.recording:
                 self._journal.entry(counts, level)
             counts[level] += number
@@ -146,7 +151,7 @@ class ChainAllocator:
             if not doomed and sign < 0:
                 self._doom(level)
             elif not doomed:
-                self._absolve(level)
+                self._undoom(level)
 
     # -- the free lists ---------------------------------------------------------------------------------------
 
@@ -231,7 +236,7 @@ class ChainAllocator:
         """The cell is marked healthy; its ancestors follow."""
         if self.is_free(cell):
             self.bad_free[cell.level].remove(cell)
-            self._absolve(cell.level)
+            self._undoom(cell.level)
         elif _in_use(cell):
             self._unlist(cell)
         elif cell.virtual is not None and not cell.pinned and cell.priority < 0:
@@ -249,10 +254,10 @@ class ChainAllocator:
 
     def _doom(self, level: int) -> None:
         """Bind bad hardware to tenants that cannot get healthy hardware in any case."""
-        if self._paused or self.owed[level] <= self.healthy_free(level):
+        if self._paused or self.all_vc_free_cells[level] <= self.healthy_free(level):
             return
-        for tenant, owed in self.owed_to.items():
-            while owed[level] > self.healthy_free(level):
+        for tenant, vc_free_cells in self.vc_free_cells.items():
+            while vc_free_cells[level] > self.healthy_free(level):
                 cell = self._to_doom(level)
                 if cell is None:
                     # A changed configuration has broken a promise.
@@ -271,41 +276,41 @@ class ChainAllocator:
         """Whether the larger cells that would have to be split for it are owed to no tenant."""
         above = cell.parent
         while above is not None and not above.split:
-            if self.total_left[above.level] <= reserved(self.chain, self.owed, above.level):
+            if self.total_left[above.level] <= reserved(self.chain, self.all_vc_free_cells, above.level):
                 return False
             above = above.parent
         return True
 
-    def _absolve(self, level: int) -> None:
+    def _undoom(self, level: int) -> None:
         """Release doomed cells as far as there is healthy hardware again. Cells in use stay."""
         if self._paused:
             return
         for tenant, doomed in self.doomed.items():
-            while self.owed_to[tenant][level] < self.healthy_free(level):
+            while self.vc_free_cells[tenant][level] < self.healthy_free(level):
                 cell = next((each for each in doomed[level] if not _in_use(each)), None)
                 if cell is None:
                     break
-                self.pardon(cell)
+                self.undoom(cell)
 
-    def pardon(self, cell: PhysicalCell) -> None:
+    def undoom(self, cell: PhysicalCell) -> None:
         """Free a doomed cell that is not in use, although it is bad."""
         tenant = unpair(cell).tenant
         self.doomed[tenant][cell.level].remove(cell)
         self.release(cell, tenant, doomed=True)
 
-    def pardon_all(self) -> None:
+    def undoom_all(self) -> None:
         """Free all doomed cells that are not in use; `settle` dooms the necessary ones again."""
         for cell in [cell for levels in self.doomed.values() for cells in levels.values() for cell in cells]:
             if not _in_use(cell):
-                self.pardon(cell)
+                self.undoom(cell)
 
     def health_changed(self) -> None:
         """Choose doomed cells anew, where machines may be bad in part and so one choice is better than another."""
         with self.paused():
             if self._weighs_damage:
-                self.pardon_all()
+                self.undoom_all()
 
-    def can_be_pardoned(self, cell: PhysicalCell) -> bool:
+    def can_be_undoomed(self, cell: PhysicalCell) -> bool:
         virtual = cell.virtual
         return (
             virtual is not None
@@ -346,10 +351,10 @@ class ChainAllocator:
         It goes from the top down, because doomed cells of a level reduce the free healthy hardware below. It repeats
         if anything changed, because released cells may have merged into a larger one.
         """
-        for _ in self.owed:
+        for _ in self.all_vc_free_cells:
             before = self._number_doomed()
-            for level in reversed(self.owed):
-                self._absolve(level)
+            for level in reversed(self.all_vc_free_cells):
+                self._undoom(level)
                 self._doom(level)
             if self._number_doomed() == before:
                 return
@@ -358,12 +363,12 @@ class ChainAllocator:
         return [len(cells) for levels in self.doomed.values() for cells in levels.values()]
 
 
-def reserved(chain: Chain, owed: Mapping[int, int], level: int) -> int:
+def reserved(chain: Chain, vc_free_cells: Mapping[int, int], level: int) -> int:
     """The number of cells of the level that are owed, as such or as parts of larger cells."""
     number = 0
     for higher in range(chain.top, level, -1):
-        number = (number + owed[higher]) * chain.levels[higher].fanout
-    return number + owed[level]
+        number = (number + vc_free_cells[higher]) * chain.levels[higher].fanout
+    return number + vc_free_cells[level]
 
 
 def _copied(lists: _Lists) -> _Lists:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from algorithm.model import Node, lookup
+from algorithm.suggest import near
 
 _SAFE = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
 _NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE | re.ASCII)
@@ -54,6 +55,7 @@ def draft(nodes: Iterable[Node], wishes: Wishes, *, whole: bool = True) -> Draft
     machines = [machine for node in known if (machine := _machine(node, wishes)) is not None]
     if not machines:
         raise DraftError(_nothing_found(known, wishes))
+    _check_levels(known, {machine.address for machine in machines}, wishes)
     tops = _tops(machines, len(wishes.levels))
     names = _Names(wishes.levels)
     for top in tops:
@@ -246,6 +248,15 @@ def _nothing_found(known: Sequence[Node], wishes: Wishes) -> str:
     others = sorted({name for node in known for name, _ in node.allocatable if "/" in name})
     there_is = f"; they have {', '.join(others)}: name your devices with --resource" if others else ""
     return f"none of {len(known)} nodes has {' or '.join(wishes.resources)} in status.allocatable{there_is}"
+
+
+def _check_levels(nodes: Iterable[Node], machines: Collection[str], wishes: Wishes) -> None:
+    """Raises DraftError for a label that no machine has: it is misspelt, and would leave each machine on its own."""
+    known = sorted({name for node in nodes if node.name in machines for name, value in node.labels if value})
+    for level in wishes.levels:
+        if level not in known:
+            there_is = near(level, known) or f"; they have {_listed(known) or 'no labels'}"
+            raise DraftError(f"--level: none of the {len(machines)} nodes with devices has the label {level}{there_is}")
 
 
 def _listed(names: Sequence[str]) -> str:

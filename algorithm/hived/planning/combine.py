@@ -62,8 +62,8 @@ class _Trial:
 
     def __init__(self, hive: HivedCluster, group: Group, cells: VirtualLevels, offered: Offered, below: int) -> None:
         self._hive, self._group, self._cells, self._offered, self._below = hive, group, cells, offered, below
-        self._books = hive.books[group.chain]
-        self._was_kept = _is_kept(self._books)
+        self._allocator = hive.allocators[group.chain]
+        self._was_kept = _is_kept(self._allocator)
         self._pods: list[tuple[int, list[Held]]] = []
         #: The devices that are held for the group in this trial.
         self._held: list[Held] = []
@@ -174,7 +174,7 @@ class _Trial:
 
     def _pieces(self, machine: PhysicalCell, level: int) -> list[PhysicalCell]:
         """Free healthy cells of the level on the machine, first those for which the smallest cell has to be split."""
-        cells = [cell for cell in _at(machine, level) if cell.healthy and self._books.is_free(cell)]
+        cells = [cell for cell in _at(machine, level) if cell.healthy and self._allocator.is_free(cell)]
         return sorted(cells, key=lambda cell: (_listed_at(cell), cell.used.get(OPPORTUNISTIC, 0)))
 
     # -- devices ------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class _Trial:
         cell = virtual_for(self._hive, self._group, device, type_)
         if cell is not None and cell.priority == FREE and cell.physical in (None, device):
             held = Held(device, cell, self._group)
-            if self._hive.hold([held]) and (_is_kept(self._books) or not self._was_kept):
+            if self._hive.hold([held]) and (_is_kept(self._allocator) or not self._was_kept):
                 self._held.append(held)
                 return True
         self._undo(mark)
@@ -199,9 +199,12 @@ class _Trial:
         return None if user is None else Held(device, dict(user.leafs())[device], user)
 
 
-def _is_kept(books: ChainAllocator) -> bool:
+def _is_kept(allocator: ChainAllocator) -> bool:
     """Whether all that is owed could be had at once on healthy hardware."""
-    return all(books.healthy_free(level) >= reserved(books.chain, books.owed, level) for level in books.owed)
+    return all(
+        allocator.healthy_free(level) >= reserved(allocator.chain, allocator.all_vc_free_cells, level)
+        for level in allocator.all_vc_free_cells
+    )
 
 
 def _by_use(devices: Iterable[PhysicalCell]) -> list[PhysicalCell]:

@@ -32,33 +32,35 @@ class Tree:
 class _Free:
     """A working copy of a chain's free lists; a level is copied when it is first touched."""
 
-    def __init__(self, books: ChainAllocator) -> None:
-        self._books = books
+    def __init__(self, allocator: ChainAllocator) -> None:
+        self._allocator = allocator
         self._own: dict[int, CellList[PhysicalCell]] = {}
 
     def at(self, level: int) -> CellList[PhysicalCell]:
         own = self._own.get(level)
-        return self._books.free[level] if own is None else own
+        return self._allocator.free[level] if own is None else own
 
     def own(self, level: int) -> CellList[PhysicalCell]:
         if level not in self._own:
-            self._own[level] = self._books.free[level].copy()
+            self._own[level] = self._allocator.free[level].copy()
         return self._own[level]
 
 
-def map_plan(leafs: Sequence[VirtualCell], books: ChainAllocator, offered: Offered, *, sparing: bool) -> Mapped | None:
+def map_plan(
+    leafs: Sequence[VirtualCell], allocator: ChainAllocator, offered: Offered, *, sparing: bool
+) -> Mapped | None:
     """The hardware for the devices of a plan; None if it would need what is bad or not offered.
 
-    `books` are those of the chain. All devices are of one chain and tenant. `sparing` keeps healthy cells whole where
+    `allocator` is that of the chain. All devices are of one chain and tenant. `sparing` keeps healthy cells whole where
     it can; otherwise that is tried only where the original's way, which does not look ahead, comes to nothing.
     """
-    any_bad = any(books.bad_free.values())
+    any_bad = any(allocator.bad_free.values())
     if not (sparing and any_bad):
-        mapper = _Mapper(books, offered)
+        mapper = _Mapper(allocator, offered)
         mapped = _run(mapper, leafs)
         if mapped is not None or not (any_bad or mapper.relaxed):
             return mapped
-    return _run(_Sparing(books, offered), leafs)
+    return _run(_Sparing(allocator, offered), leafs)
 
 
 def _run(mapper: _Mapper, leafs: Sequence[VirtualCell]) -> Mapped | None:
@@ -93,11 +95,11 @@ def _trees(leafs: Iterable[VirtualCell], mapped: Mapped) -> tuple[list[Tree], di
 
 
 class _Mapper:
-    def __init__(self, books: ChainAllocator, offered: Offered) -> None:
-        self._books, self._offered = books, offered
-        self._top = books.chain.top
-        self._owed = dict(books.owed)
-        self._free = _Free(books)
+    def __init__(self, allocator: ChainAllocator, offered: Offered) -> None:
+        self._allocator, self._offered = allocator, offered
+        self._top = allocator.chain.top
+        self._vc_free_cells = dict(allocator.all_vc_free_cells)
+        self._free = _Free(allocator)
         #: Whether larger cells were split although there are free ones of the wanted size.
         self.relaxed = False
 
@@ -113,11 +115,12 @@ class _Mapper:
 
     def _keeps_promises(self, roots: list[Tree], mapped: Mapped) -> bool:
         """Whether all that is owed then could still be handed out; the original does not look."""
-        chain, left, owed = self._books.chain, dict(self._books.total_left), dict(self._books.owed)
+        chain, left = self._allocator.chain, dict(self._allocator.total_left)
+        vc_free_cells = dict(self._allocator.all_vc_free_cells)
         split: set[PhysicalCell] = set()
         for root in roots:
             cell = _hardware(root, mapped)
-            owed[cell.level] -= 1
+            vc_free_cells[cell.level] -= 1
             number = 1
             for level in range(cell.level, 0, -1):
                 left[level] -= number
@@ -127,7 +130,7 @@ class _Mapper:
                 split.add(above)
                 left[above.level] -= 1
                 above = above.parent
-        return all(left[level] >= reserved(chain, owed, level) for level in owed)
+        return all(left[level] >= reserved(chain, vc_free_cells, level) for level in vc_free_cells)
 
     # -- buddy allocation -------------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class _Mapper:
         if start is None:
             return False
         if self._split(root, start, mapped):
-            self._owed[wanted] -= 1
+            self._vc_free_cells[wanted] -= 1
             return True
         return self._relax(root, mapped)
 
@@ -185,8 +188,8 @@ class _Mapper:
         spare: dict[int, int] = {}
         above = 0
         for level in range(self._top, wanted, -1):
-            fanout = self._books.chain.levels[level + 1].fanout if level < self._top else 0
-            above = len(self._free.at(level)) - self._owed[level] + above * fanout
+            fanout = self._allocator.chain.levels[level + 1].fanout if level < self._top else 0
+            above = len(self._free.at(level)) - self._vc_free_cells[level] + above * fanout
             spare[level] = max(0, above)
         return spare
 
@@ -255,9 +258,9 @@ class _Sparing(_Mapper):
     If there is enough healthy hardware for all that is owed at once, this finds it, and there is enough afterwards.
     """
 
-    def __init__(self, books: ChainAllocator, offered: Offered) -> None:
-        super().__init__(books, offered)
-        self._healthy = {level: books.healthy_free(level) for level in books.owed}
+    def __init__(self, allocator: ChainAllocator, offered: Offered) -> None:
+        super().__init__(allocator, offered)
+        self._healthy = {level: allocator.healthy_free(level) for level in allocator.all_vc_free_cells}
 
     def _allocate(self, root: Tree, mapped: Mapped) -> bool:
         for healthy, hurting in ((True, False), (False, False), (False, True)):
@@ -286,13 +289,15 @@ class _Sparing(_Mapper):
         while cell is not source:
             assert cell.parent is not None
             cell = cell.parent
-            if cell.healthy and self._healthy[cell.level] <= reserved(self._books.chain, self._owed, cell.level):
+            if cell.healthy and self._healthy[cell.level] <= reserved(
+                self._allocator.chain, self._vc_free_cells, cell.level
+            ):
                 return True
         return False
 
     def _take(self, part: PhysicalCell, source: PhysicalCell) -> None:
         self._free.own(source.level).remove(source)
-        self._owed[part.level] -= 1
+        self._vc_free_cells[part.level] -= 1
         for cell in part.walk():
             assert isinstance(cell, PhysicalCell)
             self._healthy[cell.level] -= cell.healthy

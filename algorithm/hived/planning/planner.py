@@ -221,7 +221,7 @@ class _Planner:
         leafs = [cast(VirtualCell, leaf) for pods in found.values() for devices in pods for leaf in devices]
         lazily_preempted = _lazily_preempted(leafs)
         with _without_quota(self.hive, lazily_preempted, self.spec.group):
-            mapped = map_plan(leafs, self.hive.books[chain], self.offered, sparing=self.hive.sparing)
+            mapped = map_plan(leafs, self.hive.allocators[chain], self.offered, sparing=self.hive.sparing)
             if mapped is None:
                 return self._unmapped()
             return self._plan(chain, _hardware(found, mapped), cast(Virtual, found), lazily_preempted)

@@ -48,7 +48,7 @@ class HivedCluster:
         self.chains_of = chains_of or layout.chains_of
         #: Whether a machine may be bad in part: then the least bad hardware is doomed first.
         self.weighs_damage = weighs_damage
-        self.books = {
+        self.allocators = {
             name: ChainAllocator(chain, layout.tenants.values(), weighs_damage=weighs_damage)
             for name, chain in layout.chains.items()
         }
@@ -59,7 +59,7 @@ class HivedCluster:
         self.promoting = promoting
         #: Whether the devices of a pod may come from several cells on one machine.
         self.combining = combining
-        #: How the books were ordered when a preemption began: if it comes to nothing, the same is planned again.
+        #: How free cells were listed when a preemption began: if it comes to nothing, the same is planned again.
         self.orders: dict[Group, Order] = {}
         #: Seconds since 1970, as they were said last; 0 as long as nobody did. Only shown: nothing is decided by it.
         self.now = 0.0
@@ -92,7 +92,7 @@ class HivedCluster:
             for pinned_id, full in tenant.pinned.items():
                 physical = self.layout.pinned[pinned_id]
                 pair(physical, full[physical.level][0])
-                self.books[physical.chain].allocate(physical, tenant.name)
+                self.allocators[physical.chain].allocate(physical, tenant.name)
 
     # -- health -----------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class HivedCluster:
                     self._turn_bad(leaf)
         if self.started:
             for chain in dict.fromkeys(leaf.chain for leaf in leafs):
-                self.books[chain].health_changed()
+                self.allocators[chain].health_changed()
 
     @staticmethod
     def _count_bad(leaf: PhysicalCell, number: int) -> None:
@@ -131,12 +131,12 @@ class HivedCluster:
         """
         if not self.started:
             self.started = True
-            for books in self.books.values():
-                books.settle()
+            for allocator in self.allocators.values():
+                allocator.settle()
 
     def _settle(self, changed: Iterable[PhysicalCell]) -> None:
         for chain in dict.fromkeys(cell.chain for cell in changed):
-            self.books[chain].settle()
+            self.allocators[chain].settle()
 
     def _turn_bad(self, cell: PhysicalCell) -> None:
         if not cell.healthy:
@@ -144,13 +144,13 @@ class HivedCluster:
         if cell.parent is not None:
             self._turn_bad(cell.parent)
         self._mark(cell, healthy=False)
-        self.books[cell.chain].turned_bad(cell)
+        self.allocators[cell.chain].turned_bad(cell)
 
     def _turn_healthy(self, cell: PhysicalCell) -> None:
         here: PhysicalCell | None = cell
         while here is not None and not here.healthy and all(child.healthy for child in here.children):
             self._mark(here, healthy=True)
-            self.books[here.chain].turned_healthy(here)
+            self.allocators[here.chain].turned_healthy(here)
             here = here.parent
 
     @staticmethod
@@ -189,7 +189,7 @@ class HivedCluster:
         if not is_new or root is None:
             return True
         roots.append(root)
-        return self.books[root.chain].allocate(root, group.tenant, shows=False)
+        return self.allocators[root.chain].allocate(root, group.tenant, shows=False)
 
     def _count(self, tenant: str, chain: str, number: int, *, promised: bool) -> None:
         if self.journal.recording:
@@ -198,7 +198,7 @@ class HivedCluster:
 
     def _show_bad(self, roots: Iterable[PhysicalCell]) -> None:
         for root in roots:
-            self.books[root.chain].show_bad(root)
+            self.allocators[root.chain].show_bad(root)
 
     def let_go(self, device: PhysicalCell, virtual: VirtualCell | None) -> None:
         """The reverse. `virtual` is what it was held as."""
@@ -213,9 +213,9 @@ class HivedCluster:
         assert root is not None
         if device.healthy:
             unbind_upwards(device)
-        books = self.books[device.chain]
-        if not root.pinned and virtual.root.priority < 0 and not books.is_doomed(root, virtual.tenant):
-            books.release(root, virtual.tenant)
+        allocator = self.allocators[device.chain]
+        if not root.pinned and virtual.root.priority < 0 and not allocator.is_doomed(root, virtual.tenant):
+            allocator.release(root, virtual.tenant)
 
     # -- groups -----------------------------------------------------------------------------------------------
 
@@ -223,16 +223,16 @@ class HivedCluster:
     def changing_hands(self) -> Iterator[None]:
         """While devices move between groups, no cell is doomed because of a momentary shortage."""
         with ExitStack() as stack:
-            for books in self.books.values():
-                stack.enter_context(books.paused())
+            for allocator in self.allocators.values():
+                stack.enter_context(allocator.paused())
             yield
 
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Undo all changes made within the block at its end. Nothing is doomed because of them."""
         with ExitStack() as stack:
-            for books in self.books.values():
-                stack.enter_context(books.paused(settles=False))
+            for allocator in self.allocators.values():
+                stack.enter_context(allocator.paused(settles=False))
             with self.journal.trial():
                 yield
 
@@ -294,7 +294,7 @@ class HivedCluster:
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         # Not the journal's: much else happens before a preemption comes to nothing, and that stays.
         self.journal.entry(self.orders, group)
-        self.orders[group] = self.books[group.chain].order()
+        self.orders[group] = self.allocators[group.chain].order()
         theirs = [known.held(each.device) for each in mine]
         for victim in known.groups():
             self._set_state(victim, GroupState.BEING_PREEMPTED)
@@ -319,7 +319,7 @@ class HivedCluster:
         self.journal.whole(self.groups)
         del self.groups[group.name]
         self.journal.whole(self.orders)
-        self.books[group.chain].restore(self.orders.pop(group))
+        self.allocators[group.chain].restore(self.orders.pop(group))
 
     def _hand_over(self, moves: Moves) -> None:
         """Device by device, as the original does: it decides the order of lists.

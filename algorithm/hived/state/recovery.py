@@ -93,7 +93,7 @@ def restored(hive: HivedCluster, group: Group) -> bool:
     """
     if not is_promised(hive.layout, group):
         return False
-    hive.books[group.chain].pardon_all()
+    hive.allocators[group.chain].undoom_all()
     return _Recovery(hive, group, gentle=True).restore()
 
 
@@ -247,8 +247,8 @@ class _Recovery:
         """The preassigned cell that this hardware is or becomes."""
         if hardware.virtual in preassigned:
             return hardware.virtual
-        books = self._hive.books[hardware.chain]
-        if hardware.pinned or not self._freed(hardware, books):
+        allocator = self._hive.allocators[hardware.chain]
+        if hardware.pinned or not self._freed(hardware, allocator):
             return None
         root = _lowest(preassigned, self._group.priority)
         if root is None or (self._gentle and root.physical is not None):
@@ -257,21 +257,21 @@ class _Recovery:
             # After a reconfiguration, another group may have this quota. It goes on without.
             for user in _users(root):
                 self._hive.make_opportunistic(user, self._group.name)
-            if root.physical is not None and books.can_be_pardoned(root.physical):
-                books.pardon(root.physical)
+            if root.physical is not None and allocator.can_be_undoomed(root.physical):
+                allocator.undoom(root.physical)
         return root if root.physical is None else None
 
-    def _freed(self, hardware: PhysicalCell, books: ChainAllocator) -> bool:
+    def _freed(self, hardware: PhysicalCell, allocator: ChainAllocator) -> bool:
         """Whether the hardware is free and may be taken; if it is not, once the chain's doomed cells are released.
 
         Cells are doomed after a restart before it is known where groups run.
         """
-        if books.is_free(hardware) and books.can_be_spared(hardware):
+        if allocator.is_free(hardware) and allocator.can_be_spared(hardware):
             return True
         if self._gentle:
             return False
-        books.pardon_all()
-        return books.is_free(hardware)
+        allocator.undoom_all()
+        return allocator.is_free(hardware)
 
     def _descend(self, cell: PhysicalCell, hardware: PhysicalCell, root: VirtualCell) -> VirtualCell | None:
         if cell is hardware:

@@ -43,7 +43,7 @@ def hold_what_is_awaited(hive: HivedCluster, group: Group, waiting: Waiting) -> 
     with hive.changing_hands():
         for devices, slots in group.slots.items():
             vacant = [number for number, member in enumerate(slots) if member is None]
-            wanted = waiting.mates(group, devices) if group.ended_by else len(vacant)
+            wanted = waiting.waiting_members(group, devices) if group.ended_by else len(vacant)
             kept = 0
             for number in reversed(vacant):
                 is_held = (devices, number) not in group.given_up

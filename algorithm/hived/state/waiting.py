@@ -20,7 +20,7 @@ class Waiting:
         #: By virtual cluster; also of such that do not exist.
         self.pods: Counter[str] = Counter()
         self.devices: Counter[str] = Counter()
-        self._mates: Counter[tuple[str, str, int]] = Counter()
+        self._members: Counter[tuple[str, str, int]] = Counter()
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._specs
@@ -30,7 +30,7 @@ class Waiting:
         self._specs[uid] = spec
         self.pods[spec.tenant] += 1
         self.devices[spec.tenant] += spec.leafs
-        self._mates[spec.tenant, spec.group, spec.leafs] += 1
+        self._members[spec.tenant, spec.group, spec.leafs] += 1
 
     def drop(self, uid: str) -> PodSpec | None:
         """The pod waits no more; None if it did not."""
@@ -38,12 +38,12 @@ class Waiting:
         if spec is not None:
             _less(self.pods, spec.tenant, 1)
             _less(self.devices, spec.tenant, spec.leafs)
-            _less(self._mates, (spec.tenant, spec.group, spec.leafs), 1)
+            _less(self._members, (spec.tenant, spec.group, spec.leafs), 1)
         return spec
 
-    def mates(self, group: Group, devices: int) -> int:
+    def waiting_members(self, group: Group, devices: int) -> int:
         """Pods of this group, with so many devices each, that wait."""
-        return self._mates[group.tenant, group.name, devices]
+        return self._members[group.tenant, group.name, devices]
 
 
 def _less(counts: Counter[T], key: T, number: int) -> None:

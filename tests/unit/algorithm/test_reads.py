@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from algorithm.model import DecodeError, Pod, decode_pod, decode_pods
+from algorithm.decoding import DecodeError, decode_pod, decode_pods
+from algorithm.model import Pod
 from algorithm.reads import (
     LABELS_TOGETHER,
     LONGEST_LABEL,

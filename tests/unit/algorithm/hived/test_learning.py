@@ -1,7 +1,7 @@
 """HiveD learns what is there while pods come and go, as at a change of the configuration: in one go, or in several.
 
-With the same configuration it ends up with what a restart would give; with another one, with sound books, and every pod
-that runs is accounted for or named.
+With the same configuration it ends up with what a restart would give; with another one, its accounts are right,
+and every pod that runs is accounted for or named.
 """
 
 from __future__ import annotations

@@ -81,9 +81,9 @@ class SwitchesMachine(HivedMachine):
             for devices, slots in group.slots.items():
                 vacant = [n for n, member in enumerate(slots) if member is None]
                 now = sum((devices, n) not in group.given_up for n in vacant)
-                mates = self.world.algorithm._waiting.mates(group, devices)
+                waiting_members = self.world.algorithm._waiting.waiting_members(group, devices)
                 could = sum(had_place(had[group.name], group.places[devices][n]) for n in vacant)
-                assert now >= min(mates, could), (group.name, now, mates, could)
+                assert now >= min(waiting_members, could), (group.name, now, waiting_members, could)
 
     def assert_within_limit(self):
         devices = sum(len(chain.full[1]) for chain in self.world.hive.layout.chains.values())

@@ -40,7 +40,7 @@ def test_bug_2_a_chain_in_which_no_tenant_has_quota_serves_opportunistic_pods(te
 
     if "idle" in tenants:
         assert world.bind(one("g", tenant="idle", leafs=4, priority=-1))
-    assert world.hive.books["rack"].total_left[4] == 2
+    assert world.hive.allocators["rack"].total_left[4] == 2
 
 
 def test_bug_3_a_configuration_that_promises_what_runs_elsewhere_takes_quota_and_no_device():
@@ -57,7 +57,7 @@ def test_bug_3_a_configuration_that_promises_what_runs_elsewhere_takes_quota_and
 
     kept_quota = [group.virtual is not None for group in world.hive.groups.values()]
     assert sorted(kept_quota) == [False, True]
-    assert world.hive.books["rack"].total_left[4] == 1
+    assert world.hive.allocators["rack"].total_left[4] == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node
 from algorithm.packing.demand import Demand
-from algorithm.packing.index import Offer
+from algorithm.packing.index import OfferedNodes
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.trial import Trial
 from tests.support.packing.harness import GPU, pod
@@ -47,10 +47,10 @@ def cluster_of(frees: list[dict[str, int]], overcommitted: set[int], *, spread: 
     return cluster
 
 
-def one_after_the_other(cluster: Cluster, number: int, demand: Demand, offer: Offer) -> list[str]:
+def one_after_the_other(cluster: Cluster, number: int, demand: Demand, offered: OfferedNodes) -> list[str]:
     found: list[str] = []
     with Trial(cluster) as trial:
-        while len(found) < number and (name := trial.best(demand, offer)) is not None:
+        while len(found) < number and (name := trial.best(demand, offered)) is not None:
             trial.take(name, demand)
             found.append(name)
     return found
@@ -76,10 +76,10 @@ def one_after_the_other(cluster: Cluster, number: int, demand: Demand, offer: Of
 def test_the_nodes_are_those_of_one_pod_after_the_other(frees, demand, number, spread, hidden, overcommitted):
     cluster = cluster_of(frees, overcommitted, spread=spread)
     names = [f"n{index:02}" for index in range(len(frees)) if index not in hidden]
-    offer = Offer(SuggestedNodes([*names, "stranger"]))
-    expected = one_after_the_other(cluster, number, demand, offer)
+    offered = OfferedNodes(SuggestedNodes([*names, "stranger"]))
+    expected = one_after_the_other(cluster, number, demand, offered)
     with Trial(cluster) as trial:
-        assert trial.take_best(number, demand, offer) == expected
+        assert trial.take_best(number, demand, offered) == expected
         left = {name: dict(cluster.free_of(name)) for name in cluster.rooms}
     with Trial(cluster) as trial:
         for name in expected:
@@ -93,7 +93,9 @@ def test_room_is_only_taken_at_last_if_there_is_too_little(number, touched):
     free = {"cpu": 2, "memory": 9, "pods": 9}
     cluster = cluster_of([free, free], set(), spread=False)
     with Trial(cluster) as trial:
-        found = trial.take_best(number, (("cpu", 1), ("pods", 1)), Offer(SuggestedNodes(["n00", "n01"])), last=True)
+        found = trial.take_best(
+            number, (("cpu", 1), ("pods", 1)), OfferedNodes(SuggestedNodes(["n00", "n01"])), last=True
+        )
         assert found == ["n00", "n00", "n01", "n01"][:number]
         assert sorted(trial.changed()) == touched
     cluster.validate()

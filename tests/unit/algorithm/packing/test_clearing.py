@@ -25,13 +25,16 @@ def full(*names: str, pods: int = 2) -> PackingHarness:
     return world
 
 
-def shares(asked, plan) -> dict[str, MemberPlan]:
+def member_plans(asked, plan) -> dict[str, MemberPlan]:
     assert isinstance(plan, Preempt), plan
-    return {share.uid: share for share in (MemberPlan(asked.uid, plan.node, plan.victims), *plan.gang_members)}
+    return {
+        member_plan.uid: member_plan
+        for member_plan in (MemberPlan(asked.uid, plan.node, plan.victims), *plan.gang_members)
+    }
 
 
 def victims(asked, plan) -> list[str]:
-    return sorted(victim.uid for share in shares(asked, plan).values() for victim in share.victims)
+    return sorted(victim.uid for member_plan in member_plans(asked, plan).values() for victim in member_plan.victims)
 
 
 def gang(world: PackingHarness, size: int, *, minimum: int = 0, gpu: int = 1, **more) -> list:
@@ -42,9 +45,9 @@ def gang(world: PackingHarness, size: int, *, minimum: int = 0, gpu: int = 1, **
 
 def carry_out(world: PackingHarness, asked, plan) -> None:
     """The extender takes the plan for real, and the victims go."""
-    for share in shares(asked, plan).values():
-        world.preempting[share.uid] = share.victims
-        world.algorithm.add_preempting_pod(world.waiting[share.uid], share.victims, share.node)
+    for member_plan in member_plans(asked, plan).values():
+        world.preempting[member_plan.uid] = member_plan.victims
+        world.algorithm.add_preempting_pod(world.waiting[member_plan.uid], member_plan.victims, member_plan.node)
     world.algorithm.validate()
 
 
@@ -53,7 +56,7 @@ def test_the_plan_names_everybody_who_has_to_go_for_the_whole_gang():
     members = gang(world, 4)
     plan = world.schedule(members[0], phase=EVICTING)
     assert victims(members[0], plan) == ["u-low-a0", "u-low-a1", "u-low-b0", "u-low-b1"]
-    assert Counter(share.node for share in shares(members[0], plan).values()) == {"a": 2, "b": 2}
+    assert Counter(member_plan.node for member_plan in member_plans(members[0], plan).values()) == {"a": 2, "b": 2}
 
 
 def test_a_single_pod_has_no_mates():
@@ -69,14 +72,14 @@ def test_a_mate_gets_the_free_seat_and_nobody_goes_for_it():
     members = gang(world, 3)
     plan = world.schedule(members[1], phase=EVICTING)
     assert victims(members[1], plan) == ["u-low-a0", "u-low-a1"]
-    assert sorted(len(share.victims) for share in shares(members[1], plan).values()) == [0, 1, 1]
+    assert sorted(len(member_plan.victims) for member_plan in member_plans(members[1], plan).values()) == [0, 1, 1]
 
 
 def test_no_more_members_are_planned_for_than_have_to_have_a_place():
     world = full("a", "b")
     members = gang(world, 4, minimum=3)
     plan = world.schedule(members[0], phase=EVICTING)
-    assert len(shares(members[0], plan)) == len(victims(members[0], plan)) == 3
+    assert len(member_plans(members[0], plan)) == len(victims(members[0], plan)) == 3
 
 
 def test_a_gang_that_does_not_fit_even_so_evicts_nobody():
@@ -157,8 +160,8 @@ def test_while_it_is_carried_out_the_plan_stays_the_same():
     world.delete(first)
     later = world.schedule(members[0], phase=EVICTING)
     assert victims(members[0], later) == rest
-    assert {u: s.node for u, s in shares(members[0], later).items()} == {
-        u: s.node for u, s in shares(members[0], plan).items()
+    assert {u: s.node for u, s in member_plans(members[0], later).items()} == {
+        u: s.node for u, s in member_plans(members[0], plan).items()
     }
 
 
@@ -233,7 +236,7 @@ def test_random_plans_fit_are_minimal_and_exist_whenever_anything_does(seed):
         assert chosen <= set(evictable)
         assert seats(chosen) >= size
         assert all(seats(chosen - {spared}) < size for spared in chosen), "somebody goes for nothing"
-        taken = Counter(share.node for share in shares(members[0], answer).values())
+        taken = Counter(member_plan.node for member_plan in member_plans(members[0], answer).values())
         assert sum(taken.values()) == size
-        for share in shares(members[0], answer).values():
-            assert all(victim == Victim(running[victim.uid][0], victim.uid) for victim in share.victims)
+        for member_plan in member_plans(members[0], answer).values():
+            assert all(victim == Victim(running[victim.uid][0], victim.uid) for victim in member_plan.victims)

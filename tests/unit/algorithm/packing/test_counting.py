@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from algorithm.interface import Preempt, SuggestedNodes
 from algorithm.packing.algorithm import PackingAlgorithm
 from algorithm.packing.counting import enough_free
-from algorithm.packing.index import Offer
+from algorithm.packing.index import OfferedNodes
 from algorithm.packing.plan import Member, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor
 from algorithm.packing.trial import Trial
@@ -46,7 +46,7 @@ def build(rooms, sizes, crowd):
 
 
 def offer_of(algorithm):
-    return Offer(SuggestedNodes(algorithm._state.cluster.rooms))
+    return OfferedNodes(SuggestedNodes(algorithm._state.cluster.rooms))
 
 
 @CASES
@@ -54,11 +54,11 @@ def offer_of(algorithm):
 def test_where_a_gang_can_be_seated_the_count_is_high_enough(rooms, sizes, crowd):
     algorithm, pods = build(rooms, sizes, crowd)
     members = [Member(each) for each in pods]
-    needed, offer = len(pods) - 1, offer_of(algorithm)
+    needed, offered = len(pods) - 1, offer_of(algorithm)
     with Trial(algorithm._state.cluster) as trial:
-        seated = seat_gang(trial, members, asking=pods[0].uid, offered=offer, needed=needed).left_out is None
+        seated = seat_gang(trial, members, asking=pods[0].uid, offered=offered, needed=needed).left_out is None
     with Trial(algorithm._state.cluster) as trial:
-        counted = enough_free(trial, members, offer, needed)
+        counted = enough_free(trial, members, offered, needed)
     assert counted or not seated
     if len({each.requests for each in pods}) == 1:
         assert counted == seated
@@ -75,12 +75,12 @@ def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
         if isinstance(answer, Preempt):
             algorithm.add_preempting_pod(each, answer.victims, answer.node)
     state, asking = algorithm._state, pods[-1]
-    mates = [Member(each, state.holds.get(each.uid)) for each in pods[:-1]]
+    gang_members = [Member(each, state.holds.get(each.uid)) for each in pods[:-1]]
     question = (state, asking, state.gangs.of(asking.uid), offer_of(algorithm), Effort(enough=9))
     counting, searching = Preemptor(*question), Searching(*question)
     needed = len(pods) - 1
-    assert counting.make_room(mates, needed) == searching.make_room(mates, needed)
-    assert counting.only_priority_forbids(mates, needed) == searching.only_priority_forbids(mates, needed)
+    assert counting.make_room(gang_members, needed) == searching.make_room(gang_members, needed)
+    assert counting.only_priority_forbids(gang_members, needed) == searching.only_priority_forbids(gang_members, needed)
     algorithm.validate()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ class Only:
 
     def __init__(self, names):
         self.names = set(names)
+        self.check = self.names.__contains__
 
     def __call__(self, name):
         return name in self.names
@@ -73,6 +75,15 @@ def test_a_node_is_found_exactly_if_one_fits_and_is_the_best(frees, demand, spre
             assert left[found] == max(left.values())
         else:
             assert (unasked[found], left[found]) == min((unasked[name], left[name]) for name in fitting)
+
+
+@pytest.mark.parametrize("offered", [["n015"], ["n016"], ["n199"], ["n150", "n170"], []])
+def test_an_offered_node_is_found_behind_any_number_of_others(offered):
+    index = FreeIndex(spread=False)
+    for number in range(200):
+        index.add(f"n{number:03}", {"cpu": 4, "pods": 9})
+    found = index.best((("cpu", 1), ("pods", 1)), Only(offered), lambda _: {"cpu": 4, "pods": 9})
+    assert found == next(iter(offered), None)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)

@@ -75,8 +75,8 @@ class Oracle:
     def respects(self, asking, holder):
         if holder.uid == asking.uid:
             return False
-        mates = self.gang_of(asking) is not None and self.gang_of(asking) == self.gang_of(holder)
-        return mates or holder.priority >= asking.priority
+        gang_members = self.gang_of(asking) is not None and self.gang_of(asking) == self.gang_of(holder)
+        return gang_members or holder.priority >= asking.priority
 
 
 class TrackedWorld(PackingHarness):

@@ -11,14 +11,14 @@ TIGHT = racks(a="rack.host 2", b="rack 1")
 
 
 def free(world, level):
-    return sorted(cell.address for cell in world.hive.books["rack"].free[level])
+    return sorted(cell.address for cell in world.hive.allocators["rack"].free[level])
 
 
 def doomed(world):
-    books = world.hive.books["rack"]
+    allocator = world.hive.allocators["rack"]
     return {
         tenant: sorted(cell.address for cells in levels.values() for cell in cells)
-        for tenant, levels in books.doomed.items()
+        for tenant, levels in allocator.doomed.items()
     }
 
 
@@ -46,22 +46,22 @@ def test_what_comes_back_merges_with_its_buddies():
 
 def test_what_is_owed_falls_with_what_is_had_and_rises_again():
     world = HivedHarness()
-    books = world.hive.books["rack"]
+    allocator = world.hive.allocators["rack"]
     pods = gang("g", pods=2, leafs=4)
-    assert books.owed_to["a"][3] == 2
+    assert allocator.vc_free_cells["a"][3] == 2
 
     world.bind(*pods)
-    assert books.owed_to["a"][3] == 0
+    assert allocator.vc_free_cells["a"][3] == 0
 
     world.delete(*pods)
-    assert books.owed_to["a"][3] == 2
+    assert allocator.vc_free_cells["a"][3] == 2
 
 
 def test_a_cell_is_had_as_a_whole_however_little_of_it_is_used():
     world = HivedHarness()
     world.bind(one("g", leafs=1))
 
-    assert world.hive.books["rack"].owed_to["a"][3] == 1
+    assert world.hive.allocators["rack"].vc_free_cells["a"][3] == 1
 
 
 def test_nobody_is_doomed_while_spare_hardware_is_healthy():

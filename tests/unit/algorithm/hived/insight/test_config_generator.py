@@ -94,6 +94,20 @@ def test_who_lacks_a_label_is_on_its_own_and_named() -> None:
     assert "On their own, as they lack the label example.com/rack: c." in made.remarks
 
 
+@pytest.mark.parametrize(
+    ("level", "hint"),
+    [
+        ("example.com/rak", r"the 1 nodes .*example.com/rak; did you mean example.com/rack\?"),
+        ("zzz", "zzz; they have example.com/rack, nvidia.com/gpu.product$"),
+        ("only.on/others", "none of the 1 nodes with devices has the label only.on/others"),
+    ],
+)
+def test_a_label_that_no_machine_has_is_an_error(level: str, hint: str) -> None:
+    without = Node(name="cpu", labels=(("only.on/others", "x"),))
+    with pytest.raises(DraftError, match=hint):
+        draft([machine("a", rack="r"), without], Wishes(levels=(RACK, level)))
+
+
 def test_who_is_cordoned_belongs_to_it_and_is_named() -> None:
     node = Node(name="n", allocatable=((GPU, 8),), unschedulable=True)
     made = draft([node], Wishes())
@@ -178,7 +192,8 @@ def test_whatever_the_nodes_the_draft_has_all_their_devices_and_never_depends_on
 ) -> None:
     wishes = Wishes(levels=levels, tenants=tenants)
     with_devices = {node.name: dict(node.allocatable)[GPU] for node in nodes if GPU in dict(node.allocatable)}
-    if not with_devices:
+    labels = {name for node in nodes if node.name in with_devices for name, value in node.labels if value}
+    if not with_devices or not labels.issuperset(levels):
         with pytest.raises(DraftError):
             draft(nodes, wishes)
         return

@@ -53,7 +53,7 @@ def some(names, *, up_to):
 
 def nobody_is_short(world):
     """All can have at once what they are promised: nobody is doomed, and it fits on what is healthy."""
-    doomed = world.hive.books["rack"].doomed.values()
+    doomed = world.hive.allocators["rack"].doomed.values()
     return kept(world.hive) and not any(cells for levels in doomed for cells in levels.values())
 
 
@@ -77,9 +77,9 @@ def test_cells_that_are_given_back_become_whole_again():
     world.bind(*pods)
     world.delete(*pods)
 
-    books: ChainAllocator = world.hive.books["rack"]
-    assert sorted(cell.address for cell in books.free[4]) == ["0", "1"]
-    assert not any(books.free[level] for level in (1, 2, 3))
+    allocator: ChainAllocator = world.hive.allocators["rack"]
+    assert sorted(cell.address for cell in allocator.free[4]) == ["0", "1"]
+    assert not any(allocator.free[level] for level in (1, 2, 3))
 
 
 def test_the_hardware_that_others_use_least_is_taken():
@@ -186,7 +186,7 @@ virtualClusters:
     answer = world.ask(one("late", tenant="infer"))
 
     assert isinstance(answer, Wait)
-    assert world.hive.books["rack"].is_safe()
+    assert world.hive.allocators["rack"].is_safe()
 
 
 def test_a_gang_that_needs_cells_of_two_levels_leaves_others_what_they_are_owed():

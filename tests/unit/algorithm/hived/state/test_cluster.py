@@ -280,7 +280,7 @@ def test_a_preemption_that_comes_to_nothing_leaves_the_order_of_before(world):
 
 
 def free_hosts(world):
-    return [[cell.address for cell in cells] for _, cells in sorted(world.hive.books["rack"].free.items())]
+    return [[cell.address for cell in cells] for _, cells in sorted(world.hive.allocators["rack"].free.items())]
 
 
 def test_the_victims_of_a_gang_are_whole_gangs(world):

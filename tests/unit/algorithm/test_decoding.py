@@ -10,19 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from algorithm.model import (
-    DecodeError,
-    Node,
-    Pod,
-    PodKey,
-    Taint,
-    decode_node,
-    decode_nodes,
-    decode_pod,
-    decode_pods,
-    lookup,
-    pairs,
-)
+from algorithm.decoding import DecodeError, decode_node, decode_nodes, decode_pod, decode_pods
+from algorithm.model import Node, Pod, PodKey, Taint, lookup, pairs
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
 
