@@ -3,9 +3,10 @@
     engine --> command --> CommandKind.request --> sent --> Outcome --> CommandKind.report --> event --> engine
            \\-> command --> BestEffortKind.requests --> sent, one after the other --> nothing: it may be lost
 
-A *command* is a frozen dataclass of an engine, so that a recorded run can be replayed. A *kind* says how commands of
-one dataclass become requests and how their outcome is reported. An engine lists its kinds in one `CommandSet`. A new
-kind of write is one file of its engine, with the command, its request and its report, and one entry in that list.
+A *command* is a frozen record of an engine (a dataclass or a msgspec.Struct), so that a recorded run can be replayed. A
+*kind* says how commands of one class become requests and how their outcome is reported. An engine lists its kinds in
+one `CommandSet`. A new kind of write is one file of its engine, with the command, its request and its report, and one
+entry in that list.
 
 Requests, reports and decoding run on the committer's threads, never under the engine's lock: all functions here must be
 pure, except that a BestEffortKind may remember what it wrote.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.core.requests import Request
 

@@ -61,7 +61,7 @@ class ShownVersions(Generic[NameT]):
                                  v     v  |
                                   ignored         the last `ignored` of them are remembered
 
-        any --- bury ---> gone                    the last `gone` of them are remembered
+        any --- add_tombstone ---> gone           the last `gone` of them are remembered
 
     A record is late if its UID is gone, or if a later version was shown: of the same object, or of a younger one that
     is followed under its name. A UID never comes back, and the versions of a resource grow.
@@ -106,7 +106,7 @@ class ShownVersions(Generic[NameT]):
         if shown is not None and shown[0] == uid:
             del self._followed[name]
 
-    def bury(self, uid: str) -> None:
+    def add_tombstone(self, uid: str) -> None:
         """The object is gone for good: every record of it is late from now on."""
         self._ignored.pop(uid, None)
         remember(self._gone, uid, None, most=self._most_gone)

@@ -38,9 +38,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from algorithm.tables import Table
 from extender.core.deadlines import Deadlines
@@ -63,8 +65,7 @@ class HoldState(StrEnum):
 _TIMED = (HoldState.HELD, HoldState.COMMITTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Hold(Generic[P]):
+class Hold(msgspec.Struct, Generic[P], frozen=True):
     """A hold of `owner` on `key` until `deadline` (infinite while committing). `since` is when this state began.
 
     Holds that were acquired together have the same `group`; 0 for a single hold.
@@ -108,9 +109,13 @@ class Ledger(Generic[P]):
     # -- taking -----------------------------------------------------------------------------------------------
 
     def acquire(self, key: str, owner: str, *, now: float, lease: float, payload: P | None = None) -> Hold[P]:
-        """Return a new hold on `key` for `lease` seconds. Raises Taken if the key is held, even by the same owner."""
+        """Return a new hold on `key` for `lease` seconds. Raises Taken if the key is held, even by the same owner.
+
+        A hold with an infinite lease is never due.
+        """
         deadline = _deadline(now, lease)
-        self._check_free([key])
+        if key in self._tokens:
+            self._check_free([key])
         return self._enter(key, owner, deadline=deadline, group=0, now=now, payload=payload)
 
     def acquire_group(
@@ -184,10 +189,10 @@ class Ledger(Generic[P]):
                 self._set(replace(member, deadline=deadline))
 
     def _move(self, token: int, start: HoldState, finish: HoldState, *, deadline: float, now: float) -> bool:
-        hold = self._in_state(token, start)
-        if hold is None:
+        hold = self._holds.get(token)
+        if hold is None or hold.state is not start:
             return False
-        self._set(replace(hold, state=finish, deadline=deadline, since=now))
+        self._set(Hold(token, hold.key, hold.owner, finish, deadline, hold.group, now, hold.payload))
         return True
 
     def _in_state(self, token: int, *states: HoldState) -> Hold[P] | None:
@@ -201,7 +206,8 @@ class Ledger(Generic[P]):
             self._counts[before.state] -= 1
         self._counts[hold.state] += 1
         self._holds[hold.token] = hold
-        self.deadlines.set(hold.token, hold.deadline)
+        if hold.deadline != math.inf or (before is not None and before.deadline != math.inf):
+            self.deadlines.set(hold.token, hold.deadline)
 
     # -- ends -------------------------------------------------------------------------------------------------
 
@@ -222,7 +228,8 @@ class Ledger(Generic[P]):
             return False
         del self._holds[hold.token]
         del self._tokens[hold.key]
-        self.deadlines.discard(hold.token)
+        if hold.deadline != math.inf:
+            self.deadlines.discard(hold.token)
         if hold.group:
             self._groups[hold.group].remove(hold.token)
             if not self._groups[hold.group]:
@@ -318,7 +325,8 @@ class Ledger(Generic[P]):
         for token, hold in self._holds.items():
             assert token == hold.token, f"{hold} under token {token}"
             if hold.state in _TIMED:
-                assert self.deadlines.get(token) == hold.deadline, f"{hold} will never be due"
+                due = self.deadlines.get(token)
+                assert (math.inf if due is None else due) == hold.deadline, f"{hold} will never be due"
             else:
                 assert hold.state is HoldState.COMMITTING, f"{hold} has ended"
                 assert hold.deadline == math.inf, f"{hold} has a deadline while committing"

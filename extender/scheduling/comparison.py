@@ -64,7 +64,10 @@ def cached_state_of(machine: SchedulerStateMachine) -> CachedState:
     cache = machine.state.cache
     return CachedState(
         nodes={node.name: node for node in cache.nodes()},
-        pods={entry.uid: CachedPod(entry.pod, entry.state, entry.node, entry.informed) for entry in machine.state.pods},
+        pods={
+            pod_info.uid: CachedPod(pod_info.pod, pod_info.state, pod_info.node, pod_info.informed)
+            for pod_info in machine.state.pods
+        },
     )
 
 

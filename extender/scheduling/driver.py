@@ -388,8 +388,8 @@ def _wrong_with(result: object) -> str:
         case Bind(node=node, annotations=annotations):
             well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
         case Preempt(victims=victims, reason=why, node=node, gang_members=gang_members):
-            shares = [MemberPlan("", node, victims), *gang_members]
-            well = all(isinstance(share, MemberPlan) and _is_sound(share) for share in shares)
+            plans = [MemberPlan("", node, victims), *gang_members]
+            well = all(isinstance(member_plan, MemberPlan) and _is_sound(member_plan) for member_plan in plans)
             well = well and isinstance(why, Reason) and bool(why.text)
         case Wait(reason=why, nodes=nodes):
             well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
@@ -398,8 +398,8 @@ def _wrong_with(result: object) -> str:
     return "" if well else f"a malformed {type(result).__name__}"
 
 
-def _is_sound(share: MemberPlan) -> bool:
-    return isinstance(share.node, str) and all(isinstance(each, Victim) for each in share.victims)
+def _is_sound(member_plan: MemberPlan) -> bool:
+    return isinstance(member_plan.node, str) and all(isinstance(each, Victim) for each in member_plan.victims)
 
 
 def same_node(old: Node, new: Node) -> bool:

@@ -48,8 +48,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.reconfiguration import Preparations
 from extender.scheduling.state.cache import Cache
 from extender.scheduling.state.node_info import NodeInfoBuilder
-from extender.scheduling.state.pod_info import PodIndex, PodInfo
-from extender.scheduling.state.preemption_record import Preemption
+from extender.scheduling.state.pod_info import PodIndex, PodInfo, Preemption
 
 #: How many records one piece copies.
 PIECE = 150
@@ -161,8 +160,8 @@ class Forking:
                 self._followers.follow(table)
                 yield False
         for chunk in _chunks(list(index)):
-            for entry in chunk:
-                self._copy_pod(entry)
+            for pod_info in chunk:
+                self._copy_pod(pod_info)
             yield False
         for names in _chunks(list(rooms)):
             for name in names:
@@ -183,14 +182,14 @@ class Forking:
             if name in cache.rooms:
                 self._nodes[name] = cache.rooms[name].copy()
 
-    def _copy_pod(self, entry: PodInfo) -> None:
+    def _copy_pod(self, pod_info: PodInfo) -> None:
         if self._is_watched:
-            entry.__class__ = PodInfo  # reading it is no change
-        self._pods[entry] = twin = PodInfo(*_values_of(entry))
-        twin.history, twin.binds = entry.history.copy(), entry.binds.copy()
+            pod_info.__class__ = PodInfo  # reading it is no change
+        self._pods[pod_info] = twin = PodInfo(*_values_of(pod_info))
+        twin.history, twin.binds = pod_info.history.copy(), pod_info.binds.copy()
         if self._is_watched:
-            self._changed.discard(entry)
-            entry.__class__ = self._watched
+            self._changed.discard(pod_info)
+            pod_info.__class__ = self._watched
 
     def _number_changed(self) -> int:
         return len(self._changed) + len(self._engine.state.cache.watch or ())
@@ -205,9 +204,9 @@ class Forking:
 
     def _unwatch(self) -> Iterator[bool]:
         for chunk in _chunks(list(self._pods) if self._is_watched else []):
-            for entry in chunk:
-                if type(entry) is self._watched:
-                    entry.__class__ = PodInfo
+            for pod_info in chunk:
+                if type(pod_info) is self._watched:
+                    pod_info.__class__ = PodInfo
             yield True
         self._is_watched = False
 
@@ -236,10 +235,10 @@ class Forking:
         active = twin.executor.outcomes.active
         active.update({number: self._preemptions[id(each)] for number, each in active.items()})
         for preemption in self._preemptions.values():
-            preemption.members = {uid: self._pods[entry] for uid, entry in preemption.members.items()}
-        for entry in state.pods:
-            if entry.preemption is not None:
-                entry.preemption = self._preemptions[id(entry.preemption)]
+            preemption.members = {uid: self._pods[pod_info] for uid, pod_info in preemption.members.items()}
+        for pod_info in state.pods:
+            if pod_info.preemption is not None:
+                pod_info.preemption = self._preemptions[id(pod_info.preemption)]
 
 
 def _chunks(things: list[Any]) -> Iterator[list[Any]]:
@@ -252,7 +251,7 @@ def _copied(preemption: Preemption) -> Preemption:
     return replace(
         preemption,
         members=preemption.members.copy(),
-        shares=preemption.shares.copy(),
+        member_plans=preemption.member_plans.copy(),
         victims={uid: copy.copy(victim) for uid, victim in preemption.victims.items()},
         shown=preemption.shown.copy(),
         marked=preemption.marked.copy(),

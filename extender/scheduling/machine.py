@@ -178,9 +178,9 @@ class SchedulerStateMachine:
         """Return scores 0..10 by node name; if the pod already has a place, only that node, with score 10."""
         if self.missing() or pod.oversized or not self.policy.manages(pod):
             return {}
-        entry = self.state.pods.get(pod.uid)
-        if entry is not None and entry.node:
-            return {entry.node: 10}
+        pod_info = self.state.pods.get(pod.uid)
+        if pod_info is not None and pod_info.node:
+            return {pod_info.node: 10}
         return self.driver.prioritize(pod, nodes)
 
     def next_due(self) -> float | None:
@@ -197,9 +197,9 @@ class SchedulerStateMachine:
 
     # -- read model -----------------------------------------------------------------------------------------------
 
-    def entries(self) -> list[PodInfo]:
+    def pod_infos(self) -> list[PodInfo]:
         """All pods, sorted by namespace and name. Read-only."""
-        return sorted(self.state.pods, key=lambda entry: entry.key)
+        return sorted(self.state.pods, key=lambda pod_info: pod_info.key)
 
     def find(self, namespace: str, name: str) -> PodInfo | None:
         """The pod with this name; None if there is none."""
@@ -207,8 +207,8 @@ class SchedulerStateMachine:
 
     def history(self, uid: str) -> list[str]:
         """The history of one pod as text lines; empty if the pod is unknown."""
-        entry = self.state.pods.get(uid)
-        return [f"{line.at:.3f} #{line.event} {line.text}" for line in entry.history] if entry else []
+        pod_info = self.state.pods.get(uid)
+        return [f"{line.at:.3f} #{line.event} {line.text}" for line in pod_info.history] if pod_info else []
 
     # -- invariants -----------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Limits:
     most_revisions: int = 8
     #: How many owed changes, of nodes and of pods each, are delivered again before one decision.
     catch_up: int = 16
-    #: How many pods that are not ours, and passed a filter, are remembered: their bind may come through us.
+    #: How many pods that are not managed, and passed a filter, are remembered: their bind may come through us.
     passed_pods: int = 4096
     #: How many unbound pods that do not wait are remembered, each with the resourceVersion that showed it.
     ignored_pods: int = 4096
@@ -56,9 +56,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Which pods are ours, how long holds last, and what the server may do by itself. Times in seconds."""
+    """Which pods are managed, how long holds last, and what the server may do by itself. Times in seconds."""
 
-    #: A pod is ours if it meets every criterion that is set; if none is set, all pods are.
+    #: A pod is managed if it meets every criterion that is set; if none is set, all pods are.
     scheduler_names: frozenset[str] = frozenset()
     resource: str = ""
     annotation: str = ""

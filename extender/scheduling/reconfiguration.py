@@ -81,8 +81,8 @@ class Reconfiguring:
         old.set_protected(self._executor.backoff.uids)
         self._executor.lingering.tell_again()
         self._reservations.tell_again()
-        for entry in proposed:
-            self._informer_handler.let_go(entry, reason(Code.RECONFIGURED), now)
+        for pod_info in proposed:
+            self._informer_handler.let_go(pod_info, reason(Code.RECONFIGURED), now)
         for pod, victims, node in claims:
             try:
                 old.preempt(pod, victims, node)
@@ -92,16 +92,16 @@ class Reconfiguring:
 
     def _go_on(self, now: float) -> list[Instruction]:
         out = self._executor.reconsider(now)
-        for entry in sorted(self.state.pods, key=lambda entry: -entry.pod.priority):
-            if entry.state is State.WAITING:
-                self._requeuer.enqueue(entry, now)
+        for pod_info in sorted(self.state.pods, key=lambda pod_info: -pod_info.pod.priority):
+            if pod_info.state is State.WAITING:
+                self._requeuer.enqueue(pod_info, now)
         return [*out, *self._requeuer.requeue_due(now)]
 
     def _give_up(self, uid: str, fault: AlgorithmFault, now: float) -> None:
-        entry = self.state.pods.get(uid)
-        if entry is not None and entry.state is State.PREEMPTING:
+        pod_info = self.state.pods.get(uid)
+        if pod_info is not None and pod_info.state is State.PREEMPTING:
             self.state.move(
-                entry, State.WAITING, now, TransitionContext(f"its preemption could not be taken over: {fault}")
+                pod_info, State.WAITING, now, TransitionContext(f"its preemption could not be taken over: {fault}")
             )
 
     def _cluster_state(self) -> ClusterState:
@@ -114,17 +114,21 @@ class Reconfiguring:
         for uid, pod in pods.items():
             _set(cluster.allocated, uid, pod if pod is not None and pod.node_name else None)
             _set(cluster.unallocated, uid, pod if pod is not None and not pod.node_name else None)
-        for entry in self._proposed():
-            cluster.allocated.pop(entry.uid, None)
-            _set(cluster.unallocated, entry.uid, entry.pod if self.state.policy.should_schedule(entry.pod) else None)
+        for pod_info in self._proposed():
+            cluster.allocated.pop(pod_info.uid, None)
+            _set(
+                cluster.unallocated,
+                pod_info.uid,
+                pod_info.pod if self.state.policy.should_schedule(pod_info.pod) else None,
+            )
         return cluster
 
     def _proposed(self) -> Iterator[PodInfo]:
         """The pods in Binding without a write in flight. Found by their holds: these are few, unlike pods."""
         for hold in self.state.ledger.active():
-            entry = self.state.pods.holding(hold.token)
-            if entry is not None and entry.state is State.BINDING and not self.state.in_flight(entry):
-                yield entry
+            pod_info = self.state.pods.holding(hold.token)
+            if pod_info is not None and pod_info.state is State.BINDING and not self.state.in_flight(pod_info):
+                yield pod_info
 
 
 class Preparations:

@@ -58,27 +58,27 @@ class Requeuer:
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
-    def asked(self, entry: PodInfo) -> None:
+    def asked(self, pod_info: PodInfo) -> None:
         """kube-scheduler asks about the pod, so it need not be requeued."""
-        self._queue.discard(entry.uid)
-        self._refused.pop(entry.uid, None)
-        self._early.pop(entry.uid, None)
+        self._queue.discard(pod_info.uid)
+        self._refused.pop(pod_info.uid, None)
+        self._early.pop(pod_info.uid, None)
 
-    def park(self, entry: PodInfo, now: float, *, gang: str = "") -> None:
+    def park(self, pod_info: PodInfo, now: float, *, gang: str = "") -> None:
         """Park a refused pod: it waits for room, and with `gang` also for other members of that gang.
 
         Room that its own refusal freed does not wake it.
         """
         keys = [ROOM, _GANG + gang] if gang else [ROOM]
-        self.state.wait_index.park(entry.uid, self.state.wait_index.look(keys))
-        self._refused[entry.uid] = now
+        self.state.wait_index.park(pod_info.uid, self.state.wait_index.look(keys))
+        self._refused[pod_info.uid] = now
         horizon = (now if self._shown is None else self._shown[0]) - self._limits.informer_lag
         while self._refused and next(iter(self._refused.values())) < horizon:
             self._refused.popitem(last=False)
 
-    def wait_for_victims(self, entry: PodInfo) -> None:
+    def wait_for_victims(self, pod_info: PodInfo) -> None:
         """Queue this refused pod, which preempts through kube-scheduler, when our informer shows its victims gone."""
-        self._early[entry.uid] = None
+        self._early[pod_info.uid] = None
 
     # -- room -----------------------------------------------------------------------------------------------------
 
@@ -87,9 +87,9 @@ class Requeuer:
         keys = self.state.wait_index.keys_of(by.uid) if by is not None else ()
         if by is not None:
             self.state.wait_index.drop(by.uid)
-        woken = [entry for uid in self.state.wait_index.touch(ROOM) if (entry := self.state.pods.get(uid))]
-        for entry in sorted(woken, key=lambda entry: -entry.pod.priority):
-            self.enqueue(entry, now)
+        woken = [pod_info for uid in self.state.wait_index.touch(ROOM) if (pod_info := self.state.pods.get(uid))]
+        for pod_info in sorted(woken, key=lambda pod_info: -pod_info.pod.priority):
+            self.enqueue(pod_info, now)
         if by is not None and keys:
             self.state.wait_index.park(by.uid, self.state.wait_index.look(keys))
         return self.requeue_due(now)
@@ -97,21 +97,21 @@ class Requeuer:
     def gang_complete(self, gang: str, now: float, *, by: PodInfo) -> None:
         """A member of the gang need not wait for others: queue the members that were told to wait."""
         for uid in self.state.wait_index.touch(_GANG + gang):
-            entry = self.state.pods.get(uid)
-            if entry is not None and entry is not by:
-                self.enqueue(entry, now, after=self._limits.gather)
+            pod_info = self.state.pods.get(uid)
+            if pod_info is not None and pod_info is not by:
+                self.enqueue(pod_info, now, after=self._limits.gather)
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""
         if self._refused or self._early:
             self._shown = (self._shown[0] if self._shown else now, now)
 
-    def enqueue(self, entry: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
+    def enqueue(self, pod_info: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
         """Queue the pod: due at once, or after `after` seconds and the requeue interval after its last requeue."""
-        due = now if at_once else max(now + after, entry.requeued_at + self.policy.requeue_interval)
-        known = self._queue.get(entry.uid)
+        due = now if at_once else max(now + after, pod_info.requeued_at + self.policy.requeue_interval)
+        known = self._queue.get(pod_info.uid)
         if known is None or known > due:
-            self._queue.set(entry.uid, due)
+            self._queue.set(pod_info.uid, due)
 
     def _look_after_refused(self, now: float) -> None:
         if self._shown is None or now < self._shown[0] + self._limits.settle:
@@ -119,16 +119,16 @@ class Requeuer:
         first, last = self._shown
         self._shown = None
         for uid, at in self._refused.items():
-            entry = self.state.pods.get(uid)
-            if entry is not None and first - self._limits.informer_lag <= at <= last:
-                self.enqueue(entry, now)
+            pod_info = self.state.pods.get(uid)
+            if pod_info is not None and first - self._limits.informer_lag <= at <= last:
+                self.enqueue(pod_info, now)
         for uid in list(self._early):
-            entry = self.state.pods.get(uid)
-            if entry is None or entry.state is not State.PREEMPTING:
+            pod_info = self.state.pods.get(uid)
+            if pod_info is None or pod_info.state is not State.PREEMPTING:
                 del self._early[uid]
-            elif all(self.state.cache.pod(victim.uid) is None for victim in entry.victims):
+            elif all(self.state.cache.pod(victim.uid) is None for victim in pod_info.victims):
                 del self._early[uid]
-                self.enqueue(entry, now)
+                self.enqueue(pod_info, now)
 
     # -- requeueing ------------------------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ class Requeuer:
             self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
         while self._batch_sent < self.policy.requeue_batch and (uid := self._queue.pop(now)) is not None:
-            entry = self.state.pods.get(uid)
-            if entry is not None and (entry.state in (State.WAITING, State.PREEMPTING) or entry.place_pinned):
-                entry.requeued_at = now
+            pod_info = self.state.pods.get(uid)
+            if pod_info is not None and (pod_info.state in (State.WAITING, State.PREEMPTING) or pod_info.place_pinned):
+                pod_info.requeued_at = now
                 self._batch_sent += 1
                 self.counts["nudges", "sent"] += 1
-                out.append(RequeuePod(entry.key.namespace, entry.key.name, entry.uid))
+                out.append(RequeuePod(pod_info.key.namespace, pod_info.key.name, pod_info.uid))
         return out
 
     def next_due(self) -> float | None:

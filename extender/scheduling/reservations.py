@@ -92,8 +92,8 @@ class Reservations:
             self._lapse(self._lapsed - gone)
 
     def _waits(self, uid: str) -> bool:
-        entry = self.state.pods.get(uid)
-        return entry is not None and entry.state in (State.WAITING, State.PREEMPTING)
+        pod_info = self.state.pods.get(uid)
+        return pod_info is not None and pod_info.state in (State.WAITING, State.PREEMPTING)
 
     def _expire(self, now: float) -> list[Instruction]:
         due = self.lapses.due(now)
@@ -102,10 +102,10 @@ class Reservations:
         for uid in due:
             self.lapses.discard(uid)
             self.counts["holds", "seat_lapsed"] += 1
-            entry = self.state.pods.get(uid)
-            if entry is not None:
+            pod_info = self.state.pods.get(uid)
+            if pod_info is not None:
                 text = f"room kept for it was given back: nobody came in {self.state.policy.reservation_timeout:g} s"
-                entry.record(now, text, self.state.sequence)
+                pod_info.record(now, text, self.state.sequence)
         self._lapse(self._lapsed.union(due))
         return self.requeuer.room_freed(now)
 

@@ -49,9 +49,9 @@ class TermHandler:
             return []
         out = [] if self.state.term is None else self.ended(TermEnded(self.state.term), now)
         self.state.term = self._last = event.term
-        for entry in sorted(self.state.pods, key=lambda entry: -entry.pod.priority):
-            if entry.state is State.WAITING:
-                self._requeuer.enqueue(entry, now)
+        for pod_info in sorted(self.state.pods, key=lambda pod_info: -pod_info.pod.priority):
+            if pod_info.state is State.WAITING:
+                self._requeuer.enqueue(pod_info, now)
         return out + self._requeuer.requeue_due(now)
 
     def ended(self, event: TermEnded, now: float) -> list[Instruction]:
@@ -60,18 +60,18 @@ class TermHandler:
             return []
         self.state.term = None
         why = reason(Code.NOT_READY, detail=NOT_LEADING)
-        for entry in self.state.pods:
-            if entry.state is State.PREEMPTING:
-                self.state.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
-            elif entry.state is State.BINDING and self._is_only_held(entry):
-                self._informer_handler.let_go(entry, why, now)
+        for pod_info in self.state.pods:
+            if pod_info.state is State.PREEMPTING:
+                self.state.move(pod_info, State.WAITING, now, TransitionContext(why.text, reason=why))
+            elif pod_info.state is State.BINDING and self._is_only_held(pod_info):
+                self._informer_handler.let_go(pod_info, why, now)
         self._bind.forget_passed()
         return []
 
-    def _is_only_held(self, entry: PodInfo) -> bool:
+    def _is_only_held(self, pod_info: PodInfo) -> bool:
         """Whether nothing is being written for the pod now. An unanswered write does not keep a place beyond its term:
         the next leader does not know of that write, and may have given the room away."""
-        hold = self.state.ledger.get(entry.token)
+        hold = self.state.ledger.get(pod_info.token)
         return hold is None or hold.state is HoldState.HELD
 
     def known(self) -> HandoverVersions | None:
@@ -81,12 +81,12 @@ class TermHandler:
         """
         if self.unreported:
             return None
-        for entry in self.state.pods:
-            unseen = entry.state is State.BOUND and not entry.pod.node_name
-            if unseen or entry.state is State.BINDING:
+        for pod_info in self.state.pods:
+            unseen = pod_info.state is State.BOUND and not pod_info.pod.node_name
+            if unseen or pod_info.state is State.BINDING:
                 return None
         nodes = latest(node.resource_version for node in self.state.cache.nodes())
-        pods = latest(entry.pod.resource_version for entry in self.state.pods)
+        pods = latest(pod_info.pod.resource_version for pod_info in self.state.pods)
         return None if nodes is None or pods is None else {"nodes": nodes, "pods": pods}
 
     def stamp(self, instructions: list[Instruction], event: Event) -> list[Instruction]:

@@ -21,13 +21,13 @@ from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
 
 
-def believed(state: SchedulingState, entry: PodInfo, pod: Pod) -> Pod:
+def believed(state: SchedulingState, pod_info: PodInfo, pod: Pod) -> Pod:
     """Return the record of a pod that was reported bound, with only its trusted claims."""
     claims = state.policy.claims
     if not claims:
         return pod
-    placed = entry.placed
-    if placed is not None and placed.node_name == pod.node_name and entry.state in (State.BINDING, State.BOUND):
+    placed = pod_info.placed
+    if placed is not None and placed.node_name == pod.node_name and pod_info.state in (State.BINDING, State.BOUND):
         if pod.annotations == placed.annotations:
             return pod
         return _with(pod, tuple(pair for pair in placed.annotations if pair[0] in claims), claims)

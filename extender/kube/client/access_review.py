@@ -4,9 +4,9 @@
               |                          |
        unauthenticated              forbidden            unknown: the API server could not be asked, or did not say
 
-A path is a non-resource URL, as in the rules of a ClusterRole. Answers are cached for some seconds, so that a page that
-reloads itself costs nothing; a revoked right expires here that much later. *Unknown* is never cached, and never counts
-as allowed. Only the hash of a token is kept.
+A path is a non-resource URL, as in the rules of a ClusterRole; the same is asked for a verb on a resource in a
+namespace. Answers are cached for some seconds, so that a page that reloads itself costs nothing; a revoked right
+expires here that much later. *Unknown* is never cached, and never counts as allowed. Only the hash of a token is kept.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _TIMEOUT = 5.0
 _WHO_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
+#: The attributes of a SubjectAccessReview, as pairs: the key of its cached answer.
+_Question = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
 _Kept = TypeVar("_Kept")
 
 
@@ -55,6 +58,15 @@ class Decision:
 
     verdict: Verdict
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The verdict about a resource, the text for the caller unless it is *allowed*, and the user's name if known."""
+
+    verdict: Verdict
+    text: str = ""
+    user: str = ""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -98,33 +110,54 @@ class Reviewer:
 
     def may_get(self, token: str, path: str) -> Decision:
         """Whether the holder of `token` may GET `path`."""
+        found = self._decide(token, (("nonResourceAttributes", (("verb", "get"), ("path", path))),))
+        if found.verdict is not Verdict.FORBIDDEN:
+            return Decision(found.verdict, found.text)
+        return Decision(Verdict.FORBIDDEN, f"{found.user} may not get the non-resource URL {path}")
+
+    def may(self, token: str, verb: str, group: str, resource: str, namespace: str) -> Access:
+        """Whether the holder of `token` has this verb on a resource in a namespace, and who it is."""
+        found = self._decide(token, _resource_question(verb, group, resource, namespace))
+        if found.verdict is not Verdict.FORBIDDEN:
+            return found
+        text = f"{found.user} may not {verb} {resource}.{group} in the namespace {namespace}"
+        return Access(Verdict.FORBIDDEN, text, found.user)
+
+    def known(self, token: str, verb: str, group: str, resource: str, namespace: str) -> Access | None:
+        """The same, if the API server need not be asked, else None. Never blocks."""
         if not token:
-            return Decision(Verdict.UNAUTHENTICATED, "needs the header Authorization: Bearer TOKEN")
-        identity = hashlib.sha256(token.encode()).digest()
+            return self.may(token, verb, group, resource, namespace)
+        identity = _identity(token)
+        user = self._users.known(identity)
+        allowed = self._accesses.known((identity, _resource_question(verb, group, resource, namespace)))
+        return Access(Verdict.ALLOWED, user=user.username) if user is not None and allowed else None
+
+    def _decide(self, token: str, question: _Question) -> Access:
+        if not token:
+            return Access(Verdict.UNAUTHENTICATED, "needs the header Authorization: Bearer TOKEN")
+        identity = _identity(token)
         try:
             user = self._users.get(identity, lambda: self._user(token))
             if user is None:
-                return Decision(Verdict.UNAUTHENTICATED, "the API server does not know this token, or it has expired")
-            allowed = self._accesses.get((identity, path), lambda: self._access(user, path))
+                return Access(Verdict.UNAUTHENTICATED, "the API server does not know this token, or it has expired")
+            allowed = self._accesses.get((identity, question), lambda: self._access(user, question))
         except _Undecided as undecided:
-            return Decision(Verdict.UNKNOWN, str(undecided))
-        if allowed:
-            return Decision(Verdict.ALLOWED)
-        return Decision(Verdict.FORBIDDEN, f"{user.username} may not get the non-resource URL {path}")
+            return Access(Verdict.UNKNOWN, str(undecided))
+        return Access(Verdict.ALLOWED if allowed else Verdict.FORBIDDEN, user=user.username)
 
     def _user(self, token: str) -> _User | None:
         review = self._review(_WHO_REVIEWS, "TokenReview", {"token": token}, _TokenReview)
         return review.status.user if review.status.authenticated else None
 
-    def _access(self, user: _User, path: str) -> bool:
+    def _access(self, user: _User, question: _Question) -> bool:
         """Ask for a SubjectAccessReview."""
-        spec = {
+        spec: dict[str, Any] = {
             "user": user.username,
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
-            "nonResourceAttributes": {"verb": "get", "path": path},
         }
+        spec |= {name: dict(attributes) for name, attributes in question}
         status = self._review(_ACCESS_REVIEWS, "SubjectAccessReview", spec, _AccessReview).status
         return status.allowed and not status.denied
 
@@ -148,6 +181,15 @@ class Reviewer:
             raise _Undecided(f"the API server's {kind} cannot be read: {error}") from error
 
 
+def _identity(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _resource_question(verb: str, group: str, resource: str, namespace: str) -> _Question:
+    attributes = (("verb", verb), ("group", group), ("resource", resource), ("namespace", namespace))
+    return (("resourceAttributes", attributes),)
+
+
 class _Brief(Generic[_Kept]):
     """A cache of answers, each for some seconds, limited to the most recently used ones. Exceptions are not cached."""
 
@@ -156,6 +198,12 @@ class _Brief(Generic[_Kept]):
         self._may_keep = may_keep
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[float, _Kept]] = OrderedDict()
+
+    def known(self, key: Hashable) -> _Kept | None:
+        """Return the cached answer for a key; None if there is none."""
+        with self._lock:
+            kept = self._kept.get(key)
+            return kept[1] if kept is not None and self._clock() < kept[0] else None
 
     def get(self, key: Hashable, ask: Callable[[], _Kept]) -> _Kept:
         """Return the cached answer for a key, or ask for one and cache it."""

@@ -184,8 +184,8 @@ class Exchange:
         The body may have any size: the reader bounds what it keeps, and the time by `extend`.
         """
         answer = self._got()
-        if answer.body:
-            yield bytes(answer.body)
+        if kept := _taken(answer):
+            yield kept
         while not answer.complete:
             try:
                 body = self._received(answer)
@@ -195,6 +195,43 @@ class Exchange:
                 raise self._failure(error) from error
             if body:
                 yield body
+
+    def arrived(self) -> bytes:
+        """Read what has arrived of the body, without waiting. b"" if that is nothing, or the end (`complete`).
+
+        Raises Interrupted, but not for a missed deadline: who waits for data looks at `left`.
+        """
+        answer = self._got()
+        if kept := _taken(answer):
+            return kept
+        try:
+            piece = self._open().arrived()
+            if piece is None:
+                return b""
+            return answer.feed(piece) if self._not_over(answer, piece) else b""
+        except _FAILURES as error:
+            raise self._failure(error) from error
+
+    @property
+    def complete(self) -> bool:
+        return self._got().complete
+
+    @property
+    def has_more(self) -> bool:
+        """Whether data has arrived that the socket does not show."""
+        connection = self._connection
+        return connection is not None and connection.has_more
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self._deadline - time.monotonic()
+
+    def fileno(self) -> int:
+        """The socket's descriptor. Raises Interrupted."""
+        try:
+            return self._open().fileno()
+        except AnswerError as error:
+            raise self._failure(error) from error
 
     def _take(self, answer: Answer) -> None:
         """Read the next piece of the response, and keep it."""
@@ -208,10 +245,16 @@ class Exchange:
 
     def _piece(self, answer: Answer) -> bytes:
         """Read what has arrived; b"" at the end of a response that ends with its connection."""
+        return self._not_over(answer, self._open().receive(self._deadline))
+
+    def _open(self) -> Connection:
         connection = self._connection
         if connection is None or self._interrupted:
             raise AnswerError("interrupted")
-        piece = connection.receive(self._deadline)
+        return connection
+
+    def _not_over(self, answer: Answer, piece: bytes) -> bytes:
+        """The piece; an empty one is the end of a response that ends with its connection."""
         if not piece:
             if self._interrupted:
                 raise AnswerError("interrupted")
@@ -245,6 +288,12 @@ class Exchange:
         if bound:
             self._server.refusals.count(bound, f"{self._request.method} {bounds.cut(self._request.path)}: {text}")
         return Interrupted(text, timed_out=timed_out, bound=bound)
+
+
+def _taken(answer: Answer) -> bytes:
+    """The part of the body that has arrived with the head, once."""
+    kept, answer.body = bytes(answer.body), bytearray()
+    return kept
 
 
 class ApiServer:

@@ -25,6 +25,8 @@ from pathlib import Path
 
 from extender.kube.client.answer import Answer, AnswerError
 
+#: What a socket raises that would have to wait.
+NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 #: Bytes of one read.
 PIECE = 64 * 1024
 #: Seconds for connecting. Shorter than any request's time-out: an unreachable server is soon known.
@@ -209,6 +211,22 @@ class Connection:
             except TimeoutError as error:
                 if error.errno is not None:  # the kernel's: the peer does not acknowledge
                     raise
+
+    def arrived(self) -> bytes | None:
+        """What has arrived, without waiting for more: b"" if the peer has closed, None if it is nothing. Raises
+        OSError."""
+        try:
+            return self.unblocked().recv(PIECE)
+        except NOT_YET:
+            return None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is data that the socket does not show: TLS decrypts more than was asked for."""
+        return isinstance(self._wire, ssl.SSLSocket) and self._wire.pending() > 0
+
+    def fileno(self) -> int:
+        return self._wire.fileno()
 
     def _wait_at_most(self, seconds: float) -> None:
         """Have the socket wait for so long, or for less. A watch moves its deadline with every event, and each change

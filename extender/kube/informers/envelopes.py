@@ -10,7 +10,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import DecodeError, Node, NodeWire, Pod, PodWire, node_from_wire, pod_from_wire
+from algorithm.decoding import DecodeError, node_from_wire, pod_from_wire
+from algorithm.kubernetes_types import NodeWire, PodWire
+from algorithm.model import Node, Pod
 from extender.kube.client import bounds, deep
 from extender.kube.client.bounds import Bound
 

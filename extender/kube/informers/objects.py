@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.kube.client import bounds
 from extender.kube.informers import envelopes as wire
 from extender.kube.informers.reflection import ReflectorStats, Resource

@@ -11,12 +11,8 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from algorithm.model import (
+from algorithm.decoding import (
     Decoded,
-    Node,
-    NodeWire,
-    Pod,
-    PodWire,
     decode_node,
     decode_pod,
     decode_pod_wire,
@@ -24,6 +20,8 @@ from algorithm.model import (
     node_from_wire,
     pod_from_wire,
 )
+from algorithm.kubernetes_types import NodeWire, PodWire
+from algorithm.model import Node, Pod
 from algorithm.reads import EVERYTHING, Reads
 from extender.kube.client import bounds
 from extender.kube.informers.decisions import DecisionRoom, Decisions

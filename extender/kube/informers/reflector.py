@@ -7,7 +7,7 @@
               back-off (page expired: list again)                     +----- resume from the last version +  |
                                                                                           (too old: list) ---+
 
-Promises to each handler, which is called with batches of changes on the reflector's thread:
+Promises to each handler, which is called with batches of changes, by the reflector's thread or in its place:
 
 * after any sequence of faults the handler has received what the API server holds; no change is lost, least of all a
   DELETE;
@@ -24,7 +24,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -37,6 +37,7 @@ from extender.kube.client.api import ApiError, ApiServer, Exchange, Interrupted,
 from extender.kube.client.backoff import Backoff
 from extender.kube.client.pace import Pace
 from extender.kube.informers.listing import ListPager, unlimited
+from extender.kube.informers.loop_reader import LoopReader
 from extender.kube.informers.objects import ObjectDecoder
 from extender.kube.informers.reflection import (
     NODES,
@@ -52,7 +53,7 @@ from extender.kube.informers.reflection import (
 )
 from extender.kube.informers.resume_version import ResumeVersion
 from extender.kube.informers.store import Change, ChangeKind, Store, Tracked
-from extender.kube.informers.watching import EventReader, Lines
+from extender.kube.informers.watching import EventReader, follow
 
 __all__ = ["NODES", "PODS", "Change", "ChangeKind", "Reflector", "ReflectorStats", "Resource", "Timing"]
 
@@ -81,7 +82,9 @@ class Reflector(Generic[T]):
     """The thread that reflects one resource. Each of the `handlers` gets at most 50 changes a call, in this order.
 
     `went_back` is called with a reason if the server insists on a version that is older than one it has shown before.
-    `most` returns how many bytes of memory, as `Resource.weigh` counts them, the records may take.
+    With `in_loop`, watches are read in an event loop while there is one, and handlers are then called there.
+    `most` returns how many bytes of memory, as `Resource.weigh` counts them, the records may take. `on_synced` is
+    called once, on the reflector's thread, when the first complete list has been delivered.
     """
 
     def __init__(
@@ -93,14 +96,18 @@ class Reflector(Generic[T]):
         name: str = "",
         timing: Timing | None = None,
         went_back: Callable[[str], None] = lambda _why: None,
+        in_loop: LoopReader | None = None,
         most: Callable[[], int] = unlimited,
+        on_synced: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._api = api
+        self._on_synced = on_synced
         self._resource = resource
         self._handlers = list(handlers)
         self._went_back = went_back
+        self._in_loop = in_loop or LoopReader()
         self._timing = timing or Timing()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  spreads load, hides nothing
@@ -289,8 +296,11 @@ class Reflector(Generic[T]):
         self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
         self._resource.forget_others({obj.uid for obj in self._store.records()})
         self._progress.version = self._progress.told = listed.version
-        self._stats.relists += self.synced.is_set()
-        self.synced.set()
+        if self.synced.is_set():
+            self._stats.relists += 1
+        else:
+            self._on_synced()
+            self.synced.set()
 
     def _get(self, query: dict[str, str]) -> Response:
         """Fetch one page of the list."""
@@ -326,15 +336,15 @@ class Reflector(Generic[T]):
 
     def _follow(self, exchange: Exchange, silence: float, end: float) -> None:
         """Deliver the events of a watch. Only a complete line counts as a sign of life."""
-        lines = Lines()
+
+        def take(lines: Sequence[bytes]) -> None:
+            self._heard = self._clock()
+            self._deliver(change for line in lines for change in self._events.changes(line))
+            self._progress.told = self._progress.version
+            exchange.extend(min(silence, end - self._clock()))
+
         try:
-            for piece in self._paced(exchange):
-                if not (complete := lines.feed(piece)):
-                    continue
-                self._heard = self._clock()
-                self._deliver(change for line in complete for change in self._events.changes(line))
-                self._progress.told = self._progress.version
-                exchange.extend(min(silence, end - self._clock()))
+            follow(exchange, self._paced(exchange), self._in_loop, take)
         except Interrupted as error:
             self._stats.silences += error.timed_out
             raise

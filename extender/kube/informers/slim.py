@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.kube.client import bounds
 
 _Any = msgspec.Raw | msgspec.UnsetType

@@ -121,11 +121,11 @@ class Store(Generic[T]):
             self._buried.pop(obj.uid, None)
         for key, known in list(self._records.items()):
             if key not in listed and known.uid not in unreadable:
-                yield self._bury(key, known)
+                yield self._removed(key, known)
         for key, obj in listed.items():
             known_now = self._records.get(key)
             if known_now is not None and known_now.uid != obj.uid:
-                yield self._bury(key, known_now)
+                yield self._removed(key, known_now)
             elif known_now is not None and known_now.resource_version == obj.resource_version:
                 continue
             yield self._put(key, obj)
@@ -137,7 +137,7 @@ class Store(Generic[T]):
         if obj.uid in self._buried or not self._advances(self._floor, obj):
             return
         if known is not None and known.uid != obj.uid:
-            yield self._bury(key, known)
+            yield self._removed(key, known)
         elif known is not None and not self._advances(known.resource_version, obj):
             return
         if known is not None and known.uid == obj.uid and self._same(known, obj):
@@ -150,7 +150,7 @@ class Store(Generic[T]):
         key = self._key(obj)
         known = self._records.get(key)
         if known is not None and known.uid == obj.uid:
-            yield self._bury(key, obj)
+            yield self._removed(key, obj)
         else:
             self._remember(obj.uid)
 
@@ -158,7 +158,7 @@ class Store(Generic[T]):
         """Apply a DELETED event whose object could not be decoded."""
         for key, known in list(self._records.items()):
             if known.uid == uid:
-                yield self._bury(key, known)
+                yield self._removed(key, known)
                 return
         self._remember(uid)
 
@@ -194,7 +194,7 @@ class Store(Generic[T]):
         self._records[key] = obj
         return before
 
-    def _bury(self, key: str, last: T) -> Change[T]:
+    def _removed(self, key: str, last: T) -> Change[T]:
         before = self._records.pop(key)
         self._journal.append((key, before))
         self.weight -= self._weigh(before)

@@ -17,7 +17,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from algorithm.model import PodWire
+from algorithm.kubernetes_types import PodWire
 
 #: Characters of a message: kube-scheduler's has a few hundred, each plug-in's verdict with a number of nodes.
 LONGEST = 1024

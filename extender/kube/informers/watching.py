@@ -6,16 +6,19 @@ readable part of it counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.kube.client import bounds
+from extender.kube.client.api import Exchange
 from extender.kube.client.bounds import Bound
 from extender.kube.informers import envelopes as wire
 from extender.kube.informers.listing import no_room, unlimited
+from extender.kube.informers.loop_reader import LoopReader, Next
 from extender.kube.informers.objects import ObjectDecoder, Unreadable
 from extender.kube.informers.reflection import ExpiredError, ListBoundError, ReflectorStats, RelistError, Resource
 from extender.kube.informers.resume_version import ResumeVersion
@@ -24,6 +27,9 @@ from extender.kube.informers.store import Change, Store, Tracked
 T = TypeVar("T", bound=Tracked)
 
 _SEEN = ("ADDED", "MODIFIED")
+#: Lines that are handled at once in an event loop, so that no call waits for long; and bytes of a line from which on
+#: the thread handles it: it may have to be decoded step by step.
+_STEP, _LARGE = 12, 32 * 1024
 
 
 class Lines:
@@ -46,6 +52,42 @@ class Lines:
         if len(self._held) > self._most or (lines and len(lines[0]) > self._most):
             raise ListBoundError(f"watch: a line of more than {self._most} bytes", Bound.SIZE)
         return [line for line in lines if line.strip()]
+
+
+def follow(
+    exchange: Exchange, pieces: Iterator[bytes], in_loop: LoopReader, take: Callable[[Sequence[bytes]], None]
+) -> None:
+    """Pass the complete lines of a watch on to `take`, until the watch ends. Raises what `take` and the exchange raise.
+
+    Reads in the event loop while there is one, a few lines at a time; else the `pieces` of the exchange, which wait.
+    """
+    lines = Lines()
+    unread: deque[bytes] = deque()
+
+    def step() -> Next:
+        if not unread:
+            unread.extend(lines.feed(exchange.arrived()))
+        few: list[bytes] = []
+        while unread and len(few) < _STEP and len(unread[0]) < _LARGE:
+            few.append(unread.popleft())
+        if few:
+            take(few)
+        if unread:
+            return Next.SOON if few else Next.NEVER
+        if exchange.complete:
+            return Next.NEVER
+        return Next.SOON if exchange.has_more else Next.ON_DATA
+
+    while True:
+        if in_loop.has_loop and not exchange.complete:
+            in_loop.read(exchange.fileno(), step, exchange.left)
+        if unread:
+            take(unread)
+            unread.clear()
+        elif (piece := next(pieces, None)) is not None:
+            unread.extend(lines.feed(piece))
+        else:
+            return
 
 
 class EventReader(Generic[T]):

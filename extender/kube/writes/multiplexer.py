@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import selectors
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +27,7 @@ from math import inf
 from extender.kube.client.answer import Answer, AnswerError
 from extender.kube.client.api import ApiServer, Interrupted, Request, Response, Unreachable
 from extender.kube.client.bounds import Bound
-from extender.kube.client.transport import PIECE, Connection
+from extender.kube.client.transport import NOT_YET, PIECE, Connection
 
 Ended = Callable[[Response | Interrupted], None]
 
@@ -36,7 +35,6 @@ Ended = Callable[[Response | Interrupted], None]
 _TURN = 16
 #: Errors of a connection that is used without blocking, other than that it would block.
 _FAILURES = (OSError, ValueError, AnswerError)
-_NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Wire:
@@ -55,14 +53,14 @@ class _Wire:
 
     def write(self) -> None:
         """Send as much as the socket takes."""
-        with suppress(*_NOT_YET):
+        with suppress(*NOT_YET):
             while self.unsent:
                 self.unsent = self.unsent[self.socket.send(self.unsent) :]
 
     def read(self) -> None:
         """Read what has arrived, for one turn. Raises one of _FAILURES if no valid response can come of it any more."""
         self.has_more = False
-        with suppress(*_NOT_YET):
+        with suppress(*NOT_YET):
             for _ in range(_TURN):
                 piece = self.socket.recv(PIECE)
                 if not piece:
@@ -143,7 +141,7 @@ class HttpMultiplexer:
                 break
             wire = key.data
             if wire is None:
-                with suppress(*_NOT_YET):
+                with suppress(*NOT_YET):
                     self._woken.recv(64)
                 continue
             if events & selectors.EVENT_WRITE and wire in self._wires:  # an earlier callback may have ended it

@@ -71,7 +71,7 @@ class Pilot:
             self._wires.wake()
         elif not self._scheduled:
             self._scheduled = True
-            loop.call_soon(self._turn_in_loop)
+            loop.call_soon(self._launch_in_loop)
 
     # -- in a thread ----------------------------------------------------------------------------------------------
 
@@ -105,9 +105,10 @@ class Pilot:
             self._failed("pilot failed", error)
             self._wires.break_off()
 
-    def _turn(self, until: float) -> bool:
+    def _turn(self, until: float, *, reads: bool = True) -> bool:
         """Take a turn without waiting. Returns whether there was no time for everything."""
-        self._poll(0.0, until)
+        if reads:
+            self._poll(0.0, until)
         self._wires.sleeps = True
         more = self._launch(until)
         self._last_turn = time.monotonic()
@@ -136,13 +137,17 @@ class Pilot:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _turn_in_loop(self) -> None:
+    def _launch_in_loop(self) -> None:
+        """Send what was queued. The loop says by itself when there is something to read."""
         self._scheduled = False
+        self._turn_in_loop(reads=False)
+
+    def _turn_in_loop(self, *, reads: bool = True) -> None:
         with self._turn_lock:
             loop = self._loop
             if loop is None:
                 return
-            more = self._turn(time.monotonic() + _SLICE)
+            more = self._turn(time.monotonic() + _SLICE, reads=reads)
             wait = self._wires.patience(self._patience())
         if more:
             self.wake()

@@ -69,9 +69,9 @@ class EvictionBackoff:
             self.state.driver.set_protected(self.uids)
         if not free and not over:
             return []
-        waited = [entry for entry in self.state.pods if entry.uid in over or (free and _is_blocked(entry))]
-        return sorted(waited, key=lambda entry: (-entry.pod.priority, entry.key))
+        waited = [pod_info for pod_info in self.state.pods if pod_info.uid in over or (free and _is_blocked(pod_info))]
+        return sorted(waited, key=lambda pod_info: (-pod_info.pod.priority, pod_info.key))
 
 
-def _is_blocked(entry: PodInfo) -> bool:
-    return entry.reason is not None and entry.reason.code is Code.VICTIM_PROTECTED
+def _is_blocked(pod_info: PodInfo) -> bool:
+    return pod_info.reason is not None and pod_info.reason.code is Code.VICTIM_PROTECTED

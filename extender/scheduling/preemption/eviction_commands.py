@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from extender.scheduling.commands import Evict, RecordPreemption
 from extender.scheduling.events import Instruction
 from extender.scheduling.policy import Policy
-from extender.scheduling.state.pod_info import PodInfo
-from extender.scheduling.state.preemption_record import Preemption, VictimProgress, written
+from extender.scheduling.state.pod_info import PodInfo, Preemption
+from extender.scheduling.state.preemption_record import VictimProgress, written
 
 
 def evict(
@@ -42,20 +42,22 @@ def mark(preemption: Preemption, policy: Policy, now: float) -> list[Instruction
         return []
     preemption.rewrite_at = now + policy.write_timeout
     return [
-        _annotation(preemption, entry, written(preemption.plan, preemption.shares[uid]), policy)
-        for uid, entry in preemption.members.items()
+        _annotation(preemption, pod_info, written(preemption.plan, preemption.member_plans[uid]), policy)
+        for uid, pod_info in preemption.members.items()
         if uid not in preemption.shown
     ]
 
 
-def unmark(preemption: Preemption, entries: Iterable[PodInfo], policy: Policy) -> list[Instruction]:
+def unmark(preemption: Preemption, pod_infos: Iterable[PodInfo], policy: Policy) -> list[Instruction]:
     """Return writes that remove the annotation.
 
     If one fails, the annotation keeps some room after a restart, until kube-scheduler has asked about the pod.
     """
-    return [_annotation(preemption, entry, "", policy) for entry in entries if entry.uid in preemption.marked]
+    return [
+        _annotation(preemption, pod_info, "", policy) for pod_info in pod_infos if pod_info.uid in preemption.marked
+    ]
 
 
-def _annotation(preemption: Preemption, entry: PodInfo, value: str, policy: Policy) -> RecordPreemption:
-    key, valid = entry.key, policy.write_validity
-    return RecordPreemption(preemption.number, key.namespace, key.name, entry.uid, value, valid_for=valid)
+def _annotation(preemption: Preemption, pod_info: PodInfo, value: str, policy: Policy) -> RecordPreemption:
+    key, valid = pod_info.key, policy.write_validity
+    return RecordPreemption(preemption.number, key.namespace, key.name, pod_info.uid, value, valid_for=valid)

@@ -24,23 +24,15 @@ from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import EvictFinished, PreemptionRecorded, RecordEvent
 from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import Event, Instruction, PodGone, PodSeen
-from extender.scheduling.preemption import eviction_commands as orders
+from extender.scheduling.preemption import eviction_commands
 from extender.scheduling.preemption.backoff import EvictionBackoff
 from extender.scheduling.preemption.lingering import Lingering
 from extender.scheduling.preemption.outcomes import Ending, PreemptionOutcomes
 from extender.scheduling.preemption.planner import PreemptionPlanner, member_plans, union, victims_of
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.cache import PodState
-from extender.scheduling.state.pod_info import ALLOCATED, PodInfo, State
-from extender.scheduling.state.preemption_record import (
-    Preemption,
-    Stage,
-    VictimProgress,
-    generation,
-    hears,
-    next_look,
-    waiting_for,
-)
+from extender.scheduling.state.pod_info import ALLOCATED, PodInfo, Preemption, State
+from extender.scheduling.state.preemption_record import Stage, VictimProgress, generation, hears, next_look, waiting_for
 from extender.scheduling.state.transitions import SchedulingState
 
 
@@ -66,32 +58,32 @@ class PreemptionExecutor:
 
     # -- beginning ------------------------------------------------------------------------------------------------
 
-    def plan(self, entry: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:
+    def plan(self, pod_info: PodInfo, nodes: SuggestedNodes) -> ScheduleResult:
         """Return a plan for the pod and its gang. Raises AlgorithmFault."""
-        return self.planner.make(entry, nodes, self.backoff.uids | self.lingering.uids)
+        return self.planner.make(pod_info, nodes, self.backoff.uids | self.lingering.uids)
 
-    def competing(self, entry: PodInfo, plan: Preempt) -> Preemption | None:
+    def competing(self, pod_info: PodInfo, plan: Preempt) -> Preemption | None:
         """Return another active preemption for a member of this plan; None if there is none."""
-        members = self.planner.members({share.uid: share for share in member_plans(entry, plan)})
+        members = self.planner.members({member_plan.uid: member_plan for member_plan in member_plans(pod_info, plan)})
         return next((each.preemption for each in members.values() if each.preemption is not None), None)
 
-    def may_begin(self, entry: PodInfo, plan: Preempt) -> bool:
+    def may_begin(self, pod_info: PodInfo, plan: Preempt) -> bool:
         """Whether the plan has victims, and the informer has reported all its members: no pod is evicted on a request's
         word alone. Members that were not reported yet are deferred."""
-        shares = {share.uid: share for share in member_plans(entry, plan)}
-        members = self.planner.members(shares).values()
+        plans = {member_plan.uid: member_plan for member_plan in member_plans(pod_info, plan)}
+        members = self.planner.members(plans).values()
         for member in members:
             if not member.informed:
-                member.deferred, member.offered = True, entry.offered
-        return any(share.victims for share in shares.values()) and all(
+                member.deferred, member.offered = True, pod_info.offered
+        return any(member_plan.victims for member_plan in plans.values()) and all(
             member.informed and member.preemption is None for member in members
         )
 
-    def begin(self, entry: PodInfo, plan: Preempt, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+    def begin(self, pod_info: PodInfo, plan: Preempt, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Begin to carry out a plan for which `may_begin` holds. Raises AlgorithmFault, and then changes nothing."""
         preemption = self.open(Stage.CHECKING, nodes, now)
         try:
-            out = self._adopt(preemption, entry, plan, now)
+            out = self._adopt(preemption, pod_info, plan, now)
         except AlgorithmFault:
             self.outcomes.drop(preemption)
             raise
@@ -106,16 +98,16 @@ class PreemptionExecutor:
 
     def _adopt(self, preemption: Preemption, leader: PodInfo, plan: Preempt, now: float) -> list[Instruction]:
         """Replace the preemption's plan by this one. Raises AlgorithmFault."""
-        shares = {share.uid: share for share in member_plans(leader, plan)}
-        members = self.planner.members(shares)
+        plans = {member_plan.uid: member_plan for member_plan in member_plans(leader, plan)}
+        members = self.planner.members(plans)
         victims = {v.uid: preemption.victims.get(v.uid) or self.track(v) for v in victims_of(plan)}
-        self.planner.claim(members, shares, waiting_for(victim.key for victim in victims.values()), now)
+        self.planner.claim(members, plans, waiting_for(victim.key for victim in victims.values()), now)
         for uid in preemption.members.keys() - members.keys():
             self.outcomes.let_go(preemption.members[uid], None, now)
         freed = self.requeuer.room_freed(now, by=leader) if preemption.members else []
-        for entry in members.values():
-            entry.preemption = preemption
-        preemption.follow(members, shares, victims)
+        for pod_info in members.values():
+            pod_info.preemption = preemption
+        preemption.follow(members, plans, victims)
         preemption.stage, preemption.since = Stage.CHECKING, now
         return [*freed, *self._advance(preemption, now)]
 
@@ -123,30 +115,30 @@ class PreemptionExecutor:
         pod = self.state.cache.pod(victim.uid)
         return VictimProgress(pod.key if pod is not None else PodKey("", ""), victim)
 
-    def try_again(self, entry: PodInfo, now: float) -> list[Instruction]:
+    def try_again(self, pod_info: PodInfo, now: float) -> list[Instruction]:
         """Try again to preempt for a pod whose preemption could not begin. kube-scheduler may see no reason to ask."""
-        if entry.state is not State.WAITING or not entry.pod.may_preempt:
+        if pod_info.state is not State.WAITING or not pod_info.pod.may_preempt:
             return []
         try:
-            plan = self.plan(entry, entry.offered)
-            if isinstance(plan, Preempt) and self.may_begin(entry, plan):
-                return self.begin(entry, plan, entry.offered, now)
-            if entry.deferred and _is_hopeless(plan):
+            plan = self.plan(pod_info, pod_info.offered)
+            if isinstance(plan, Preempt) and self.may_begin(pod_info, plan):
+                return self.begin(pod_info, plan, pod_info.offered, now)
+            if pod_info.deferred and _is_hopeless(plan):
                 return []  # asked again, it would get the same refusal: it stays parked until room becomes free
         except AlgorithmFault as fault:
-            entry.record(now, f"its preemption could not be planned: {fault}", self.state.sequence)
-        self.requeuer.enqueue(entry, now)
+            pod_info.record(now, f"its preemption could not be planned: {fault}", self.state.sequence)
+        self.requeuer.enqueue(pod_info, now)
         return []
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def asked(self, entry: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
+    def asked(self, pod_info: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Filter found no place for a preemptor. Make the plan again if its room was cleared already."""
-        preemption = entry.preemption
+        preemption = pod_info.preemption
         if preemption is None or preemption.stage is not Stage.CLEARED:
             return []
         preemption.nodes = union(preemption.nodes, nodes)
-        preemption.members = {entry.uid: entry, **preemption.members}
+        preemption.members = {pod_info.uid: pod_info, **preemption.members}
         return self.replan(preemption, now)
 
     def after(self, event: Event, now: float) -> list[Instruction]:
@@ -170,10 +162,10 @@ class PreemptionExecutor:
         """Retry preemptions that this event unblocks: its pod was reported at last, or was bound, or is gone."""
         uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
         out: list[Instruction] = []
-        entry = self.state.pods.get(uid)
-        if entry is not None and entry.deferred and entry.informed:
-            out += self.try_again(entry, now)
-            entry.deferred = False
+        pod_info = self.state.pods.get(uid)
+        if pod_info is not None and pod_info.deferred and pod_info.informed:
+            out += self.try_again(pod_info, now)
+            pod_info.deferred = False
         if uid in self.planner.unbound and self.state.cache.state(uid) is not PodState.ASSUMED:
             waiting = self.state.pods.get(self.planner.unbound.pop(uid))
             out += self.try_again(waiting, now) if waiting is not None else []
@@ -182,11 +174,11 @@ class PreemptionExecutor:
     def _review(self, preemption: Preemption, now: float) -> list[Instruction]:
         if preemption.over:
             return []
-        lost = [entry for entry in preemption.members.values() if entry.preemption is not preemption]
-        if any(entry.state in ALLOCATED for entry in lost):
+        lost = [pod_info for pod_info in preemption.members.values() if pod_info.preemption is not preemption]
+        if any(pod_info.state in ALLOCATED for pod_info in lost):
             return self.outcomes.close(preemption, Ending.PLACED)
-        for entry in lost:
-            del preemption.members[entry.uid]
+        for pod_info in lost:
+            del preemption.members[pod_info.uid]
         if not preemption.members:
             return self.outcomes.close(preemption, Ending.CANCELLED)
         if lost or preemption.stale:
@@ -202,17 +194,17 @@ class PreemptionExecutor:
             case Stage.CHECKING if all(victim.allowed for victim in standing):
                 out = self._record(preemption, now)
             case Stage.CHECKING:
-                out = orders.evict(preemption, standing, self.policy, now, dry_run=True)
+                out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=True)
             case Stage.RECORDING if preemption.members.keys() <= preemption.shown:
                 return self._confirm(preemption, now)
             case Stage.RECORDING:
-                out = orders.mark(preemption, self.policy, now)
+                out = eviction_commands.mark(preemption, self.policy, now)
             case Stage.EVICTING if late := [victim for victim in standing if victim.stays_until <= now]:
                 return self._refused(preemption, late, Code.VICTIM_STAYS, now)
             case Stage.EVICTING if any(v.sent and not v.evicted and v.retry_at <= now for v in standing):
                 return self._evict_again(preemption, standing, now)
             case Stage.EVICTING if standing:
-                out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
+                out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=False)
             case Stage.EVICTING:
                 out = self._clear(preemption, now)
             case _:
@@ -234,18 +226,18 @@ class PreemptionExecutor:
     # -- stage by stage -------------------------------------------------------------------------------------------
 
     def _record(self, preemption: Preemption, now: float) -> list[Instruction]:
-        shown = max(generation(entry.pod) for entry in preemption.members.values())
+        shown = max(generation(pod_info.pod) for pod_info in preemption.members.values())
         self._last_plan = max(self._last_plan, shown) + 1
         preemption.plan = f"{preemption.leader.uid}/{self._last_plan}"
         preemption.stage, preemption.since = Stage.RECORDING, now
         preemption.shown, preemption.tries, preemption.rewrite_at = set(), 0, now
         preemption.marked |= preemption.members.keys()
-        return orders.mark(preemption, self.policy, now)
+        return eviction_commands.mark(preemption, self.policy, now)
 
     def _confirm(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Check the plan again: the informer has now shown everything from before the annotations were written."""
         result = self._verdict(preemption)
-        if not isinstance(result, Preempt) or not self.planner.same(preemption.shares, preemption.leader, result):
+        if not isinstance(result, Preempt) or not self.planner.same(preemption.member_plans, preemption.leader, result):
             return self._take(preemption, result, now)
         preemption.stage, preemption.since = Stage.EVICTING, now
         for victim in preemption.victims.values():
@@ -256,9 +248,9 @@ class PreemptionExecutor:
         """Retry evictions after the first try. Much may have changed, so the plan is checked again first, and only
         victims that are still in the way are evicted."""
         result = self._verdict(preemption, once_more=True)
-        if not isinstance(result, Preempt) or not self.planner.same(preemption.shares, preemption.leader, result):
+        if not isinstance(result, Preempt) or not self.planner.same(preemption.member_plans, preemption.leader, result):
             return self._take(preemption, result, now)
-        out = orders.evict(preemption, standing, self.policy, now, dry_run=False)
+        out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=False)
         self._look_again(preemption, standing)
         return out
 
@@ -268,8 +260,8 @@ class PreemptionExecutor:
         return self.requeue_members(preemption, now)
 
     def requeue_members(self, preemption: Preemption, now: float) -> list[Instruction]:
-        for entry in preemption.members.values():
-            self.requeuer.enqueue(entry, now, at_once=True)
+        for pod_info in preemption.members.values():
+            self.requeuer.enqueue(pod_info, now, at_once=True)
         return self.requeuer.requeue_due(now)
 
     # -- reports --------------------------------------------------------------------------------------------------
@@ -388,8 +380,8 @@ class PreemptionExecutor:
     def tick(self, now: float) -> list[Instruction]:
         """Handle back-offs and preemptions that are due."""
         out: list[Instruction] = []
-        for entry in self.backoff.tick(now):
-            out += self.try_again(entry, now)
+        for pod_info in self.backoff.tick(now):
+            out += self.try_again(pod_info, now)
         for number in self.outcomes.reviews.due(now):
             if number in self._active:  # the review of another one may have ended it
                 out += self._overdue(self._active[number], now)

@@ -48,12 +48,12 @@ class Lingering:
         """UIDs of the pods that must not be victims."""
         return self._uids
 
-    def named(self, entry: PodInfo, victims: Iterable[Victim], now: float) -> None:
+    def named(self, pod_info: PodInfo, victims: Iterable[Victim], now: float) -> None:
         """Record that these victims of the pod are named to kube-scheduler, which deletes them.
 
-        Call it before they are stored in the pod's entry.
+        Call it before they are stored in the PodInfo.
         """
-        kept = {victim.uid for victim in entry.victims} if entry.state is State.PREEMPTING else set()
+        kept = {victim.uid for victim in pod_info.victims} if pod_info.state is State.PREEMPTING else set()
         self._deadlines = {uid: each for uid, each in self._deadlines.items() if self.state.cache.pod(uid) is not None}
         for victim in victims:
             known = self._deadlines.get(victim.uid)
@@ -61,12 +61,12 @@ class Lingering:
                 at = gone_by(self.state.cache.pod(victim.uid), now, self._policy)
                 self._deadlines[victim.uid] = _Deadline(at, self._is_deleted(victim.uid))
 
-    def late(self, entry: PodInfo, now: float) -> list[Victim]:
+    def late(self, pod_info: PodInfo, now: float) -> list[Victim]:
         """Return the pod's victims that are past their deadline and still there. From now on they linger."""
         self._forget(now)
-        if entry.state is not State.PREEMPTING or entry.preemption is not None:
+        if pod_info.state is not State.PREEMPTING or pod_info.preemption is not None:
             return []
-        standing = [victim for victim in entry.victims if self._planner.stands(victim)]
+        standing = [victim for victim in pod_info.victims if self._planner.stands(victim)]
         for victim in standing:
             known = self._deadlines.get(victim.uid)
             if known is not None and not known.deleted and self._is_deleted(victim.uid):

@@ -14,11 +14,10 @@ from enum import StrEnum
 from algorithm.reasons import Code, Reason
 from extender.core.deadlines import Deadlines
 from extender.scheduling.events import Instruction
-from extender.scheduling.preemption import eviction_commands as orders
+from extender.scheduling.preemption import eviction_commands
 from extender.scheduling.preemption.backoff import EvictionBackoff
 from extender.scheduling.requeue import Requeuer
-from extender.scheduling.state.pod_info import PodInfo, State
-from extender.scheduling.state.preemption_record import Preemption
+from extender.scheduling.state.pod_info import PodInfo, Preemption, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 
 #: After these reasons, a retry without a pause would only fail in the same way.
@@ -62,9 +61,9 @@ class PreemptionOutcomes:
         """Close the preemption: nothing more is done for it. Members that still preempt rely on the cleared room."""
         preemption.over = True
         self.drop(preemption)
-        for entry in preemption.members.values():
-            if entry.preemption is preemption:
-                entry.preemption = None
+        for pod_info in preemption.members.values():
+            if pod_info.preemption is preemption:
+                pod_info.preemption = None
         self.counts["preemptions", f"direct {ending.value}"] += 1
         return []
 
@@ -73,40 +72,40 @@ class PreemptionOutcomes:
         leader = preemption.leader
         members = self._release(preemption, Ending.GIVEN_UP, why, now)
         if why.code in _HOPELESS:
-            for entry in members:
-                self.backoff.back_off(entry.uid, why, now)
+            for pod_info in members:
+                self.backoff.back_off(pod_info.uid, why, now)
         out: list[Instruction] = [*leader.announce(why, warning=True), *self.requeuer.room_freed(now)]
-        for entry in members:  # parked only now, so that the room they gave up themselves does not wake them
-            self.requeuer.asked(entry)
-            self.requeuer.park(entry, now)
-        return [*out, *orders.unmark(preemption, members, self.policy)]
+        for pod_info in members:  # parked only now, so that the room they gave up themselves does not wake them
+            self.requeuer.asked(pod_info)
+            self.requeuer.park(pod_info, now)
+        return [*out, *eviction_commands.unmark(preemption, members, self.policy)]
 
     def unneeded(self, preemption: Preemption, now: float) -> list[Instruction]:
         """End a preemption that is not needed any more: there is room, so its preemptors are requeued."""
         members = self._release(preemption, Ending.UNNEEDED, None, now)
-        for entry in members:
-            self.requeuer.enqueue(entry, now, at_once=True)
-        return [*self.requeuer.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+        for pod_info in members:
+            self.requeuer.enqueue(pod_info, now, at_once=True)
+        return [*self.requeuer.room_freed(now), *eviction_commands.unmark(preemption, members, self.policy)]
 
     def expire(self, preemption: Preemption, now: float) -> list[Instruction]:
         """The room was kept for a lease, and kube-scheduler did not ask for it."""
         self.counts["holds", "preemption_expired"] += 1
         members = self._release(preemption, Ending.GIVEN_UP, None, now)
-        for entry in members:
-            self.requeuer.enqueue(entry, now)
-        return [*self.requeuer.room_freed(now), *orders.unmark(preemption, members, self.policy)]
+        for pod_info in members:
+            self.requeuer.enqueue(pod_info, now)
+        return [*self.requeuer.room_freed(now), *eviction_commands.unmark(preemption, members, self.policy)]
 
     def _release(self, preemption: Preemption, ending: Ending, why: Reason | None, now: float) -> list[PodInfo]:
         """Close the preemption, and make its preemptors wait again. Returns them."""
-        members = [entry for entry in preemption.members.values() if entry.preemption is preemption]
+        members = [pod_info for pod_info in preemption.members.values() if pod_info.preemption is preemption]
         self.close(preemption, ending)
-        for entry in members:
-            self.let_go(entry, why, now)
+        for pod_info in members:
+            self.let_go(pod_info, why, now)
         return members
 
-    def let_go(self, entry: PodInfo, why: Reason | None, now: float) -> None:
+    def let_go(self, pod_info: PodInfo, why: Reason | None, now: float) -> None:
         """End the pod's part in its preemption: it waits."""
-        entry.preemption = None
-        if entry.state is State.PREEMPTING:
+        pod_info.preemption = None
+        if pod_info.state is State.PREEMPTING:
             text = why.text if why is not None else "its preemption is over"
-            self.state.move(entry, State.WAITING, now, TransitionContext(text, reason=why))
+            self.state.move(pod_info, State.WAITING, now, TransitionContext(text, reason=why))

@@ -30,34 +30,34 @@ class PreemptionPlanner:
         #: UID of the pod that waits for the outcome of a proposal, by the UID of the proposed pod.
         self.unbound: dict[str, str] = {}
 
-    def make(self, entry: PodInfo, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
+    def make(self, pod_info: PodInfo, nodes: SuggestedNodes, protected: Container[str]) -> ScheduleResult:
         """Return a plan for the pod and its gang on these nodes; Wait if protected or unbound pods would be victims.
 
         Raises AlgorithmFault, also for a plan that must not be carried out.
         """
-        result = self.driver.schedule(entry.pod, nodes, Phase.EVICTING)
+        result = self.driver.schedule(pod_info.pod, nodes, Phase.EVICTING)
         if not isinstance(result, Preempt):
             return result
-        shares = [self._checked(share) for share in member_plans(entry, result)]
-        if any(victim.node not in nodes for share in shares for victim in share.victims):
+        plans = [self._checked(member_plan) for member_plan in member_plans(pod_info, result)]
+        if any(victim.node not in nodes for member_plan in plans for victim in member_plan.victims):
             return Wait(result.reason)  # kube-scheduler may never let the pod run there
-        victims = [victim.uid for share in shares for victim in share.victims]
+        victims = [victim.uid for member_plan in plans for victim in member_plan.victims]
         proposed = [uid for uid in victims if self.state.cache.state(uid) is PodState.ASSUMED]
         if proposed:
-            self.unbound[proposed[0]] = entry.uid
+            self.unbound[proposed[0]] = pod_info.uid
             return Wait(result.reason)
         spared = [uid for uid in victims if uid in protected]
         if spared:
             names = [str(pod.key) for uid in spared if (pod := self.state.cache.pod(uid)) is not None]
             return Wait(reason(Code.VICTIM_PROTECTED, victims=names))
-        return Preempt(shares[0].victims, result.reason, shares[0].node, tuple(shares[1:]))
+        return Preempt(plans[0].victims, result.reason, plans[0].node, tuple(plans[1:]))
 
-    def _checked(self, share: MemberPlan) -> MemberPlan:
-        entry = self.state.pods.get(share.uid)
-        if entry is None or entry.state not in (State.WAITING, State.PREEMPTING):
-            raise self.driver.misbehaved("it plans a place for pod {!r}, which does not wait for one", share.uid)
-        victims = self.victims(entry.pod, share.victims) if share.victims else ()
-        return MemberPlan(share.uid, share.node, victims)
+    def _checked(self, member_plan: MemberPlan) -> MemberPlan:
+        pod_info = self.state.pods.get(member_plan.uid)
+        if pod_info is None or pod_info.state not in (State.WAITING, State.PREEMPTING):
+            raise self.driver.misbehaved("it plans a place for pod {!r}, which does not wait for one", member_plan.uid)
+        victims = self.victims(pod_info.pod, member_plan.victims) if member_plan.victims else ()
+        return MemberPlan(member_plan.uid, member_plan.node, victims)
 
     def victims(self, pod: Pod, victims: Iterable[Victim]) -> tuple[Victim, ...]:
         """Return the victims that still exist. Raises AlgorithmFault if one must not be evicted: kube-scheduler would
@@ -85,46 +85,52 @@ class PreemptionPlanner:
         takes = self.state.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
         return takes and pod is not None and pod.node_name == victim.node
 
-    def members(self, shares: Mapping[str, MemberPlan]) -> dict[str, PodInfo]:
-        """Return the pods of these shares, by UID."""
-        return {uid: entry for uid in shares if (entry := self.state.pods.get(uid)) is not None}
+    def members(self, plans: Mapping[str, MemberPlan]) -> dict[str, PodInfo]:
+        """Return the pods of these plans, by UID."""
+        return {uid: pod_info for uid in plans if (pod_info := self.state.pods.get(uid)) is not None}
 
-    def same(self, shares: Mapping[str, MemberPlan], leader: PodInfo, plan: Preempt) -> bool:
-        """Whether the plan equals what is left of these shares: the same standing victims and the same nodes.
+    def same(self, plans: Mapping[str, MemberPlan], leader: PodInfo, plan: Preempt) -> bool:
+        """Whether the plan equals what is left of these plans: the same standing victims and the same nodes.
 
         Which member of the gang a victim is assigned to does not matter.
         """
         new = member_plans(leader, plan)
-        left = {victim for share in shares.values() for victim in share.victims if self.stands(victim)}
-        return left == {victim for share in new for victim in share.victims} and {
-            uid: share.node for uid, share in shares.items()
-        } == {share.uid: share.node for share in new}
+        left = {victim for member_plan in plans.values() for victim in member_plan.victims if self.stands(victim)}
+        return left == {victim for member_plan in new for victim in member_plan.victims} and {
+            uid: member_plan.node for uid, member_plan in plans.items()
+        } == {member_plan.uid: member_plan.node for member_plan in new}
 
-    def claim(self, members: Mapping[str, PodInfo], shares: Mapping[str, MemberPlan], why: Reason, now: float) -> None:
+    def claim(self, members: Mapping[str, PodInfo], plans: Mapping[str, MemberPlan], why: Reason, now: float) -> None:
         """Make all members preempt. Raises AlgorithmFault, and then no further pod preempts than before."""
         begun = []
         try:
-            for uid, entry in members.items():
-                share, waited = shares[uid], entry.state is State.WAITING
-                text = f"{len(share.victims)} pods are to go for a place on {share.node or 'one of the nodes'}"
-                context = TransitionContext(text, victims=share.victims, nominated_node=share.node, reason=why)
-                self.state.move(entry, State.PREEMPTING, now, context)
+            for uid, pod_info in members.items():
+                member_plan, waited = plans[uid], pod_info.state is State.WAITING
+                text = (
+                    f"{len(member_plan.victims)} pods are to go for a place on {member_plan.node or 'one of the nodes'}"
+                )
+                context = TransitionContext(
+                    text, victims=member_plan.victims, nominated_node=member_plan.node, reason=why
+                )
+                self.state.move(pod_info, State.PREEMPTING, now, context)
                 if waited:
-                    begun.append(entry)
+                    begun.append(pod_info)
         except AlgorithmFault as fault:
-            for entry in begun:
-                self.state.move(entry, State.WAITING, now, TransitionContext(f"the plan could not be claimed: {fault}"))
+            for pod_info in begun:
+                self.state.move(
+                    pod_info, State.WAITING, now, TransitionContext(f"the plan could not be claimed: {fault}")
+                )
             raise
 
 
-def member_plans(entry: PodInfo, plan: Preempt) -> list[MemberPlan]:
-    """Return the share of each member in the plan, first that of the pod that was asked about."""
-    return [MemberPlan(entry.uid, plan.node, plan.victims), *plan.gang_members]
+def member_plans(pod_info: PodInfo, plan: Preempt) -> list[MemberPlan]:
+    """Return each member's part of the plan, first that of the pod that was asked about."""
+    return [MemberPlan(pod_info.uid, plan.node, plan.victims), *plan.gang_members]
 
 
 def victims_of(plan: Preempt) -> list[Victim]:
     """Return all victims of the plan."""
-    return [*plan.victims, *(victim for share in plan.gang_members for victim in share.victims)]
+    return [*plan.victims, *(victim for member_plan in plan.gang_members for victim in member_plan.victims)]
 
 
 def union(*offers: SuggestedNodes) -> SuggestedNodes:

@@ -30,10 +30,10 @@ class PreemptionRecovery:
     def resume(self, now: float) -> list[Instruction]:
         """Resume all recorded preemptions. First the room is kept for all of them; only then are plans made."""
         plans: dict[str, _Found] = {}
-        for entry in sorted(self.state.pods, key=lambda entry: (-entry.pod.priority, entry.key)):
-            intention = read(entry.pod) if entry.state is State.WAITING and entry.informed else None
+        for pod_info in sorted(self.state.pods, key=lambda pod_info: (-pod_info.pod.priority, pod_info.key)):
+            intention = read(pod_info.pod) if pod_info.state is State.WAITING and pod_info.informed else None
             if intention is not None:
-                plans.setdefault(intention.plan, []).append((entry, intention))
+                plans.setdefault(intention.plan, []).append((pod_info, intention))
         for found in plans.values():
             self._keep_room(found, now)
         out: list[Instruction] = []
@@ -47,29 +47,29 @@ class PreemptionRecovery:
 
     def _keep_room(self, found: _Found, now: float) -> None:
         """Keep the room for these pods, only if a victim is gone or leaving: otherwise there is no room yet to lose."""
-        leaving = [victim for _, each in found for victim in each.share.victims if self._leaves(victim)]
-        nodes = SuggestedNodes(sorted({intention.share.node for _, intention in found}))
-        for entry, _ in found:
-            entry.offered = nodes
+        leaving = [victim for _, each in found for victim in each.member_plan.victims if self._leaves(victim)]
+        nodes = SuggestedNodes(sorted({intention.member_plan.node for _, intention in found}))
+        for pod_info, _ in found:
+            pod_info.offered = nodes
         if not leaving:
             return
         preemption = self.executor.open(Stage.CLEARED, nodes, now)
         victims = {victim.uid: self.executor.track(victim) for victim in leaving}
         why = waiting_for(victim.key for victim in victims.values() if victim.key.name)
-        members, shares = {}, {}
-        for entry, intention in found:
-            share = intention.share
-            going = tuple(victim for victim in share.victims if victim in leaving)
+        members, plans = {}, {}
+        for pod_info, intention in found:
+            member_plan = intention.member_plan
+            going = tuple(victim for victim in member_plan.victims if victim in leaving)
             try:
                 context = TransitionContext(
-                    "its preemption goes on", victims=going, nominated_node=share.node, reason=why
+                    "its preemption goes on", victims=going, nominated_node=member_plan.node, reason=why
                 )
-                self.state.move(entry, State.PREEMPTING, now, context)
+                self.state.move(pod_info, State.PREEMPTING, now, context)
             except AlgorithmFault:
                 continue
-            entry.preemption = preemption
-            members[entry.uid], shares[entry.uid] = entry, share
-        preemption.follow(members, shares, victims)
+            pod_info.preemption = preemption
+            members[pod_info.uid], plans[pod_info.uid] = pod_info, member_plan
+        preemption.follow(members, plans, victims)
         preemption.marked = set(members)
         self.executor.outcomes.reviews.set(preemption.number, now + self.state.policy.lease)
         preemption.eviction_started = True
@@ -80,6 +80,6 @@ class PreemptionRecovery:
         leader, _ = found[0]
         preemption = leader.preemption
         out = self.executor.try_again(leader, now) if preemption is None else self.executor.replan(preemption, now)
-        for entry, _ in found:
-            self.executor.requeuer.enqueue(entry, now, at_once=True)
+        for pod_info, _ in found:
+            self.executor.requeuer.enqueue(pod_info, now, at_once=True)
         return [*out, *self.executor.requeuer.requeue_due(now)]

@@ -206,7 +206,7 @@ class Cache:
 
     def remove_pod(self, uid: str) -> Pod | None:
         """Remove a pod that is gone for good. Returns the record that was held, None if there was none."""
-        self.versions.bury(uid)
+        self.versions.add_tombstone(uid)
         if uid not in self._pods:
             return None
         pod = self._drop(uid)

@@ -41,50 +41,50 @@ _CACHED = {State.BINDING: PodState.ASSUMED, State.BOUND: PodState.ADDED}
 _ALWAYS_HELD = frozenset({State.PREEMPTING, State.BINDING})
 
 
-def expected(entry: PodInfo) -> Expected:
+def expected(pod_info: PodInfo) -> Expected:
     """Return what follows from the pod's record."""
     return Expected(
-        has_hold=entry.state in _ALWAYS_HELD or not entry.informed,
-        cached=_CACHED.get(entry.state),
-        node=entry.node,
-        preempting=entry.state is State.PREEMPTING,
+        has_hold=pod_info.state in _ALWAYS_HELD or not pod_info.informed,
+        cached=_CACHED.get(pod_info.state),
+        node=pod_info.node,
+        preempting=pod_info.state is State.PREEMPTING,
     )
 
 
-def disagreement(state: SchedulingState, entry: PodInfo) -> str:
+def disagreement(state: SchedulingState, pod_info: PodInfo) -> str:
     """Return which component knows something else of the pod than its record says; "" if none does."""
-    wanted = expected(entry)
-    if bool(entry.node) is not (entry.state in ALLOCATED):
-        return f"its record is wrong: {entry.state} on {entry.node or 'no node'}"
-    hold = state.ledger.get(entry.token) if entry.token else None
-    if (hold is not None) is not wanted.has_hold or bool(entry.token) is not wanted.has_hold:
-        return f"ledger: it should have {'a' if wanted.has_hold else 'no'} hold, token {entry.token} is {hold}"
+    wanted = expected(pod_info)
+    if bool(pod_info.node) is not (pod_info.state in ALLOCATED):
+        return f"its record is wrong: {pod_info.state} on {pod_info.node or 'no node'}"
+    hold = state.ledger.get(pod_info.token) if pod_info.token else None
+    if (hold is not None) is not wanted.has_hold or bool(pod_info.token) is not wanted.has_hold:
+        return f"ledger: it should have {'a' if wanted.has_hold else 'no'} hold, token {pod_info.token} is {hold}"
     if hold is not None and (hold.payload or "") != (wanted.node if wanted.cached is PodState.ASSUMED else ""):
         return f"ledger: its hold is for {hold.payload or 'no node'}, and it is on {wanted.node or 'none'}"
-    cached = state.cache.state(entry.uid)
-    held = state.cache.pod(entry.uid)
+    cached = state.cache.state(pod_info.uid)
+    held = state.cache.pod(pod_info.uid)
     if cached is not wanted.cached and not (wanted.cached is None and cached is PodState.EXPIRED):
         return f"cache: it should be {wanted.cached or 'absent'}, and is {cached or 'absent'}"
     if wanted.cached is not None and (held is None or held.node_name != wanted.node):
         return f"cache: it should be on {wanted.node}, and is on {held.node_name if held else 'no node'}"
-    return "" if state.driver.has_pending(entry.uid) else _of_algorithm(state, entry, wanted)
+    return "" if state.driver.has_pending(pod_info.uid) else _of_algorithm(state, pod_info, wanted)
 
 
-def complaint(state: SchedulingState, entry: PodInfo) -> str:
+def complaint(state: SchedulingState, pod_info: PodInfo) -> str:
     """Return the pod with its disagreement, for people; "" if there is none."""
-    wrong = disagreement(state, entry)
-    return f"{entry.key} ({entry.state}): {wrong}" if wrong else ""
+    wrong = disagreement(state, pod_info)
+    return f"{pod_info.key} ({pod_info.state}): {wrong}" if wrong else ""
 
 
-def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> str:
+def _of_algorithm(state: SchedulingState, pod_info: PodInfo, wanted: Expected) -> str:
     driver = state.driver
-    allocated = driver.allocated.get(entry.uid)
+    allocated = driver.allocated.get(pod_info.uid)
     node = allocated.node_name if allocated is not None else ""
     if node != wanted.node:
         return f"algorithm: it should be allocated on {wanted.node or 'no node'}, and is on {node or 'none'}"
-    if (entry.uid in driver.unallocated) is not (wanted.node == ""):
+    if (pod_info.uid in driver.unallocated) is not (wanted.node == ""):
         return f"algorithm: it should {'not ' if wanted.node else ''}be unallocated"
-    if entry.uid in driver.preempting and not wanted.preempting:
+    if pod_info.uid in driver.preempting and not wanted.preempting:
         return "algorithm: it should not be preempting"
     return ""
 
@@ -92,13 +92,13 @@ def _of_algorithm(state: SchedulingState, entry: PodInfo, wanted: Expected) -> s
 def validate(state: SchedulingState) -> None:
     """Raise AssertionError, with the pod's history, if a component disagrees with a pod's record, or knows a pod that
     has no record."""
-    for entry in state.pods:
-        wrong = complaint(state, entry)
-        history = [f"{line.at:.3f} {line.text}" for line in entry.history]
+    for pod_info in state.pods:
+        wrong = complaint(state, pod_info)
+        history = [f"{line.at:.3f} {line.text}" for line in pod_info.history]
         assert not wrong, "\n".join([wrong, *history])
-    tokens = {entry.token for entry in state.pods if entry.token}
+    tokens = {pod_info.token for pod_info in state.pods if pod_info.token}
     assert tokens == {hold.token for hold in state.ledger.active()}, "ledger: a hold belongs to no pod"
-    known = {entry.uid for entry in state.pods}
+    known = {pod_info.uid for pod_info in state.pods}
     for name, told in (("allocated", state.driver.allocated), ("unallocated", state.driver.unallocated)):
         gone = sorted(uid for uid in told.keys() - known if not state.driver.has_pending(uid))
         assert not gone, f"algorithm: it knows {name} pods that have no record: {gone}"

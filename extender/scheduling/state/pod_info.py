@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
@@ -17,13 +17,11 @@ from algorithm.reasons import Code, Reason
 from algorithm.tables import Table
 from extender.scheduling.commands import RecordEvent
 from extender.scheduling.events import FilterAnswer
-
-if TYPE_CHECKING:
-    from extender.scheduling.state.preemption_record import Preemption
+from extender.scheduling.state.preemption_record import PreemptionOf
 
 
 class State(StrEnum):
-    """The state of a pod. UNKNOWN is virtual: such a pod has no entry."""
+    """The state of a pod. UNKNOWN is virtual: such a pod has no PodInfo."""
 
     UNKNOWN = "Unknown"
     WAITING = "Waiting"
@@ -134,8 +132,7 @@ class PodInfo:
     @property
     def node(self) -> str:
         """The node that the pod is placed on; "" if none."""
-        placed = self.placed  # read once: the read model reads entries without the lock
-        return placed.node_name if placed else ""
+        return self.placed.node_name if self.placed else ""
 
     def announce(self, why: Reason, *, warning: bool) -> list[RecordEvent]:
         """Return a Kubernetes Event on the pod, unless the last one had the same code.
@@ -159,14 +156,18 @@ class PodInfo:
         self.history.append(HistoryLine(now, text, event))
 
 
+#: A preemption that this server carries out.
+Preemption: TypeAlias = PreemptionOf[PodInfo]
+
+
 class PodIndex:
-    """All entries, by UID, by name and by token."""
+    """All PodInfos, by UID, by name and by token."""
 
     def __init__(self) -> None:
         self._by_uid: Table[str, PodInfo] = Table()
         self._by_name: dict[PodKey, PodInfo] = {}
         self._by_token: Table[int, PodInfo] = Table()
-        #: Hears of every new entry while the state is copied (`scheduling/fork.py`).
+        #: Hears of every new PodInfo while the state is copied (`scheduling/fork.py`).
         self.watch: set[PodInfo] | None = None
 
     def __iter__(self) -> Iterator[PodInfo]:
@@ -190,37 +191,41 @@ class PodIndex:
         """The pod whose hold has this token; None for an old token."""
         return self._by_token.get(token)
 
-    def add(self, entry: PodInfo) -> None:
-        self._by_uid[entry.uid] = entry
-        self._by_name[entry.key] = entry
+    def add(self, pod_info: PodInfo) -> None:
+        self._by_uid[pod_info.uid] = pod_info
+        self._by_name[pod_info.key] = pod_info
         if self.watch is not None:
-            self.watch.add(entry)
+            self.watch.add(pod_info)
 
     def replace(self, copies: Mapping[PodInfo, PodInfo]) -> None:
-        """Put copies in the place of all entries, in a copy of the index."""
-        self._by_uid = Table((uid, copies[entry]) for uid, entry in self._by_uid.items())
-        self._by_name = {entry.key: entry for entry in self._by_uid.values()}
-        self._by_token = Table((token, copies[entry]) for token, entry in self._by_token.items())
+        """Put copies in the place of all PodInfos, in a copy of the index."""
+        self._by_uid = Table((uid, copies[pod_info]) for uid, pod_info in self._by_uid.items())
+        self._by_name = {pod_info.key: pod_info for pod_info in self._by_uid.values()}
+        self._by_token = Table((token, copies[pod_info]) for token, pod_info in self._by_token.items())
 
-    def remove(self, entry: PodInfo) -> None:
-        del self._by_uid[entry.uid]
-        del self._by_name[entry.key]
+    def remove(self, pod_info: PodInfo) -> None:
+        del self._by_uid[pod_info.uid]
+        del self._by_name[pod_info.key]
 
-    def set_token(self, entry: PodInfo, token: int) -> None:
-        """Set the token of the entry's hold; 0 for none."""
-        self._by_token.pop(entry.token, None)
-        entry.token = token
+    def set_token(self, pod_info: PodInfo, token: int) -> None:
+        """Set the token of the hold of this PodInfo; 0 for none."""
+        self._by_token.pop(pod_info.token, None)
+        pod_info.token = token
         if token:
-            self._by_token[token] = entry
+            self._by_token[token] = pod_info
 
     def validate(self) -> None:
         """Raises AssertionError if the indexes disagree."""
-        for uid, entry in self._by_uid.items():
-            assert entry.uid == uid, f"{entry.key} is filed under UID {uid}, but has {entry.uid}"
-            assert (entry.pod.uid, entry.pod.key) == (uid, entry.key), f"{entry.key} has a record of {entry.pod.key}"
-            assert self._by_name.get(entry.key) is entry, f"{entry.key} is not found by its name"
-            assert not entry.token or self._by_token.get(entry.token) is entry, f"{entry.key}: {entry.token} is lost"
+        for uid, pod_info in self._by_uid.items():
+            assert pod_info.uid == uid, f"{pod_info.key} is filed under UID {uid}, but has {pod_info.uid}"
+            assert (pod_info.pod.uid, pod_info.pod.key) == (uid, pod_info.key), (
+                f"{pod_info.key} has a record of {pod_info.pod.key}"
+            )
+            assert self._by_name.get(pod_info.key) is pod_info, f"{pod_info.key} is not found by its name"
+            assert not pod_info.token or self._by_token.get(pod_info.token) is pod_info, (
+                f"{pod_info.key}: {pod_info.token} is lost"
+            )
         assert len(self._by_name) == len(self._by_uid), "two pods have one name"
-        for token, entry in self._by_token.items():
-            assert self._by_uid.get(entry.uid) is entry, f"token {token} belongs to no entry"
-            assert entry.token == token, f"{entry.key} has token {entry.token}, not {token}"
+        for token, pod_info in self._by_token.items():
+            assert self._by_uid.get(pod_info.uid) is pod_info, f"token {token} belongs to no pod"
+            assert pod_info.token == token, f"{pod_info.key} has token {pod_info.token}, not {token}"

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -33,7 +34,6 @@ from algorithm.model import Pod, PodKey
 from algorithm.reasons import Code, Reason, reason
 from extender.scheduling.events import Event, NodeGone, PodGone, PodSeen
 from extender.scheduling.policy import Policy
-from extender.scheduling.state.pod_info import PodInfo
 from extender.scheduling.writes.preemption_mark import ANNOTATION, LONGEST_RECORD
 
 _LONGEST_NUMBER = 12
@@ -84,8 +84,18 @@ class VictimProgress:
             self.evicted, self.stays_until = True, gone_by(pod, now, policy)
 
 
+class Preemptor(Protocol):
+    """A pod's record, as far as a preemption reads it. `pod_info.Preemption` is the preemption of PodInfos."""
+
+    @property
+    def key(self) -> PodKey: ...
+
+
+PodT = TypeVar("PodT", bound=Preemptor)
+
+
 @dataclass(slots=True, eq=False)
-class Preemption:
+class PreemptionOf(Generic[PodT]):
     """The plan, its members by UID (first the one that it was planned for), its victims, and its stage."""
 
     number: int
@@ -94,8 +104,8 @@ class Preemption:
     stage: Stage
     #: When the stage began, seconds.
     since: float
-    members: dict[str, PodInfo] = field(default_factory=dict)
-    shares: dict[str, MemberPlan] = field(default_factory=dict)
+    members: dict[str, PodT] = field(default_factory=dict)
+    member_plans: dict[str, MemberPlan] = field(default_factory=dict)
     victims: dict[str, VictimProgress] = field(default_factory=dict)
     #: The names of all members and victims: events of these pods matter.
     keys: frozenset[PodKey] = frozenset()
@@ -117,21 +127,21 @@ class Preemption:
     over: bool = False
 
     @property
-    def leader(self) -> PodInfo:
+    def leader(self) -> PodT:
         """The preemptor for which the algorithm is asked."""
         return next(iter(self.members.values()))
 
     def follow(
-        self, members: dict[str, PodInfo], shares: dict[str, MemberPlan], victims: dict[str, VictimProgress]
+        self, members: dict[str, PodT], member_plans: dict[str, MemberPlan], victims: dict[str, VictimProgress]
     ) -> None:
         """Replace the plan by this one."""
-        self.members, self.shares, self.victims = members, shares, victims
-        self.keys = frozenset([entry.key for entry in members.values()] + [v.key for v in victims.values()])
+        self.members, self.member_plans, self.victims = members, member_plans, victims
+        self.keys = frozenset([pod_info.key for pod_info in members.values()] + [v.key for v in victims.values()])
         self.reason = waiting_for(victim.key for victim in victims.values())
         self.stale = False
 
 
-def next_look(preemption: Preemption, standing: list[VictimProgress], policy: Policy) -> float:
+def next_look(preemption: PreemptionOf[PodT], standing: list[VictimProgress], policy: Policy) -> float:
     """Return when the preemption is due if no event comes before. `standing` are the victims that still run."""
     match preemption.stage:
         case Stage.CHECKING:
@@ -151,7 +161,7 @@ def waiting_for(victims: Iterable[PodKey]) -> Reason:
     return reason(Code.WAITING_FOR_VICTIMS, victims=[str(key) for key in victims] or "none is left")
 
 
-def hears(preemption: Preemption, event: Event) -> bool:
+def hears(preemption: PreemptionOf[PodT], event: Event) -> bool:
     """Whether the event may matter to the preemption. Records what the event shows."""
     match event:
         case PodSeen(pod=pod):
@@ -162,7 +172,7 @@ def hears(preemption: Preemption, event: Event) -> bool:
         case PodGone():
             return event.key in preemption.keys
         case NodeGone(name=name):
-            preemption.stale |= any(share.node == name for share in preemption.shares.values())
+            preemption.stale |= any(member_plan.node == name for member_plan in preemption.member_plans.values())
             return preemption.stale
         case _:
             return False
@@ -179,20 +189,20 @@ class _Written(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """The preemption recorded on a waiting pod: the plan's name, and the pod's share of it."""
+    """The preemption recorded on a waiting pod: the plan's name, and the pod's part of it."""
 
     plan: str
-    share: MemberPlan
+    member_plan: MemberPlan
 
 
 _decoder = msgspec.json.Decoder(_Written)
 
 
-def written(plan: str, share: MemberPlan) -> str:
+def written(plan: str, member_plan: MemberPlan) -> str:
     """Return the annotation's value. It may name only some victims: they only show a restart which pods are leaving."""
-    number, text = len(share.victims), ""
+    number, text = len(member_plan.victims), ""
     while not text or (len(text) > LONGEST_RECORD and number):
-        text = msgspec.json.encode(_Written(plan, share.node, share.victims[:number])).decode()
+        text = msgspec.json.encode(_Written(plan, member_plan.node, member_plan.victims[:number])).decode()
         number //= 2
     return text
 

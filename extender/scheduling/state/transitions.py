@@ -45,9 +45,8 @@ from extender.core.wait_index import WaitIndex
 from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.cache import Cache, PodState
-from extender.scheduling.state.pod_info import PodIndex, PodInfo, State
+from extender.scheduling.state.pod_info import PodIndex, PodInfo, Preemption, State
 from extender.scheduling.state.preemption_log import Outcome, PreemptionLog
-from extender.scheduling.state.preemption_record import Preemption
 
 
 class IllegalTransitionError(AssertionError):
@@ -56,7 +55,7 @@ class IllegalTransitionError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class TransitionContext:
-    """The input of a transition besides the pod's entry."""
+    """The input of a transition besides the PodInfo."""
 
     why: str
     placed: Pod | None = None
@@ -100,211 +99,213 @@ class SchedulingState:
         """Whether this server decides now (synced, within a term): every bind from now on is then our own."""
         return self.synced and self.term is not None
 
-    def move(self, entry: PodInfo, to: State, now: float, context: TransitionContext) -> None:
+    def move(self, pod_info: PodInfo, to: State, now: float, context: TransitionContext) -> None:
         """Move the pod to a state, by the transition in TABLE, and record that in its history.
 
         Raises IllegalTransitionError for a pair of states that is not in TABLE; AlgorithmFault if the algorithm fails.
         """
-        start = entry.state
+        start = pod_info.state
         act = TABLE.get((start, to))
         if act is None:
-            history = "\n".join(f"{line.at:.3f} {line.text}" for line in entry.history)
-            raise IllegalTransitionError(f"{entry.key}: {start} -> {to} ({context.why})\n{history}")
-        act(self, entry, now, context)
-        entry.state = to
+            history = "\n".join(f"{line.at:.3f} {line.text}" for line in pod_info.history)
+            raise IllegalTransitionError(f"{pod_info.key}: {start} -> {to} ({context.why})\n{history}")
+        act(self, pod_info, now, context)
+        pod_info.state = to
         if start is not to:
-            entry.since = now
+            pod_info.since = now
         if context.reason is not None:
-            entry.reason = context.reason
-        node = f" on {entry.placed.node_name}" if entry.placed is not None else ""
-        entry.record(now, f"{start} -> {to}{node}: {context.why}", self.sequence)
+            pod_info.reason = context.reason
+        node = f" on {pod_info.placed.node_name}" if pod_info.placed is not None else ""
+        pod_info.record(now, f"{start} -> {to}{node}: {context.why}", self.sequence)
 
     # -- into Waiting ---------------------------------------------------------------------------------------------
 
-    def appear(self, entry: PodInfo, now: float, _context: TransitionContext) -> None:
-        self.pods.add(entry)
-        self._wait(entry, now)
+    def appear(self, pod_info: PodInfo, now: float, _context: TransitionContext) -> None:
+        self.pods.add(pod_info)
+        self._wait(pod_info, now)
 
-    def give_up_preemption(self, entry: PodInfo, now: float, _context: TransitionContext) -> None:
-        self.driver.stop_preempting(entry.pod)
-        self._leave_preemption(entry, Outcome.GIVEN_UP)
-        self._wait(entry, now)
+    def give_up_preemption(self, pod_info: PodInfo, now: float, _context: TransitionContext) -> None:
+        self.driver.stop_preempting(pod_info.pod)
+        self._leave_preemption(pod_info, Outcome.GIVEN_UP)
+        self._wait(pod_info, now)
 
-    def let_go(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def let_go(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         if context.expired:
-            self.cache.expire(entry.uid)
-        self._leave_binding(entry)
-        self._wait(entry, now)
+            self.cache.expire(pod_info.uid)
+        self._leave_binding(pod_info)
+        self._wait(pod_info, now)
 
-    def _wait(self, entry: PodInfo, now: float) -> None:
-        self.release_hold(entry)
-        self.driver.add_unallocated(entry.pod)
-        self._hold_until_informed(entry, now)
+    def _wait(self, pod_info: PodInfo, now: float) -> None:
+        self.release_hold(pod_info)
+        self.driver.add_unallocated(pod_info.pod)
+        self._hold_until_informed(pod_info, now)
 
     # -- into Preempting ------------------------------------------------------------------------------------------
 
-    def preempt(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
-        self.driver.preempt(entry.pod, context.victims, context.nominated_node)
-        self.release_hold(entry)
-        self._acquire(entry, now)
-        self._name_victims(entry, context.victims, now)
-        self.wait_index.drop(entry.uid)
+    def preempt(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
+        self.driver.preempt(pod_info.pod, context.victims, context.nominated_node)
+        self.release_hold(pod_info)
+        self._acquire(pod_info, now)
+        self._name_victims(pod_info, context.victims, now)
+        self.wait_index.drop(pod_info.uid)
 
-    def replan(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
-        self.driver.preempt(entry.pod, context.victims, context.nominated_node)
-        self.renew(entry, now)
-        self._name_victims(entry, context.victims, now)
+    def replan(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
+        self.driver.preempt(pod_info.pod, context.victims, context.nominated_node)
+        self.renew(pod_info, now)
+        self._name_victims(pod_info, context.victims, now)
 
-    def _name_victims(self, entry: PodInfo, victims: tuple[Victim, ...], now: float) -> None:
-        entry.victims = victims
-        self.preemptions.preempting(entry.pod, victims, [self.cache.pod(victim.uid) for victim in victims], now)
+    def _name_victims(self, pod_info: PodInfo, victims: tuple[Victim, ...], now: float) -> None:
+        pod_info.victims = victims
+        self.preemptions.preempting(pod_info.pod, victims, [self.cache.pod(victim.uid) for victim in victims], now)
 
     # -- into Binding ---------------------------------------------------------------------------------------------
 
-    def place(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def place(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         assert context.placed is not None
         self.driver.allocate(context.placed)
-        self.release_hold(entry)
-        self._acquire(entry, now, node=context.placed.node_name)
+        self.release_hold(pod_info)
+        self._acquire(pod_info, now, node=context.placed.node_name)
         self.cache.assume(context.placed)
-        entry.placed = context.placed
-        entry.term = self.term or 0
-        self._leave_preemption(entry, Outcome.PLACED)
-        entry.reason, entry.nodes = None, {}
-        self.wait_index.drop(entry.uid)
+        pod_info.placed = context.placed
+        pod_info.term = self.term or 0
+        self._leave_preemption(pod_info, Outcome.PLACED)
+        pod_info.reason, pod_info.nodes = None, {}
+        self.wait_index.drop(pod_info.uid)
 
-    def adopt(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def adopt(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         """Place a pod that is not ours, but whose bind goes through us: it takes room like any other."""
-        self.place(entry, now, context)
-        self.pods.add(entry)
+        self.place(pod_info, now, context)
+        self.pods.add(pod_info)
 
     # -- into Bound -----------------------------------------------------------------------------------------------
 
-    def confirm(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def confirm(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         assert context.placed is not None
-        assert entry.placed is not None
-        if context.placed.node_name == entry.node:
-            self.ledger.confirm(entry.token)
-            self.drop_token(entry)
-            self._hear_bound(entry, context.placed)
-            self._hold_until_informed(entry, now)
+        assert pod_info.placed is not None
+        if context.placed.node_name == pod_info.node:
+            self.ledger.confirm(pod_info.token)
+            self.drop_token(pod_info)
+            self._hear_bound(pod_info, context.placed)
+            self._hold_until_informed(pod_info, now)
             return
-        self._leave_binding(entry)
-        self.recover(entry, now, context)
+        self._leave_binding(pod_info)
+        self.recover(pod_info, now, context)
 
-    def recover(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def recover(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         """Record a pod that was found bound, but not through us: after a restart, or bound by another client."""
         assert context.placed is not None
-        if entry.state is State.UNKNOWN:
-            self.pods.add(entry)
-        self.release_hold(entry)
-        self.wait_index.drop(entry.uid)
+        if pod_info.state is State.UNKNOWN:
+            self.pods.add(pod_info)
+        self.release_hold(pod_info)
+        self.wait_index.drop(pod_info.uid)
         self.driver.confirm(context.placed)
         self.cache.put_bound(context.placed)
-        entry.placed = context.placed
-        self._settle(entry)
-        self._hold_until_informed(entry, now)
+        pod_info.placed = context.placed
+        self._settle(pod_info)
+        self._hold_until_informed(pod_info, now)
 
-    def update_bound(self, entry: PodInfo, now: float, context: TransitionContext) -> None:
+    def update_bound(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         """Record a changed bound pod. A different node should be impossible; it is accepted all the same."""
         assert context.placed is not None
-        if context.placed.node_name == entry.node:
-            self._hear_bound(entry, context.placed)
+        if context.placed.node_name == pod_info.node:
+            self._hear_bound(pod_info, context.placed)
         else:
-            self.recover(entry, now, context)
+            self.recover(pod_info, now, context)
 
-    def _hear_bound(self, entry: PodInfo, placed: Pod) -> None:
+    def _hear_bound(self, pod_info: PodInfo, placed: Pod) -> None:
         self.driver.confirm(placed)
         self.cache.put_bound(placed)
-        entry.placed = placed
-        self._settle(entry)
+        pod_info.placed = placed
+        self._settle(pod_info)
 
-    def _settle(self, entry: PodInfo) -> None:
-        entry.reason, entry.nodes, entry.unanswered, entry.place_pinned = None, {}, 0, False
-        self._leave_preemption(entry, Outcome.PLACED)
+    def _settle(self, pod_info: PodInfo) -> None:
+        pod_info.reason, pod_info.nodes, pod_info.unanswered, pod_info.place_pinned = None, {}, 0, False
+        self._leave_preemption(pod_info, Outcome.PLACED)
 
     # -- out ------------------------------------------------------------------------------------------------------
 
-    def remove(self, entry: PodInfo, _now: float, _context: TransitionContext) -> None:
+    def remove(self, pod_info: PodInfo, _now: float, _context: TransitionContext) -> None:
         """Remove the pod. The caller decides whether its UID is also gone for good (`cache.remove_pod`)."""
-        self.release_hold(entry)
-        self.wait_index.drop(entry.uid)
-        self.driver.remove(entry.uid)
-        if self.cache.state(entry.uid) is not None:
-            self.cache.forget(entry.uid)
-        entry.placed = None
-        self._leave_preemption(entry, Outcome.GONE)
-        self.preemptions.victim_gone(entry.uid)
-        self.pods.remove(entry)
-        self._stop_following(entry)
+        self.release_hold(pod_info)
+        self.wait_index.drop(pod_info.uid)
+        self.driver.remove(pod_info.uid)
+        if self.cache.state(pod_info.uid) is not None:
+            self.cache.forget(pod_info.uid)
+        pod_info.placed = None
+        self._leave_preemption(pod_info, Outcome.GONE)
+        self.preemptions.victim_gone(pod_info.uid)
+        self.pods.remove(pod_info)
+        self._stop_following(pod_info)
 
     # -- parts ----------------------------------------------------------------------------------------------------
 
-    def _acquire(self, entry: PodInfo, now: float, *, node: str | None = None) -> None:
-        hold = self.ledger.acquire(f"pod/{entry.uid}", str(entry.key), now=now, lease=self.policy.lease, payload=node)
-        self.pods.set_token(entry, hold.token)
+    def _acquire(self, pod_info: PodInfo, now: float, *, node: str | None = None) -> None:
+        hold = self.ledger.acquire(
+            f"pod/{pod_info.uid}", str(pod_info.key), now=now, lease=self.policy.lease, payload=node
+        )
+        self.pods.set_token(pod_info, hold.token)
 
-    def _leave_preemption(self, entry: PodInfo, outcome: Outcome) -> None:
+    def _leave_preemption(self, pod_info: PodInfo, outcome: Outcome) -> None:
         """Detach the pod from its victims and from its preemption, which is then reviewed."""
-        if entry.state is State.PREEMPTING:
-            self.preemptions.ended(entry.uid, outcome)
-        entry.victims = ()
-        if entry.preemption is not None:
-            self.disturbed.append(entry.preemption)
-            entry.preemption = None
+        if pod_info.state is State.PREEMPTING:
+            self.preemptions.ended(pod_info.uid, outcome)
+        pod_info.victims = ()
+        if pod_info.preemption is not None:
+            self.disturbed.append(pod_info.preemption)
+            pod_info.preemption = None
 
-    def _hold_until_informed(self, entry: PodInfo, now: float) -> None:
+    def _hold_until_informed(self, pod_info: PodInfo, now: float) -> None:
         """Hold a pod that the informer has never reported.
 
         The informer reports the end only of pods that it has reported before, so the hold's deadline makes us verify
         repeatedly that the pod exists.
         """
-        if not entry.informed:
-            self._acquire(entry, now)
+        if not pod_info.informed:
+            self._acquire(pod_info, now)
 
-    def shown(self, entry: PodInfo) -> str:
+    def shown(self, pod_info: PodInfo) -> str:
         """The latest resourceVersion of the pod that the API server showed; "" if only callers have named the pod."""
-        return self.cache.versions.of(entry.key, entry.uid)
+        return self.cache.versions.of(pod_info.key, pod_info.uid)
 
-    def _stop_following(self, entry: PodInfo) -> None:
+    def _stop_following(self, pod_info: PodInfo) -> None:
         """Remember the version of a pod that only does not wait any more, so that no late record brings it back."""
-        shown = self.shown(entry)
-        if shown and not entry.pod.node_name and not self.policy.should_schedule(entry.pod):
-            self.cache.versions.ignore(entry.key, entry.uid, shown)
+        shown = self.shown(pod_info)
+        if shown and not pod_info.pod.node_name and not self.policy.should_schedule(pod_info.pod):
+            self.cache.versions.ignore(pod_info.key, pod_info.uid, shown)
         else:
-            self.cache.versions.drop(entry.key, entry.uid)
+            self.cache.versions.drop(pod_info.key, pod_info.uid)
 
-    def renew(self, entry: PodInfo, now: float) -> bool:
+    def renew(self, pod_info: PodInfo, now: float) -> bool:
         """Give the pod's hold a new lease. False if it has no hold."""
-        return self.ledger.renew(entry.token, now=now, lease=self.policy.lease)
+        return self.ledger.renew(pod_info.token, now=now, lease=self.policy.lease)
 
-    def release_hold(self, entry: PodInfo) -> None:
-        if entry.token:
-            self.ledger.release(entry.token)
-            self.drop_token(entry)
+    def release_hold(self, pod_info: PodInfo) -> None:
+        if pod_info.token:
+            self.ledger.release(pod_info.token)
+            self.drop_token(pod_info)
 
-    def drop_token(self, entry: PodInfo) -> None:
+    def drop_token(self, pod_info: PodInfo) -> None:
         """Clear the token of a hold that has ended. Reports that still come for it are late."""
-        self.pods.set_token(entry, 0)
-        self.unresolved.discard(entry.uid)
-        entry.reading = None
-        entry.lost, entry.doubt_until = "", None
+        self.pods.set_token(pod_info, 0)
+        self.unresolved.discard(pod_info.uid)
+        pod_info.reading = None
+        pod_info.lost, pod_info.doubt_until = "", None
 
-    def is_writing(self, entry: PodInfo) -> bool:
+    def is_writing(self, pod_info: PodInfo) -> bool:
         """Whether the pod's binding is being written, or is written but not confirmed yet."""
-        hold = self.ledger.get(entry.token)
+        hold = self.ledger.get(pod_info.token)
         return hold is not None and hold.state is not HoldState.HELD
 
-    def in_flight(self, entry: PodInfo) -> bool:
+    def in_flight(self, pod_info: PodInfo) -> bool:
         """Whether the pod's binding is being written, may still arrive, or is not confirmed yet. It keeps its place."""
-        return self.is_writing(entry) or entry.doubt_until is not None
+        return self.is_writing(pod_info) or pod_info.doubt_until is not None
 
-    def _leave_binding(self, entry: PodInfo) -> None:
+    def _leave_binding(self, pod_info: PodInfo) -> None:
         """Free the pod's proposed place."""
-        self.release_hold(entry)
-        if self.cache.state(entry.uid) is PodState.ASSUMED:
-            self.cache.forget(entry.uid)
-        entry.placed = None
+        self.release_hold(pod_info)
+        if self.cache.state(pod_info.uid) is PodState.ASSUMED:
+            self.cache.forget(pod_info.uid)
+        pod_info.placed = None
 
 
 _Act = Callable[[SchedulingState, PodInfo, float, TransitionContext], None]

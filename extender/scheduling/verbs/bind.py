@@ -51,47 +51,47 @@ class BindHandler:
         The answer comes at once if the bind is refused, or if the binding is written already. Otherwise it comes with
         the outcome of the write, or with the event that shows the pod bound.
         """
-        entry = self._leave_other_place(self.state.pods.get(event.uid), event, now)
-        refusal = self._cannot_bind(event, entry)
-        if refusal is None and entry is None:
+        pod_info = self._leave_other_place(self.state.pods.get(event.uid), event, now)
+        refusal = self._cannot_bind(event, pod_info)
+        if refusal is None and pod_info is None:
             try:
-                entry = self._adopt(event, now)
+                pod_info = self._adopt(event, now)
             except AlgorithmFault as fault:
                 refusal = reason(Code.ALGORITHM_FAILED, detail=str(fault))
-        if refusal is not None or entry is None:
+        if refusal is not None or pod_info is None:
             self.counts["binds", "refused"] += 1
             return [BindAnswer(event.request, refusal)]
-        if entry.state is State.BOUND:
+        if pod_info.state is State.BOUND:
             return [BindAnswer(event.request)]
-        return self._bind_place(entry, event.request, now)
+        return self._bind_place(pod_info, event.request, now)
 
-    def _leave_other_place(self, entry: PodInfo | None, event: BindRequested, now: float) -> PodInfo | None:
+    def _leave_other_place(self, pod_info: PodInfo | None, event: BindRequested, now: float) -> PodInfo | None:
         """Release the earlier place of a pod that is not ours if kube-scheduler now wants another node.
 
-        Its earlier bind failed, and no write is in flight. Returns the entry, None if it was released.
+        Its earlier bind failed, and no write is in flight. Returns the PodInfo, None if it was released.
         """
-        if entry is None or entry.state is not State.BINDING or event.uid not in self._passed:
-            return entry
-        if entry.node == event.node or entry.key != event.key or self.state.in_flight(entry):
-            return entry
-        self.state.move(entry, State.UNKNOWN, now, TransitionContext(f"kube-scheduler now wants it on {event.node}"))
+        if pod_info is None or pod_info.state is not State.BINDING or event.uid not in self._passed:
+            return pod_info
+        if pod_info.node == event.node or pod_info.key != event.key or self.state.in_flight(pod_info):
+            return pod_info
+        self.state.move(pod_info, State.UNKNOWN, now, TransitionContext(f"kube-scheduler now wants it on {event.node}"))
         return None
 
-    def _cannot_bind(self, event: BindRequested, entry: PodInfo | None) -> Reason | None:
-        if entry is None:
+    def _cannot_bind(self, event: BindRequested, pod_info: PodInfo | None) -> Reason | None:
+        if pod_info is None:
             return self._cannot_adopt(event)
-        if entry.key != event.key:
-            return reason(Code.BAD_REQUEST, detail=f"PodUID {event.uid} belongs to {entry.key}, not to {event.key}")
-        if entry.state is State.BOUND:
-            return None if entry.node == event.node else reason(Code.ALREADY_BOUND, node=entry.node)
-        if entry.state is not State.BINDING:
+        if pod_info.key != event.key:
+            return reason(Code.BAD_REQUEST, detail=f"PodUID {event.uid} belongs to {pod_info.key}, not to {event.key}")
+        if pod_info.state is State.BOUND:
+            return None if pod_info.node == event.node else reason(Code.ALREADY_BOUND, node=pod_info.node)
+        if pod_info.state is not State.BINDING:
             return reason(Code.NEVER_PROPOSED, node=event.node)
-        if entry.node != event.node:
-            return reason(Code.PROPOSED_OTHER_NODE, proposed=entry.node, node=event.node)
+        if pod_info.node != event.node:
+            return reason(Code.PROPOSED_OTHER_NODE, proposed=pod_info.node, node=event.node)
         return None
 
     def _cannot_adopt(self, event: BindRequested) -> Reason | None:
-        """Why a pod without an entry cannot be bound; None if it passed a filter as not ours and the node exists."""
+        """Why a pod without a PodInfo cannot be bound; None if it passed a filter as not ours and the node exists."""
         if self.state.cache.removed(event.uid):
             return reason(Code.BIND_GONE)
         passed = self._passed.get(event.uid)
@@ -103,35 +103,37 @@ class BindHandler:
         return None if self.state.cache.node(event.node) else reason(Code.NODE_UNKNOWN)
 
     def _adopt(self, event: BindRequested, now: float) -> PodInfo:
-        entry = PodInfo(self._passed.pop(event.uid))
-        placed = entry.pod.placed(event.node)
-        self.state.move(entry, State.BINDING, now, TransitionContext("none of ours, bound through us", placed=placed))
-        return entry
+        pod_info = PodInfo(self._passed.pop(event.uid))
+        placed = pod_info.pod.placed(event.node)
+        self.state.move(
+            pod_info, State.BINDING, now, TransitionContext("none of ours, bound through us", placed=placed)
+        )
+        return pod_info
 
-    def _bind_place(self, entry: PodInfo, request: int, now: float) -> list[Instruction]:
-        entry.unanswered = 0
-        hold = self.state.ledger.get(entry.token)
+    def _bind_place(self, pod_info: PodInfo, request: int, now: float) -> list[Instruction]:
+        pod_info.unanswered = 0
+        hold = self.state.ledger.get(pod_info.token)
         if hold is not None and hold.state is HoldState.COMMITTED:
             return [BindAnswer(request)]
-        entry.binds.append(request)
-        return self.write(entry, now)
+        pod_info.binds.append(request)
+        return self.write(pod_info, now)
 
-    def write(self, entry: PodInfo, now: float) -> list[Instruction]:
+    def write(self, pod_info: PodInfo, now: float) -> list[Instruction]:
         """Start the binding write. If one is already in flight, start none: its outcome answers both requests."""
-        if not self.state.ledger.commit(entry.token, now=now) or entry.placed is None:
+        if not self.state.ledger.commit(pod_info.token, now=now) or pod_info.placed is None:
             return []
-        entry.record(now, f"binding to {entry.node} is being written", self.state.sequence)
-        entry.reading = None
-        self.state.unresolved.set(entry.uid, now + self.policy.write_timeout)
-        pod = entry.placed
+        pod_info.record(now, f"binding to {pod_info.node} is being written", self.state.sequence)
+        pod_info.reading = None
+        self.state.unresolved.set(pod_info.uid, now + self.policy.write_timeout)
+        pod = pod_info.placed
         return [
             WriteBinding(
-                entry.token,
+                pod_info.token,
                 pod.namespace,
                 pod.name,
                 pod.uid,
                 pod.node_name,
-                entry.annotations,
+                pod_info.annotations,
                 valid_for=self.policy.write_validity,
             )
         ]

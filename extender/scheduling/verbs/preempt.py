@@ -52,33 +52,33 @@ class PreemptHandler:
     # -- filter found no place ------------------------------------------------------------------------------------
 
     def refused(
-        self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+        self, pod_info: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
         """Return the result for filter to answer, and further instructions. Raises AlgorithmFault."""
-        entry.offered = nodes
-        if entry.preemption is not None:
-            return self._goes_on(entry, result, nodes, now)
-        late, out = self._end_if_late(entry, now)
+        pod_info.offered = nodes
+        if pod_info.preemption is not None:
+            return self._goes_on(pod_info, result, nodes, now)
+        late, out = self._end_if_late(pod_info, now)
         if late is not None:
-            result = self._decide_anew(entry, late, nodes, now)
-        out += self._keep(entry, result, now)
-        if not result.reason.preemptible or not self._may_evict(entry):
+            result = self._decide_anew(pod_info, late, nodes, now)
+        out += self._keep(pod_info, result, now)
+        if not result.reason.preemptible or not self._may_evict(pod_info):
             return result, out
-        if (backing_off := self.executor.backoff.backed_off(entry.uid)) is not None:
+        if (backing_off := self.executor.backoff.backed_off(pod_info.uid)) is not None:
             return Wait(backing_off, _nodes(result)), out
-        answer, more = self._carry_out(entry, self.executor.plan(entry, nodes), nodes, now)
+        answer, more = self._carry_out(pod_info, self.executor.plan(pod_info, nodes), nodes, now)
         return answer or result, [*out, *more]
 
     def _goes_on(
-        self, entry: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
+        self, pod_info: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
-        out = self.executor.asked(entry, nodes, now)
-        why = entry.preemption.reason if entry.preemption is not None else entry.reason
+        out = self.executor.asked(pod_info, nodes, now)
+        why = pod_info.preemption.reason if pod_info.preemption is not None else pod_info.reason
         return Wait(why) if why is not None else result, out
 
-    def _decide_anew(self, entry: PodInfo, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
+    def _decide_anew(self, pod_info: PodInfo, late: Reason, nodes: SuggestedNodes, now: float) -> Preempt | Wait:
         """Ask the algorithm again, now that the previous victims do not count any more. Raises AlgorithmFault."""
-        result = self.driver.schedule(entry.pod, nodes, Phase.FILTERING)
+        result = self.driver.schedule(pod_info.pod, nodes, Phase.FILTERING)
         if isinstance(result, Preempt) and not self.executor.lingering.among(result.victims, now):
             return result
         if isinstance(result, Bind):
@@ -86,36 +86,36 @@ class PreemptHandler:
         # If evicting other pods may help, make kube-scheduler ask for that at once.
         return Wait(late, _nodes(result) or dict.fromkeys(nodes, result.reason))
 
-    def _keep(self, entry: PodInfo, result: Preempt | Wait, now: float) -> list[Instruction]:
+    def _keep(self, pod_info: PodInfo, result: Preempt | Wait, now: float) -> list[Instruction]:
         """Renew or end a preemption that kube-scheduler carries out."""
         if isinstance(result, Wait):
-            return self._reconsider(entry, result, now)
-        self.state.renew(entry, now)
+            return self._reconsider(pod_info, result, now)
+        self.state.renew(pod_info, now)
         return []
 
-    def _may_evict(self, entry: PodInfo) -> bool:
+    def _may_evict(self, pod_info: PodInfo) -> bool:
         """Whether we may begin a preemption: only for a pod that the informer has reported, and not while victims that
         were named to kube-scheduler still run."""
-        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not entry.pod.may_preempt:
+        if self.policy.preemption is PreemptionMode.KUBE_SCHEDULER or not pod_info.pod.may_preempt:
             return False
-        if not entry.informed:
-            entry.deferred = True
+        if not pod_info.informed:
+            pod_info.deferred = True
             return False
-        return not any(self.executor.planner.stands(victim) for victim in entry.victims)
+        return not any(self.executor.planner.stands(victim) for victim in pod_info.victims)
 
     def _carry_out(
-        self, entry: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
+        self, pod_info: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
     ) -> tuple[Wait | None, list[Instruction]]:
         """Begin a preemption of ours if the plan needs one. Returns the answer for the pod, None if there is none."""
         if isinstance(plan, Wait):
             return plan if plan.reason.code is Code.VICTIM_PROTECTED else None, []
         if isinstance(plan, Bind):
             return None, []
-        if self.executor.may_begin(entry, plan):
-            out = self.executor.begin(entry, plan, nodes, now)
-            why = entry.preemption.reason if entry.preemption is not None else entry.reason
+        if self.executor.may_begin(pod_info, plan):
+            out = self.executor.begin(pod_info, plan, nodes, now)
+            why = pod_info.preemption.reason if pod_info.preemption is not None else pod_info.reason
             return Wait(why or plan.reason), out
-        competing = self.executor.competing(entry, plan)
+        competing = self.executor.competing(pod_info, plan)
         return Wait(competing.reason) if competing is not None and competing.reason is not None else None, []
 
     # -- preempt --------------------------------------------------------------------------------------------------
@@ -128,92 +128,95 @@ class PreemptHandler:
         pod = event.pod
         if not self.policy.manages(pod):
             return [PreemptAnswer(pass_through=True)]
-        entry = self.validator.meet(pod, now, if_bound=Code.ALREADY_PLACED)
-        if isinstance(entry, Rejection):
-            return [PreemptAnswer(reason=entry.reason, error=entry.error)]
-        if entry.state is State.BINDING:
-            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=entry.node))]
-        return self._answer_preempt(entry, event.candidates, now)
+        pod_info = self.validator.meet(pod, now, if_bound=Code.ALREADY_PLACED)
+        if isinstance(pod_info, Rejection):
+            return [PreemptAnswer(reason=pod_info.reason, error=pod_info.error)]
+        if pod_info.state is State.BINDING:
+            return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=pod_info.node))]
+        return self._answer_preempt(pod_info, event.candidates, now)
 
-    def _answer_preempt(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
-        self.driver.add_unallocated(entry.pod)
+    def _answer_preempt(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
+        self.driver.add_unallocated(pod_info.pod)
         try:
             if self.policy.preemption is not PreemptionMode.KUBE_SCHEDULER:
-                answer = self._by_ourselves(entry, candidates, now)
+                answer = self._by_ourselves(pod_info, candidates, now)
                 if answer is not None:
                     return answer
-            return self._by_kube_scheduler(entry, candidates, now)
+            return self._by_kube_scheduler(pod_info, candidates, now)
         except AlgorithmFault as fault:
-            entry.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
+            pod_info.reason = reason(Code.ALGORITHM_FAILED, detail=str(fault))
             # The protocol has no field for this text, so it is shown as an Event.
-            return [PreemptAnswer(reason=entry.reason, error=True), *entry.announce(entry.reason, warning=True)]
+            return [
+                PreemptAnswer(reason=pod_info.reason, error=True),
+                *pod_info.announce(pod_info.reason, warning=True),
+            ]
 
-    def _by_ourselves(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
+    def _by_ourselves(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
         """Preempt by ourselves, and return an answer without victims; None if kube-scheduler is to evict."""
-        entry.offered = union(entry.offered, SuggestedNodes(candidate.node for candidate in candidates))
-        if entry.preemption is not None:
-            out = self.executor.asked(entry, entry.offered, now)
-            return [PreemptAnswer(reason=entry.reason), *out]
-        ours = self.policy.preemption is PreemptionMode.DIRECT or self._is_all_or_nothing(entry.pod)
-        if not self._may_evict(entry):
-            return [PreemptAnswer(reason=entry.reason)] if ours else None
-        if (backing_off := self.executor.backoff.backed_off(entry.uid)) is not None:
+        pod_info.offered = union(pod_info.offered, SuggestedNodes(candidate.node for candidate in candidates))
+        if pod_info.preemption is not None:
+            out = self.executor.asked(pod_info, pod_info.offered, now)
+            return [PreemptAnswer(reason=pod_info.reason), *out]
+        ours = self.policy.preemption is PreemptionMode.DIRECT or self._is_all_or_nothing(pod_info.pod)
+        if not self._may_evict(pod_info):
+            return [PreemptAnswer(reason=pod_info.reason)] if ours else None
+        if (backing_off := self.executor.backoff.backed_off(pod_info.uid)) is not None:
             return [PreemptAnswer(reason=backing_off)] if ours else None
-        plan = self.executor.plan(entry, entry.offered)
-        if not ours and not _needs_us(entry, plan):
+        plan = self.executor.plan(pod_info, pod_info.offered)
+        if not ours and not _needs_us(pod_info, plan):
             return None
-        answer, out = self._carry_out(entry, plan, entry.offered, now)
+        answer, out = self._carry_out(pod_info, plan, pod_info.offered, now)
         if answer is not None:
-            entry.refuse(answer, now, self.state.sequence)
-        return [PreemptAnswer(reason=entry.reason or _why(plan)), *out]
+            pod_info.refuse(answer, now, self.state.sequence)
+        return [PreemptAnswer(reason=pod_info.reason or _why(plan)), *out]
 
     def _is_all_or_nothing(self, pod: Pod) -> bool:
         gang = self.driver.gang(pod)
         return gang is not None and gang.all_or_nothing
 
-    def _by_kube_scheduler(self, entry: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
+    def _by_kube_scheduler(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:
         offered = {candidate.node: candidate for candidate in candidates}
-        _, out = self._end_if_late(entry, now)
-        return [*self._name_victims(entry, offered, now), *out]
+        _, out = self._end_if_late(pod_info, now)
+        return [*self._name_victims(pod_info, offered, now), *out]
 
-    def _name_victims(self, entry: PodInfo, offered: dict[str, Candidate], now: float) -> list[Instruction]:
-        if self._is_being_done(entry, offered, now):
-            self.state.renew(entry, now)
-            return [PreemptAnswer(reason=entry.reason)]
-        result = self.driver.schedule(entry.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
+    def _name_victims(self, pod_info: PodInfo, offered: dict[str, Candidate], now: float) -> list[Instruction]:
+        if self._is_being_done(pod_info, offered, now):
+            self.state.renew(pod_info, now)
+            return [PreemptAnswer(reason=pod_info.reason)]
+        result = self.driver.schedule(pod_info.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
         if isinstance(result, Bind):
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
         if isinstance(result, Preempt):
             if not (stay := self.executor.lingering.among(result.victims, now)):
-                return self._start_preempting(entry, result, offered, now)
+                return self._start_preempting(pod_info, result, offered, now)
             result = Wait(self._stay(stay))
-        more = self._reconsider(entry, result, now)
-        entry.refuse(result, now, self.state.sequence)
+        more = self._reconsider(pod_info, result, now)
+        pod_info.refuse(result, now, self.state.sequence)
         return [PreemptAnswer(reason=result.reason), *more]
 
-    def _is_being_done(self, entry: PodInfo, offered: Mapping[str, Candidate], now: float) -> bool:
+    def _is_being_done(self, pod_info: PodInfo, offered: Mapping[str, Candidate], now: float) -> bool:
         """Whether kube-scheduler seems to have evicted the named victims, and our informer does not show it yet.
 
         kube-scheduler then no longer offers the node, as no victim is left there, and asks because we still find the
         node full. To name other victims would evict pods for nothing, one with each request.
         """
-        if entry.state is not State.PREEMPTING or now >= entry.named_at + self.policy.limits.eviction_wait:
+        if pod_info.state is not State.PREEMPTING or now >= pod_info.named_at + self.policy.limits.eviction_wait:
             return False
-        standing = [victim for victim in entry.victims if self.executor.planner.stands(victim)]
+        standing = [victim for victim in pod_info.victims if self.executor.planner.stands(victim)]
         return bool(standing) and not any(victim.node in offered for victim in standing)
 
     def _start_preempting(
-        self, entry: PodInfo, result: Preempt, offered: dict[str, Candidate], now: float
+        self, pod_info: PodInfo, result: Preempt, offered: dict[str, Candidate], now: float
     ) -> list[Instruction]:
-        victims = self.executor.planner.victims(entry.pod, result.victims)
-        self.executor.lingering.named(entry, victims, now)
-        preempts = entry.state is State.PREEMPTING
-        changed = preempts and set(victims) != set(entry.victims)
+        victims = self.executor.planner.victims(pod_info.pod, result.victims)
+        self.executor.lingering.named(pod_info, victims, now)
+        preempts = pod_info.state is State.PREEMPTING
+        changed = preempts and set(victims) != set(pod_info.victims)
         names = ", ".join(sorted({victim.node for victim in victims})) or "others are in the way"
         context = TransitionContext(
             f"victims on {names}", victims=victims, nominated_node=result.node, reason=result.reason
         )
-        self.state.move(entry, State.PREEMPTING, now, context)
+        self.state.move(pod_info, State.PREEMPTING, now, context)
         self.counts["preemptions", "kube-scheduler started"] += not preempts
         by_node: dict[str, list[str]] = {}
         for victim in victims:
@@ -221,41 +224,41 @@ class PreemptHandler:
                 by_node.setdefault(victim.node, []).append(victim.uid)
         self.counts["victims", "proposed"] += sum(map(len, by_node.values()))
         if by_node:
-            entry.named_at = now
+            pod_info.named_at = now
         chosen = tuple(
             Candidate(node, tuple(uids), offered[node].pdb_violations) for node, uids in sorted(by_node.items())
         )
         # The room of the victims of an earlier plan is no longer held for this pod.
-        freed = self.requeuer.room_freed(now, by=entry) if changed else []
+        freed = self.requeuer.room_freed(now, by=pod_info) if changed else []
         return [PreemptAnswer(candidates=chosen, reason=result.reason), *freed]
 
-    def _end_if_late(self, entry: PodInfo, now: float) -> tuple[Reason | None, list[Instruction]]:
+    def _end_if_late(self, pod_info: PodInfo, now: float) -> tuple[Reason | None, list[Instruction]]:
         """End the pod's preemption if a victim has passed its deadline. Returns the reason, None if it goes on."""
-        late = self.executor.lingering.late(entry, now)
+        late = self.executor.lingering.late(pod_info, now)
         if not late:
             return None, []
         why = self._stay(late)
         self.counts["preemptions", "kube-scheduler given_up"] += 1
-        self.state.move(entry, State.WAITING, now, TransitionContext(why.text, reason=why))
-        return why, [*entry.announce(why, warning=True), *self.requeuer.room_freed(now, by=entry)]
+        self.state.move(pod_info, State.WAITING, now, TransitionContext(why.text, reason=why))
+        return why, [*pod_info.announce(why, warning=True), *self.requeuer.room_freed(now, by=pod_info)]
 
     def _stay(self, victims: Sequence[Victim]) -> Reason:
         keys = [str(pod.key) for victim in victims if (pod := self.state.cache.pod(victim.uid)) is not None]
         return reason(Code.VICTIM_STAYS, victims=keys)
 
-    def _reconsider(self, entry: PodInfo, result: Wait, now: float) -> list[Instruction]:
+    def _reconsider(self, pod_info: PodInfo, result: Wait, now: float) -> list[Instruction]:
         """Handle a Wait for a preempting pod: renew if it waits for its victims, otherwise end the preemption."""
-        if entry.state is not State.PREEMPTING:
+        if pod_info.state is not State.PREEMPTING:
             return []
         if result.reason.code is Code.WAITING_FOR_VICTIMS:
-            self.state.renew(entry, now)
+            self.state.renew(pod_info, now)
             return []
         self.counts["preemptions", "kube-scheduler given_up"] += 1
-        self.state.move(entry, State.WAITING, now, TransitionContext("no preemption would help now"))
-        return self.requeuer.room_freed(now, by=entry)
+        self.state.move(pod_info, State.WAITING, now, TransitionContext("no preemption would help now"))
+        return self.requeuer.room_freed(now, by=pod_info)
 
 
-def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
+def _needs_us(pod_info: PodInfo, plan: ScheduleResult) -> bool:
     """Whether kube-scheduler, which evicts on one node for one pod, could not carry out this plan."""
     if isinstance(plan, Wait):
         return plan.reason.code is Code.VICTIM_PROTECTED
@@ -263,7 +266,7 @@ def _needs_us(entry: PodInfo, plan: ScheduleResult) -> bool:
         return False
     return (
         bool(plan.gang_members)
-        or len({victim.node for share in member_plans(entry, plan) for victim in share.victims}) > 1
+        or len({victim.node for member_plan in member_plans(pod_info, plan) for victim in member_plan.victims}) > 1
     )
 
 

@@ -35,28 +35,28 @@ class SteadyRefusals:
         self._faults = faults
         self._counts = counts
 
-    def of(self, entry: PodInfo, answer: FilterAnswer, now: float) -> FilterAnswer:
+    def of(self, pod_info: PodInfo, answer: FilterAnswer, now: float) -> FilterAnswer:
         """Return this refusal; or the one that the pod was given last, if its refusals change too often."""
-        told = entry.told
+        told = pod_info.told
         if told is None or now - told.since >= WINDOW:
-            entry.told = ToldRefusal(answer, now)
+            pod_info.told = ToldRefusal(answer, now)
             return answer
         last = told.answer
         if answer.reason == last.reason and (answer.nodes is last.nodes or answer.nodes == last.nodes):
             return answer
         if told.changes < MOST_CHANGES:
-            entry.told = ToldRefusal(answer, told.since, told.changes + 1)
+            pod_info.told = ToldRefusal(answer, told.since, told.changes + 1)
             return answer
         self._counts["unsteady", "held"] += 1
         if not told.is_held:
-            entry.told = replace(told, is_held=True)
+            pod_info.told = replace(told, is_held=True)
             self._faults.noticed(
                 "a reason keeps changing",
                 "schedule",
                 f"{MOST_CHANGES} texts within {WINDOW:g} s, kube-scheduler would try the pod again for each of them: "
                 f"{_shown(last)!r}, then {_shown(answer)!r}",
                 now,
-                entry.pod,
+                pod_info.pod,
             )
         return replace(last, error=answer.error)
 

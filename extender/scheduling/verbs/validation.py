@@ -29,37 +29,39 @@ class RequestValidator:
         self.state = state
 
     def meet(self, pod: Pod, now: float, *, if_bound: Code) -> PodInfo | Rejection:
-        """Return the pod's entry with the younger record, the request's or ours; an unknown pod gets a new entry.
+        """Return the PodInfo with the younger record, the request's or ours; an unknown pod gets a new one.
 
         A pod that is bound, by our state or by the request, is rejected with the code `if_bound`.
         """
-        entry = self.state.pods.get(pod.uid)
-        node = entry.node if entry is not None and entry.state is State.BOUND else pod.node_name
+        pod_info = self.state.pods.get(pod.uid)
+        node = pod_info.node if pod_info is not None and pod_info.state is State.BOUND else pod.node_name
         if node:
             return Rejection(reason(if_bound, node=node))
-        over = self._is_over(pod, entry)
+        over = self._is_over(pod, pod_info)
         if over is not None:
             return Rejection(over)
-        if entry is None:
+        if pod_info is None:
             return self._meet_unknown(pod, now)
-        if entry.key != pod.key:
-            text = f"UID {pod.uid} belongs to {entry.key}, not to {pod.key}"
+        if pod_info.key != pod.key:
+            text = f"UID {pod.uid} belongs to {pod_info.key}, not to {pod.key}"
             return Rejection(reason(Code.BAD_REQUEST, detail=text), error=True)
-        if not older(pod.resource_version, entry.pod.resource_version):
-            entry.pod = pod
-        return entry
+        if not older(pod.resource_version, pod_info.pod.resource_version):
+            pod_info.pod = pod
+        return pod_info
 
-    def _is_over(self, pod: Pod, entry: PodInfo | None) -> Reason | None:
+    def _is_over(self, pod: Pod, pod_info: PodInfo | None) -> Reason | None:
         """Why the pod can never be scheduled, by our state or by the request; None if it can."""
         if pod.finished:
             return reason(Code.POD_FINISHED)
         if pod.oversized:
             return reason(Code.POD_TOO_LARGE, detail=pod.oversized)
-        ending = pod.terminating or (entry is not None and entry.pod.terminating) or self.state.cache.removed(pod.uid)
+        ending = (
+            pod.terminating or (pod_info is not None and pod_info.pod.terminating) or self.state.cache.removed(pod.uid)
+        )
         return reason(Code.POD_TERMINATING) if ending else None
 
     def _meet_unknown(self, pod: Pod, now: float) -> PodInfo | Rejection:
-        """Add an entry for a pod that only this request has named, unless another pod has its name.
+        """Add a PodInfo for a pod that only this request has named, unless another pod has its name.
 
         A request alone does not end the other pod: only the informer does. The exception is a waiting pod that is known
         only from a request itself: it is removed.
@@ -70,6 +72,6 @@ class RequestValidator:
                 return Rejection(reason(Code.UID_MISMATCH, uid=other.uid), error=True)
             why = f"kube-scheduler asks for UID {pod.uid} of that name"
             self.state.move(other, State.UNKNOWN, now, TransitionContext(why))
-        entry = PodInfo(pod)
-        self.state.move(entry, State.WAITING, now, TransitionContext("kube-scheduler asks for it"))
-        return entry
+        pod_info = PodInfo(pod)
+        self.state.move(pod_info, State.WAITING, now, TransitionContext("kube-scheduler asks for it"))
+        return pod_info

@@ -74,9 +74,9 @@ class ShownMachine(RuleBasedStateMachine):
         self.oracle.tell(uid, "ignored", version=version)
 
     @rule(uid=uids)
-    def bury(self, uid):
+    def add_tombstone(self, uid):
         self.let_go("", uid)
-        self.shown.bury(uid)
+        self.shown.add_tombstone(uid)
         self.oracle.tell(uid, "gone")
 
     @rule(name=names, uid=uids)
@@ -116,6 +116,6 @@ def test_validate_finds_an_object_that_is_followed_and_not(flaw):
     shown.show("a", "u1", "1")
     shown._ignored["u1"] = "1"
     if flaw == "gone":
-        shown.bury("u1")
+        shown.add_tombstone("u1")
     with pytest.raises(AssertionError, match=f"a .*is followed and {flaw}"):
         shown.validate()

@@ -1,9 +1,9 @@
 """The ledger: one behaviour a test. Every test ends with validate()."""
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.core.ledger import HoldState, Ledger, Taken
 

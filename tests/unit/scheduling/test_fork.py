@@ -134,7 +134,7 @@ def test_a_copy_in_pieces_is_that_of_the_last_moment(algorithm: str, seed: int, 
         twin = in_pieces(course, lambda: random.randrange(5) * (random.random() < 0.2))
     is_copied(course.engine, twin)
     assert difference(fork(course.engine), twin, apart=APART) == ""
-    assert {type(entry) for entry in course.engine.state.pods} <= {PodInfo}
+    assert {type(pod_info) for pod_info in course.engine.state.pods} <= {PodInfo}
     goes_the_same_way(course.engine, twin, course.rest)
 
 
@@ -180,6 +180,6 @@ def test_an_abandoned_copy_leaves_nothing_behind() -> None:
         with pytest.raises(RuntimeError, match="another copy"):
             next(Forking(course.engine).pieces())
         pieces.close()  # type: ignore[attr-defined]
-        assert {type(entry) for entry in course.engine.state.pods} == {PodInfo}
+        assert {type(pod_info) for pod_info in course.engine.state.pods} == {PodInfo}
         assert course.engine.state.pods.watch is None
     assert difference(course.engine, in_pieces(course, lambda: 0), apart=APART) == ""

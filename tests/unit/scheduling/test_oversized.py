@@ -33,7 +33,7 @@ def test_filter_refuses_it_with_the_reason_and_remembers_nothing(engine: EngineH
     assert answer.reason is not None
     assert (answer.reason.code, answer.reason.text) == (Code.POD_TOO_LARGE, f"pod is larger than is accepted: {WHY}")
     assert not answer.reason.preemptible
-    assert not engine.machine.entries()
+    assert not engine.machine.pod_infos()
 
 
 def test_preempt_evicts_nobody_for_it(engine: EngineHarness) -> None:
@@ -47,7 +47,7 @@ def test_preempt_evicts_nobody_for_it(engine: EngineHarness) -> None:
 def test_while_it_waits_the_algorithm_does_not_hear_of_it(engine: EngineHarness) -> None:
     engine.see(oversized("p"))
     assert not engine.machine.driver.unallocated
-    assert not engine.machine.entries()
+    assert not engine.machine.pod_infos()
 
 
 def test_where_it_runs_it_takes_room(engine: EngineHarness) -> None:

@@ -202,7 +202,7 @@ class ReplicasMachine(RuleBasedStateMachine):
         for replica in self.replicas:
             replica.hear(len(self.cluster.queue))
             assert not replica.open_binds
-            known = {(entry.uid, entry.state, entry.node) for entry in replica.machine.entries()}
+            known = {(pod_info.uid, pod_info.state, pod_info.node) for pod_info in replica.machine.pod_infos()}
             assert known == {
                 (p.uid, State.BOUND if p.node_name else State.WAITING, p.node_name) for p in self.cluster.pods.values()
             }

@@ -8,13 +8,14 @@ import random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import create
 from extender.scheduling.commands import RequeuePod
 from extender.server import recording
-from tests.support.engine.random_walk import CHANGES, NETWORK, drive
+from tests.support.engine.random_walk import CHANGES, drive
+from tests.support.engine.rules import SimulationRules
 from tests.support.engine.simulation import CALLS, GHOSTS, NAMES, NODES, POLICIES, EngineSimulation
 
 names, nodes = st.sampled_from(NAMES), st.sampled_from(NODES)
@@ -22,7 +23,7 @@ offers = st.lists(nodes, unique=True)
 KINDS = ("ours", "theirs", "gated", "polite")
 
 
-class SchedulerMachine(RuleBasedStateMachine):
+class SchedulerMachine(SimulationRules[EngineSimulation]):
     """Hypothesis chooses what happens, so that a failure comes as the shortest story of it."""
 
     @initialize(policy=st.sampled_from(list(POLICIES)))
@@ -44,10 +45,6 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(name=names, where=nodes)
     def somebody_else_binds(self, name: str, where: str) -> None:
         self.world.somebody_else_binds(name, where)
-
-    @rule()
-    def event_arrives(self) -> None:
-        self.world.event_arrives()
 
     @rule(which=st.integers(0, 30))
     def event_arrives_again(self, which: int) -> None:
@@ -77,18 +74,6 @@ class SchedulerMachine(RuleBasedStateMachine):
     def preempt_asked(self, name: str, offer: list[str]) -> None:
         self.world.preempt_asked(name, offer)
 
-    @rule(which=st.integers(0, 5), fault=st.sampled_from(NETWORK))
-    def work_is_done(self, which: int, fault: str) -> None:
-        self.world.work_is_done(which, fault)
-
-    @rule(which=st.integers(0, 3))
-    def late_report(self, which: int) -> None:
-        self.world.late_report(which)
-
-    @rule(seconds=st.sampled_from([0.5, 3.0, 11.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.world.time_passes(seconds)
-
     @rule(name=nodes)
     def node_flaps(self, name: str) -> None:
         self.world.node_flaps(name)
@@ -96,15 +81,6 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(call=st.sampled_from(CALLS))
     def algorithm_will_fail(self, call: str) -> None:
         self.world.algorithm_will_fail(call)
-
-    @rule()
-    def crash(self) -> None:
-        self.world.crash()
-
-    @invariant()
-    def no_node_is_overcommitted(self) -> None:
-        if hasattr(self, "world"):
-            self.world.check_room()
 
     def teardown(self) -> None:
         if hasattr(self, "world"):

@@ -260,10 +260,10 @@ def test_seats_on_nodes_that_could_never_take_the_pods_are_not_held() -> None:
 def _declare(server: Server, minimum: int) -> None:
     """The author changes the minimum on each of the gang's pods."""
     for name in ("w0", "w1", "w2"):
-        entry = server.machine.find("ns", name)
-        assert entry is not None
-        annotations = pairs({**dict(entry.pod.annotations), "waggle.dev/gang-min": str(minimum)})
-        server.see(msgspec.structs.replace(entry.pod, node_name=entry.node, annotations=annotations))
+        pod_info = server.machine.find("ns", name)
+        assert pod_info is not None
+        annotations = pairs({**dict(pod_info.pod.annotations), "waggle.dev/gang-min": str(minimum)})
+        server.see(msgspec.structs.replace(pod_info.pod, node_name=pod_info.node, annotations=annotations))
 
 
 def test_seats_that_end_and_come_back_are_not_kept_for_longer() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.kube.client.api import ApiServer
 from extender.kube.client.backoff import BackoffSettings
 from extender.kube.informers.reflection import NODES, PODS, Resource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.kube.client import bounds, deep
 from extender.kube.informers import envelopes as wire
 

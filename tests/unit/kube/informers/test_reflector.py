@@ -36,6 +36,8 @@ from tests.support.apiserver.scripted_server import (
     status,
 )
 
+pytestmark = pytest.mark.usefixtures("read_in")
+
 CERTS = Path(__file__).parents[3] / "support" / "http" / "certs"
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"

@@ -21,6 +21,8 @@ TIMING = Timing(
     list_page=0.15, watch_silence=0.15, backoff=BackoffSettings(shortest=0.001, longest=0.01, healthy=0.001)
 )
 
+pytestmark = pytest.mark.usefixtures("read_in")
+
 
 class UnreliableServer:
     """Pods with a history. Each list and watch draws a fault; the draws come from one seed."""

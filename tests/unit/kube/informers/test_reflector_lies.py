@@ -23,6 +23,8 @@ from extender.kube.informers.watching import Lines
 from tests.support.apiserver.kube_objects import event, pod, pod_list
 from tests.support.apiserver.scripted_server import Answer, Closed, Peer, ScriptedServer, lines, reply, truncated
 
+pytestmark = pytest.mark.usefixtures("read_in")
+
 LIST = "/api/v1/pods"
 WATCH = "/api/v1/pods?watch"
 IMPATIENT = Timing(backoff=BackoffSettings(shortest=0.01, longest=0.05), list_page=0.3, watch_silence=0.3)

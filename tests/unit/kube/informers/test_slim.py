@@ -9,7 +9,8 @@ import msgspec
 import pytest
 import structlog
 
-from algorithm.model import DecodeError, Pod, decode_pod
+from algorithm.decoding import DecodeError, decode_pod
+from algorithm.model import Pod
 from extender.kube.client import bounds
 from extender.kube.informers.objects import ObjectDecoder
 from extender.kube.informers.reflection import NODES, PODS, ReflectorStats

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from algorithm.model import DecodeError
+from algorithm.decoding import DecodeError
 from extender.core.commands import BestEffortKind, CommandKind, CommandSet, Moment
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.core.requests import Request, collection_path, object_path, patch_request

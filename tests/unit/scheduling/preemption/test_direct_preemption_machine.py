@@ -14,11 +14,12 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 
 from algorithm.model import CPU, Pod
 from extender.scheduling.state.pod_info import State
 from tests.support.engine.direct_preemption import DIRECT, DirectPreemptionSimulation
+from tests.support.engine.rules import SimulationRules
 from tests.support.engine.simulation import CAPACITY
 
 GANGS = ("g", "h")
@@ -119,7 +120,9 @@ class Chaos(DirectPreemptionSimulation):
         return sum(room // wanted for room in free.values()) >= len(pods)
 
 
-class DirectPreemption(RuleBasedStateMachine):
+class DirectPreemption(SimulationRules[Chaos]):
+    faults = FAULTS
+
     @initialize()
     def begin(self) -> None:
         self.world = Chaos()
@@ -153,38 +156,13 @@ class DirectPreemption(RuleBasedStateMachine):
     def preempt_is_asked(self, pick: int) -> None:
         self.world.preempt_is_asked(pick)
 
-    @rule(which=st.integers(0, 5), fault=st.sampled_from(FAULTS))
-    def work_is_done(self, which: int, fault: str) -> None:
-        self.world.work_is_done(which, fault)
-
     @rule()
     def all_work_is_done(self) -> None:
         self.world.do_all()
 
-    @rule(which=st.integers(0, 3))
-    def late_report(self, which: int) -> None:
-        self.world.late_report(which)
-
-    @rule()
-    def event_arrives(self) -> None:
-        self.world.event_arrives()
-
     @rule()
     def kubelets_stop(self) -> None:
         self.world.cluster.kubelets_stop()
-
-    @rule(seconds=st.sampled_from([0.5, 3.0, 11.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.world.time_passes(seconds)
-
-    @rule()
-    def crash(self) -> None:
-        self.world.crash()
-
-    @invariant()
-    def no_node_is_overcommitted(self) -> None:
-        if hasattr(self, "world"):
-            self.world.check_room()
 
     def teardown(self) -> None:
         if hasattr(self, "world"):

@@ -59,10 +59,10 @@ class TestTheCourse:
         w.do_all(Evict)
         assert sorted(x.name for x in w.orders(RecordPreemption)) == gang
         w.do_all(RecordPreemption)
-        shares = [read(w.cluster.pods[name]).share for name in gang]
+        member_plans = [read(w.cluster.pods[name]).member_plan for name in gang]
         uids = {w.cluster.pods[name].uid for name in low}
-        assert {victim.uid for share in shares for victim in share.victims} == uids
-        assert sorted(share.node for share in shares) == ["n0", "n0", "n1", "n1"]
+        assert {victim.uid for member_plan in member_plans for victim in member_plan.victims} == uids
+        assert sorted(member_plan.node for member_plan in member_plans) == ["n0", "n0", "n1", "n1"]
 
     def test_nobody_is_evicted_before_the_informer_shows_it_on_all(self) -> None:
         w, _, gang = gang_before_full_nodes()
@@ -216,7 +216,7 @@ class TestWhatComesBetween:
         w.cluster.delete(gang[1])
         w.deliver_all()
         assert {w.state(name) for name in gang if name != gang[1]} == {State.WAITING}
-        assert w.entry(gang[0]).reason.code is Code.GANG_INCOMPLETE
+        assert w.pod_info(gang[0]).reason.code is Code.GANG_INCOMPLETE
         w.do_all(RecordPreemption)
         assert not w.marked()
 
@@ -238,7 +238,7 @@ class TestWhatComesBetween:
         w.cluster.delete(low)
         w.cluster.create(low, 1000, 0)
         w.do_all()
-        assert w.cluster.pods[low].uid != w.entry("high").victims
+        assert w.cluster.pods[low].uid != w.pod_info("high").victims
         assert w.filter("high").node == "n0"
         assert not w.gone()
 
@@ -277,8 +277,8 @@ class TestRefused:
         assert answer.reason.code is Code.VICTIM_PROTECTED
         assert answer.reason.text == "pods that would have to go cannot be evicted now: default/low-n1-1"
         assert events(w) == [(gang[0], "VictimProtected")]
-        assert w.entry(gang[0]).reason.code is Code.VICTIM_PROTECTED
-        assert "a disruption budget needs it" in "\n".join(line.text for line in w.entry(gang[0]).history)
+        assert w.pod_info(gang[0]).reason.code is Code.VICTIM_PROTECTED
+        assert "a disruption budget needs it" in "\n".join(line.text for line in w.pod_info(gang[0]).history)
 
     def test_after_a_while_it_is_tried_again(self) -> None:
         w, low, gang = gang_before_full_nodes()
@@ -313,7 +313,7 @@ class TestRefused:
             w.rest()
             w.time_passes(DIRECT.verify)
         assert w.state(gang[0]) is State.WAITING
-        assert w.entry(gang[0]).reason.code is Code.VICTIM_PROTECTED
+        assert w.pod_info(gang[0]).reason.code is Code.VICTIM_PROTECTED
 
     def test_an_api_server_that_is_busy_is_asked_again_and_not_for_ever(self) -> None:
         w = DirectPreemptionSimulation(nodes=1)
@@ -325,7 +325,7 @@ class TestRefused:
             asked += len(w.do_all(Evict, "429"))
             w.time_passes(DIRECT.verify)
         assert asked == 5
-        assert w.entry("high").reason.code is Code.VICTIM_PROTECTED
+        assert w.pod_info("high").reason.code is Code.VICTIM_PROTECTED
 
     def test_an_intention_that_must_not_be_written_is_the_end_and_not_tried_at_every_filter(self) -> None:
         w = DirectPreemptionSimulation(nodes=1)
@@ -363,7 +363,7 @@ class TestRefused:
         w.cluster.stuck = {low}
         w.rest()
         w.time_passes(w.cluster.pods[low].grace_period + DIRECT.patience + 1)
-        assert w.entry("high").reason.text == f"evicted pods are not going: default/{low}"
+        assert w.pod_info("high").reason.text == f"evicted pods are not going: default/{low}"
         assert ("high", "VictimStays") in events(w)
 
     def test_a_cleared_room_that_nobody_asks_for_is_let_go(self) -> None:

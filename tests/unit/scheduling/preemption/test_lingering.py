@@ -62,10 +62,10 @@ def test_a_preemption_lasts_until_its_victims_should_be_gone_and_no_longer(engin
     assert not engine.algorithm.preempting
     told = [item for item in out if isinstance(item, RecordEvent)]
     assert [(item.name, item.reason.text) for item in told] == [("high", "evicted pods are not going: default/low-a")]
-    entry = engine.machine.find("default", "high")
-    assert entry is not None
-    assert entry.reason is not None
-    assert entry.reason.code is Code.VICTIM_STAYS
+    pod_info = engine.machine.find("default", "high")
+    assert pod_info is not None
+    assert pod_info.reason is not None
+    assert pod_info.reason.code is Code.VICTIM_STAYS
 
 
 def test_kube_scheduler_asking_only_preempt_renews_it_no_longer_either(engine: EngineHarness) -> None:

@@ -445,7 +445,7 @@ def _corrupt_node(cache):
 
 
 def _corrupt_removed(cache):
-    cache.versions.bury("u1")
+    cache.versions.add_tombstone("u1")
 
 
 def _corrupt_key(cache):

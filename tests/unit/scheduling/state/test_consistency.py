@@ -39,46 +39,46 @@ def test_nothing_disagrees_when_all_is_well(engine: EngineHarness) -> None:
         "placed": State.BINDING,
         "bound": State.BOUND,
     }
-    assert [consistency.disagreement(state, entry) for entry in state.pods] == ["", "", ""]
+    assert [consistency.disagreement(state, pod_info) for pod_info in state.pods] == ["", "", ""]
     consistency.validate(state)
 
 
-def lose_hold(state: SchedulingState, entry: PodInfo) -> None:
-    state.ledger.release(entry.token)
+def lose_hold(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.ledger.release(pod_info.token)
 
 
-def forget(state: SchedulingState, entry: PodInfo) -> None:
-    state.cache.forget(entry.uid)
+def forget(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.cache.forget(pod_info.uid)
 
 
-def confirm(state: SchedulingState, entry: PodInfo) -> None:
-    assert entry.placed is not None
-    state.cache.add_pod(entry.placed)
+def confirm(state: SchedulingState, pod_info: PodInfo) -> None:
+    assert pod_info.placed is not None
+    state.cache.add_pod(pod_info.placed)
 
 
-def move(_state: SchedulingState, entry: PodInfo) -> None:
-    assert entry.placed is not None
-    entry.placed = replace(entry.placed, node_name="b")
+def move(_state: SchedulingState, pod_info: PodInfo) -> None:
+    assert pod_info.placed is not None
+    pod_info.placed = replace(pod_info.placed, node_name="b")
 
 
-def take_place_away(_state: SchedulingState, entry: PodInfo) -> None:
-    entry.placed = None
+def take_place_away(_state: SchedulingState, pod_info: PodInfo) -> None:
+    pod_info.placed = None
 
 
-def free_room(state: SchedulingState, entry: PodInfo) -> None:
-    state.driver.allocated.pop(entry.uid)
+def free_room(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.driver.allocated.pop(pod_info.uid)
 
 
-def stop_waiting(state: SchedulingState, entry: PodInfo) -> None:
-    state.driver.unallocated.pop(entry.uid)
+def stop_waiting(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.driver.unallocated.pop(pod_info.uid)
 
 
-def claim(state: SchedulingState, entry: PodInfo) -> None:
-    state.driver.preempting[entry.uid] = (entry.pod, (), "")
+def claim(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.driver.preempting[pod_info.uid] = (pod_info.pod, (), "")
 
 
-def take_hold(state: SchedulingState, entry: PodInfo) -> None:
-    state.pods.set_token(entry, 77)
+def take_hold(state: SchedulingState, pod_info: PodInfo) -> None:
+    state.pods.set_token(pod_info, 77)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def take_hold(state: SchedulingState, entry: PodInfo) -> None:
 def test_a_disagreement_is_named(
     engine: EngineHarness, name: str, corrupt: Callable[[SchedulingState, PodInfo], None], said: str
 ) -> None:
-    state, entry = engine.machine.state, record(engine, name)
-    corrupt(state, entry)
-    assert consistency.disagreement(state, entry).startswith(said)
+    state, pod_info = engine.machine.state, record(engine, name)
+    corrupt(state, pod_info)
+    assert consistency.disagreement(state, pod_info).startswith(said)
     with pytest.raises(AssertionError, match=f"default/{name}.*{said}"):
         consistency.validate(state)
 
@@ -114,9 +114,9 @@ def test_a_pod_without_a_record_is_found(engine: EngineHarness) -> None:
 
 
 def test_an_expired_record_takes_no_room(engine: EngineHarness) -> None:
-    state, entry = engine.machine.state, record(engine, "waits")
+    state, pod_info = engine.machine.state, record(engine, "waits")
     state.cache.assume(pod("waits", cpu=1000, on="a"))
-    assert consistency.disagreement(state, entry) == "cache: it should be absent, and is assumed"
-    state.cache.expire(entry.uid)
-    assert state.cache.state(entry.uid) is PodState.EXPIRED
-    assert consistency.disagreement(state, entry) == ""
+    assert consistency.disagreement(state, pod_info) == "cache: it should be absent, and is assumed"
+    state.cache.expire(pod_info.uid)
+    assert state.cache.state(pod_info.uid) is PodState.EXPIRED
+    assert consistency.disagreement(state, pod_info) == ""

@@ -28,11 +28,11 @@ PAGE = Path(__file__).parents[4] / "docs" / "states.md"
 @pytest.mark.parametrize(("start", "to"), [pair for pair in PAIRS if pair not in TABLE])
 def test_what_is_not_in_the_table_raises_with_the_story_and_changes_nothing(start: State, to: State) -> None:
     transitions = SchedulingState(AlgorithmDriver(PlainAlgorithm()), Policy())
-    entry = PodInfo(pod("p"), state=start)
-    entry.record(1.0, "once upon a time", 1)
+    pod_info = PodInfo(pod("p"), state=start)
+    pod_info.record(1.0, "once upon a time", 1)
     with pytest.raises(IllegalTransitionError, match=rf"default/p: {start} -> {to} \(because\)\n1\.000 once upon"):
-        transitions.move(entry, to, 2.0, TransitionContext("because"))
-    assert entry.state is start
+        transitions.move(pod_info, to, 2.0, TransitionContext("because"))
+    assert pod_info.state is start
     assert len(transitions.pods) == 0
 
 
@@ -40,9 +40,9 @@ def test_every_transition_of_the_table_happens(monkeypatch: pytest.MonkeyPatch) 
     seen: Counter[tuple[State, State]] = Counter()
     move = SchedulingState.move
 
-    def counting(self: SchedulingState, entry: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
-        seen[entry.state, to] += 1
-        move(self, entry, to, now, facts)
+    def counting(self: SchedulingState, pod_info: PodInfo, to: State, now: float, facts: TransitionContext) -> None:
+        seen[pod_info.state, to] += 1
+        move(self, pod_info, to, now, facts)
 
     monkeypatch.setattr(SchedulingState, "move", counting)
     for name, policy in POLICIES.items():

@@ -43,10 +43,10 @@ def test_pages_show_the_newest_reason(engine: EngineHarness) -> None:
     moving(engine)
     for _ in range(50):
         told(engine)
-    entry = engine.machine.find("default", "p")
-    assert entry is not None
-    assert entry.reason is not None
-    assert entry.reason.text == "wait 50 s"
+    pod_info = engine.machine.find("default", "p")
+    assert pod_info is not None
+    assert pod_info.reason is not None
+    assert pod_info.reason.text == "wait 50 s"
 
 
 def test_it_is_noticed_once_for_each_window_and_is_no_fault(engine: EngineHarness) -> None:
