@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from algorithm.registry import AlgorithmError, explain, parser
+from extender.claim_settings import ClaimSettings
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _LABEL_OR_EMPTY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
@@ -33,6 +34,12 @@ class SettingsError(ValueError):
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ExtenderSettings(_Section):
+    """The verbs of kube-scheduler. Switched off, this process serves claims only."""
+
+    enabled: bool = True
 
 
 class TlsSettings(_Section):
@@ -240,7 +247,17 @@ class Settings(_Section):
     force_bind: ForceBindSettings = ForceBindSettings()
     preemption: PreemptionSettings = PreemptionSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
+    extender: ExtenderSettings = ExtenderSettings()
+    claims: ClaimSettings = ClaimSettings()
     log: LogSettings = LogSettings()
+
+    @field_validator("claims")
+    @classmethod
+    def _something_is_served(cls, claims: ClaimSettings, info: ValidationInfo) -> ClaimSettings:
+        extender = info.data.get("extender")
+        if extender is not None and not extender.enabled and not claims.enabled:
+            raise ValueError("expected claims.enabled or extender.enabled: this process would serve nothing")
+        return claims
 
     @model_validator(mode="before")
     @classmethod

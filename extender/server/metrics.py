@@ -65,10 +65,10 @@ class Standing(NamedTuple):
     code: str
 
 
-def standing(entry: PodInfo, message: str) -> Standing:
+def standing(pod_info: PodInfo, message: str) -> Standing:
     """`message` is what kube-scheduler wrote on the pod, "" if nothing."""
-    why = reason_of(entry, message) if entry.state in PENDING else None
-    return Standing(entry.state, why.code.value if why else "")
+    why = reason_of(pod_info, message) if pod_info.state in PENDING else None
+    return Standing(pod_info.state, why.code.value if why else "")
 
 
 def metrics(

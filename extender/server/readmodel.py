@@ -100,9 +100,9 @@ class ReadModel:
     def _sentences(self, view: PodView, verdict: Verdict | None) -> list[str]:
         return [] if view.reason is None else sentences(view, verdict, len(self._machine.driver.nodes))
 
-    def _view(self, entry: PodInfo, now: float) -> PodView:
-        said = self._rows.said(entry)
-        view = pod_view(entry, now, self._messages(entry.uid))
+    def _view(self, pod_info: PodInfo, now: float) -> PodView:
+        said = self._rows.said(pod_info)
+        view = pod_view(pod_info, now, self._messages(pod_info.uid))
         return replace(view, gang=said.group, tenant=said.tenant, priority=said.priority, devices=said.devices)
 
     def _each_pod(
@@ -114,11 +114,11 @@ class ReadModel:
         """
 
         def pieces() -> Iterator[list[T]]:
-            entries = list(self._machine.state.pods)
-            for start in range(0, len(entries), VIEWS):
+            pod_infos = list(self._machine.state.pods)
+            for start in range(0, len(pod_infos), VIEWS):
                 now = self._loop.clock()
-                piece = entries[start : start + VIEWS]
-                yield [view(entry, now) for entry in piece if states is None or entry.state.value in states]
+                piece = pod_infos[start : start + VIEWS]
+                yield [view(pod_info, now) for pod_info in piece if states is None or pod_info.state.value in states]
 
         return [found for piece in self._loop.in_turns(pieces(), patience) for found in piece]
 
@@ -133,7 +133,7 @@ class ReadModel:
         states = Counter(row.state for row in rows)
         return UsageSample(
             at=time.time(),
-            running=sum(states[state] for state in PLACED),
+            running=states[State.BOUND.value],
             waiting=states[State.WAITING.value],
             preempting=states[State.PREEMPTING.value],
             devices=sum(row.devices for row in rows if row.state in PLACED),
@@ -161,8 +161,8 @@ class ReadModel:
         """Return the pods of which ledger, cache or algorithm know something else than the pod's record says."""
         state = self._machine.state
 
-        def compared(entry: PodInfo, _now: float) -> str:
-            return complaint(state, entry) if state.pods.get(entry.uid) is entry else ""
+        def compared(pod_info: PodInfo, _now: float) -> str:
+            return complaint(state, pod_info) if state.pods.get(pod_info.uid) is pod_info else ""
 
         return [text for text in self._each_pod(compared) if text]
 
@@ -197,12 +197,12 @@ class ReadModel:
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """Return why this pod is where it is; None if it is unknown."""
         with self._loop.paused() as now:
-            entry = self._machine.find(namespace, name)
-            if entry is None:
+            pod_info = self._machine.find(namespace, name)
+            if pod_info is None:
                 return None
-            view = self._view(entry, now)
-            nodes, lines, pod = dict(entry.nodes), list(entry.history), entry.pod
-            waits = entry.state in PENDING
+            view = self._view(pod_info, now)
+            nodes, lines, pod = dict(pod_info.nodes), list(pod_info.history), pod_info.pod
+            waits = pod_info.state in PENDING
         if not waits:
             return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_story(lines, now))
         verdict = self._what_if.ask_one(pod.uid)
@@ -248,8 +248,8 @@ class ReadModel:
                 return Verdict(fault=self._machine.driver.fault_book.raised("explain", error, now, pod))
         return Verdict(sentences=tuple(advice))
 
-    def _standing(self, entry: PodInfo, _now: float) -> metrics.Standing:
-        return metrics.standing(entry, self._messages(entry.uid))
+    def _standing(self, pod_info: PodInfo, _now: float) -> metrics.Standing:
+        return metrics.standing(pod_info, self._messages(pod_info.uid))
 
     def stats(self) -> list[Metric]:
         """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics.

@@ -1,7 +1,8 @@
 """All pods as lean rows: for tables, and for the totals of the last hour.
 
-Rows are made under the engine's lock, a hundred at a time. What the algorithm says about a pod is remembered for as
-long as the pod's record, so that a reading asks it only about new records.
+Rows are made under the engine's lock, a hundred at a time. The algorithm's description of a pod is remembered for as
+long as the pod's record, so that a reading asks only about new records. Its priority is asked for in each reading,
+because it changes while the pod runs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
-from algorithm.interface import PodDescription
+from algorithm.interface import PodDescription, SchedulerAlgorithm
 from algorithm.model import Pod
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
@@ -55,6 +56,16 @@ class Said(NamedTuple):
     devices: int
 
 
+class _Described(NamedTuple):
+    """A record, the algorithm that described it, and the description; `group` and `devices` completed from the pod."""
+
+    pod: Pod
+    algorithm: SchedulerAlgorithm
+    description: PodDescription
+    group: str
+    devices: int
+
+
 class PodRows:
     """Thread-safe; one reading at a time. `messages` returns what kube-scheduler wrote on a pod without a node, by
     UID."""
@@ -66,66 +77,80 @@ class PodRows:
         self._loop = loop
         self._messages = messages
         self._lock = threading.Lock()
-        #: By UID: the record, and what is said about it.
-        self._known: dict[str, tuple[Pod, Said]] = {}
-        #: The kinds of faults that the log has.
-        self._logged: set[type] = set()
+        #: By UID, as of the last reading.
+        self._known: dict[str, _Described] = {}
+        #: The calls and kinds of faults that the log has.
+        self._logged: set[tuple[str, type]] = set()
 
     def read(self) -> list[PodRow]:
         """Return a row for each pod that takes room or waits, in no order."""
         with self._lock:
-            known: dict[str, tuple[Pod, Said]] = {}
+            known: dict[str, _Described] = {}
             rows = [row for piece in self._loop.in_turns(self._pieces(known)) for row in piece]
             self._known = known
             return rows
 
-    def _pieces(self, known: dict[str, tuple[Pod, Said]]) -> Iterator[list[PodRow]]:
-        entries = list(self._machine.state.pods)
-        for start in range(0, len(entries), PIECE):
-            yield [self._row(entry, known) for entry in entries[start : start + PIECE]]
+    def _pieces(self, known: dict[str, _Described]) -> Iterator[list[PodRow]]:
+        pod_infos = list(self._machine.state.pods)
+        for start in range(0, len(pod_infos), PIECE):
+            yield [self._row(pod_info, known) for pod_info in pod_infos[start : start + PIECE]]
 
-    def _row(self, entry: PodInfo, known: dict[str, tuple[Pod, Said]]) -> PodRow:
-        pod = entry.placed or entry.pod
-        said = self.said(entry)
-        known[entry.uid] = (pod, said)
-        why = reason_of(entry, self._messages(entry.uid)) if entry.state in PENDING else None
+    def _row(self, pod_info: PodInfo, known: dict[str, _Described]) -> PodRow:
+        pod = pod_info.placed or pod_info.pod
+        known[pod_info.uid] = described = self._described(pod_info.uid, pod)
+        why = reason_of(pod_info, self._messages(pod_info.uid)) if pod_info.state in PENDING else None
         return PodRow(
             pod.namespace,
             pod.name,
-            entry.state.value,
-            entry.node,
+            pod_info.state.value,
+            pod_info.node,
             "" if why is None else why.code.value,
-            said.group,
-            said.tenant,
-            said.priority,
-            said.devices,
+            described.group,
+            described.description.tenant,
+            self._priority(pod, described.description),
+            described.devices,
             pod.created,
         )
 
-    def said(self, entry: PodInfo) -> Said:
+    def said(self, pod_info: PodInfo) -> Said:
         """Return what the algorithm says about a pod. To be called under the loop's lock."""
-        pod = entry.placed or entry.pod
-        found = self._known.get(entry.uid)
-        return found[1] if found is not None and found[0] is pod else self._say(pod)
+        pod = pod_info.placed or pod_info.pod
+        found = self._described(pod_info.uid, pod)
+        priority = self._priority(pod, found.description)
+        return Said(found.group, found.description.tenant, priority, found.devices)
 
-    def _say(self, pod: Pod) -> Said:
-        told = self._describe(pod)
-        return Said(
-            told.group or pod.annotation(GANG_ANNOTATION) or pod.group,
-            told.tenant,
-            told.priority if told.priority is not None else pod.priority,
-            told.devices if told.devices is not None else devices_of(pod),
-        )
+    def _described(self, uid: str, pod: Pod) -> _Described:
+        algorithm = self._machine.driver.algorithm
+        found = self._known.get(uid)
+        if found is not None and found.pod is pod and found.algorithm is algorithm:
+            return found
+        description = self._describe(pod)
+        group = description.group or pod.annotation(GANG_ANNOTATION) or pod.group
+        devices = description.devices if description.devices is not None else devices_of(pod)
+        return _Described(pod, algorithm, description, group, devices)
 
     def _describe(self, pod: Pod) -> PodDescription:
-        """Ask the algorithm. Its fault must not hide the pod: each kind of fault is logged once."""
+        """Ask the algorithm. Its fault must not hide the pod."""
         try:
             return msgspec.convert(self._machine.driver.algorithm.describe(pod), PodDescription, from_attributes=True)
         except Exception as error:
-            if type(error) not in self._logged:
-                self._logged.add(type(error))
-                log.exception("describe failed", pod=str(pod.key))
+            self._failed("describe", pod, error)
             return PodDescription()
+
+    def _priority(self, pod: Pod, description: PodDescription) -> int:
+        if description.priority is None:
+            return pod.priority
+        try:
+            return int(self._machine.driver.algorithm.current_priority(pod, description))
+        except Exception as error:
+            self._failed("current_priority", pod, error)
+            return description.priority
+
+    def _failed(self, call: str, pod: Pod, error: Exception) -> None:
+        """Log each kind of fault once."""
+        if (call, type(error)) not in self._logged:
+            self._logged.add((call, type(error)))
+            log.error(f"{call} failed", pod=str(pod.key), exc_info=error)
 
 
 def devices_of(pod: Pod) -> int:

@@ -28,6 +28,7 @@ from algorithm.registry import create, gang_texts, reads
 from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.kube.informers.decisions import Decisions
+from extender.kube.informers.loop_reader import LoopReader
 from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import nodes_read_by, pods_read_by
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
@@ -53,6 +54,9 @@ from extender.server.views import Metric
 from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
 
 log = structlog.get_logger(__name__)
+
+#: New objects after which the garbage collector looks at them; Python's own 700 are not those of one decision.
+_COLLECT_AFTER = 5000
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -120,10 +124,12 @@ class Service:
             hang=settings.server.hang_seconds,
         )
         self._leader_labeler = self._make_leader_labeler(settings.leader_election)
+        self._watch_reader = LoopReader()
         self._nodes = Reflector(
             *(self.api, nodes_read_by(self._reader), self._nodes_changed),
             timing=timing,
             went_back=self._went_back,
+            in_loop=self._watch_reader,
             most=room.for_nodes,
         )
         self._pods_buffer = _UntilSynced(self.runtime.handle)
@@ -131,8 +137,11 @@ class Service:
             *(self.api, pods_read_by(self._reader, informer=True), self._pods_changed),
             timing=timing,
             went_back=self._went_back,
+            in_loop=self._watch_reader,
             most=room.for_pods,
         )
+        #: Others may add handlers before the start.
+        self.nodes = self._nodes
         #: In the order in which they start. Further handlers may be added before `start`.
         self.informers: tuple[Reflector[Any], ...] = (self._nodes, self._pods)
         silence = ApiSilence(self.informers)
@@ -170,12 +179,18 @@ class Service:
         self.reconfiguration.start()
 
     def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send writes in this event loop, which is the running one, until `leave_loop`: see kube/writes/pilot.py."""
+        """Send writes and read watches in this event loop, which is the running one, until `leave_loop`: see
+        kube/writes/pilot.py and kube/informers/loop_reader.py."""
         self._committer.enter_loop(loop)
+        self._watch_reader.enter_loop(loop)
 
     def leave_loop(self) -> None:
-        """Send writes in a thread again. Idempotent."""
+        """Do both in threads again. Idempotent."""
+        self._watch_reader.leave_loop()
         self._committer.leave_loop()
+
+    def end_calls(self) -> None:
+        """The server goes down: nothing to do, since every call that waits for a write ends with it."""
 
     def stop(self) -> None:
         """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
@@ -256,6 +271,7 @@ class Service:
         # The state that was just built lives as long as the process: the garbage collector need not scan it again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         log.info("ready", nodes=len(self.runtime.model.nodes()), pods=len(self.runtime.model.pods()))
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:

@@ -37,7 +37,8 @@ class Taken(NamedTuple):
 
 
 class UsageSample(NamedTuple):
-    """The cluster at one moment. `at` is in seconds since 1970; `devices` is what running pods were given."""
+    """The cluster at one moment. `at` is in seconds since 1970; `devices` is what running pods were given, and
+    what is proposed for pods that are not bound yet."""
 
     at: float
     running: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
@@ -25,6 +26,22 @@ class Readiness:
 
     ready: bool
     detail: str = ""
+
+
+class Served(Protocol):
+    """What probes ask of something that is served."""
+
+    def liveness(self) -> Readiness:
+        """Whether the process can go on; if not, it needs a restart."""
+        ...
+
+    def readiness(self) -> Readiness:
+        """Whether calls are served."""
+        ...
+
+    def informed(self) -> Readiness:
+        """Whether calls are served, or could be if this replica led."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,45 +116,47 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a scrape, with labels and value of each sample."""
+    """One metric of a scrape, with labels and value of each sample. Those of a histogram are its cumulative buckets,
+    each with the label `le`, and `sums` has the sums of what it observed."""
 
     name: str
     kind: str
     help: str
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
+    sums: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
 
-def pod_view(entry: PodInfo, now: float, message: str = "") -> PodView:
+def pod_view(pod_info: PodInfo, now: float, message: str = "") -> PodView:
     """Return the view of a pod. `message` is what kube-scheduler wrote on it; it counts while the pod has no place."""
-    pod = entry.pod
-    message = message if entry.state in PENDING else ""
-    why = reason_of(entry, message)
+    pod = pod_info.pod
+    message = message if pod_info.state in PENDING else ""
+    why = reason_of(pod_info, message)
     return PodView(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        state=entry.state.value,
-        node=entry.node,
+        state=pod_info.state.value,
+        node=pod_info.node,
         reason=why,
-        attempts=entry.attempts,
+        attempts=pod_info.attempts,
         gang=pod.annotation(GANG_ANNOTATION) or pod.group,
-        since_seconds=max(0.0, now - entry.since),
+        since_seconds=max(0.0, now - pod_info.since),
         priority=pod.priority,
         kube_scheduler=message,
-        offered=entry.offered if entry.attempts else None,
+        offered=pod_info.offered if pod_info.attempts else None,
         summary=why.text if why is not None else "",
     )
 
 
-def reason_of(entry: PodInfo, message: str) -> Reason | None:
+def reason_of(pod_info: PodInfo, message: str) -> Reason | None:
     """Return why the pod waits. A waiting pod always has a reason.
 
     If Waggle was never asked about it, that is what kube-scheduler wrote, whose own plug-ins accept no node; or that it
     has written nothing yet.
     """
-    if entry.reason is None and entry.state is State.WAITING:
+    if pod_info.reason is None and pod_info.state is State.WAITING:
         return _refused_before(message) if message else _NOT_ASKED
-    return entry.reason
+    return pod_info.reason
 
 
 _NOT_ASKED = reason(Code.NOT_ASKED)

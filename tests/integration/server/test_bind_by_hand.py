@@ -17,7 +17,7 @@ def w() -> Iterator[LocalCluster]:
 
 def test_what_was_never_proposed_is_refused(w: LocalCluster):
     w.pod("p")
-    w.until(w.waggle.entries)
+    w.until(w.waggle.pod_infos)
     revision = w.cluster.revision
 
     assert "never proposed for n0" in w.bind("p", "n0")
@@ -87,7 +87,7 @@ def test_a_second_bind_to_the_same_node_is_fine_and_writes_nothing(w: LocalClust
     w.pod("p")
     node = w.propose("p")
     assert w.bind("p", node) == ""
-    w.until(lambda: [e.state for e in w.waggle.entries()] == ["Bound"])
+    w.until(lambda: [e.state for e in w.waggle.pod_infos()] == ["Bound"])
 
     assert w.bind("p", node) == ""
     # The informer may have seen it bound, and answered, before the write's own answer was heard.
@@ -97,7 +97,7 @@ def test_a_second_bind_to_the_same_node_is_fine_and_writes_nothing(w: LocalClust
 def test_a_second_bind_to_another_node_is_refused(w: LocalCluster):
     w.pod("p")
     node = w.place("p")
-    w.until(lambda: [e.state for e in w.waggle.entries()] == ["Bound"])
+    w.until(lambda: [e.state for e in w.waggle.pod_infos()] == ["Bound"])
 
     assert f"already bound to {node}" in w.bind("p", {"n0": "n1", "n1": "n0"}[node])
 
@@ -108,7 +108,7 @@ def test_a_pod_deleted_after_the_proposal_is_refused(w: LocalCluster):
     w.cluster.delete("pods", "p", grace_period_seconds=0)
 
     assert "deleted" in w.bind("p", node, PodUID=uid) or "never proposed" in w.bind("p", node, PodUID=uid)
-    w.until(lambda: not w.waggle.entries())
+    w.until(lambda: not w.waggle.pod_infos())
 
 
 def test_a_namesake_of_a_proposed_pod_is_not_bound_in_its_place(w: LocalCluster):
@@ -116,7 +116,7 @@ def test_a_namesake_of_a_proposed_pod_is_not_bound_in_its_place(w: LocalCluster)
     node, old = w.propose("p"), w.uid("p")
     w.cluster.delete("pods", "p", grace_period_seconds=0)
     new = w.pod("p")
-    w.until(lambda: [e.uid for e in w.waggle.entries()] == [new])
+    w.until(lambda: [e.uid for e in w.waggle.pod_infos()] == [new])
 
     assert w.bind("p", node, PodUID=old)
     assert w.bind("p", node, PodUID=new)

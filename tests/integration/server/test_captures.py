@@ -60,7 +60,7 @@ def test_a_captured_pod_that_our_cluster_does_not_have_is_never_bound(captured: 
 
         assert "deleted" in w.bind(pod["name"], passed[0], PodUID=pod["uid"])
         assert w.cluster.revision == revision
-        w.until(lambda: not w.waggle.entries())
+        w.until(lambda: not w.waggle.pod_infos())
 
 
 @pytest.mark.parametrize("captured", ALL)
@@ -69,7 +69,7 @@ def test_a_captured_request_is_answered_in_an_empty_cluster(captured: str):
         answer = w.post(captured.partition("-")[0], capture(captured))
 
         assert answer is not None
-        w.until(lambda: not w.waggle.entries())
+        w.until(lambda: not w.waggle.pod_infos())
         assert w.books.bindings == []
 
 
@@ -95,7 +95,7 @@ def test_a_captured_preemption_names_victims_that_run_here(captured: str):
         for node in sent[key]:
             w.node(node, cpu="2")
             w.pod(f"low-{node}", cpu="2", nodeName=node)
-        w.until(lambda: len(w.waggle.entries()) == len(sent[key]))
+        w.until(lambda: len(w.waggle.pod_infos()) == len(sent[key]))
         hi = sent["Pod"]
         w.pod(hi["metadata"]["name"], cpu="1500m", priority=hi["spec"]["priority"])
         sent["Pod"] = w.get(hi["metadata"]["name"])

@@ -19,7 +19,7 @@ def w() -> Iterator[LocalCluster]:
 
 
 def states(w: LocalCluster) -> dict[str, str]:
-    return {e.key.name: str(e.state) for e in w.waggle.entries()}
+    return {e.key.name: str(e.state) for e in w.waggle.pod_infos()}
 
 
 def test_a_proposal_without_a_bind_vanishes_once_it_is_verified(w: LocalCluster):
@@ -119,7 +119,7 @@ def test_nothing_is_given_back_while_the_api_server_cannot_be_read(w: LocalClust
 def test_what_was_bound_by_somebody_else_unseen_is_not_given_away(w: LocalCluster):
     w.pod("p", cpu="4")
     w.pod("q", cpu="4")
-    w.until(lambda: len(w.waggle.entries()) == 2)
+    w.until(lambda: len(w.waggle.pod_infos()) == 2)
     w.faults.inject("status", status=503, times=None, method="WATCH", path="/api/v1/pods")
     w.waggle.service._pods._exchange.interrupt()
     w.propose("p")
@@ -135,7 +135,7 @@ def test_what_was_bound_by_somebody_else_unseen_is_not_given_away(w: LocalCluste
 def test_a_gang_proposed_and_never_bound_gives_all_its_seats_back():
     with world(nodes=2, **BRIEF) as w:
         names = w.gang("g", 4, cpu="2")
-        w.until(lambda: len(w.waggle.entries()) == 4)
+        w.until(lambda: len(w.waggle.pod_infos()) == 4)
         for name in names:
             w.propose(name)
         w.pod("waits", cpu="4")

@@ -11,7 +11,7 @@ FOREIGN = {"pods": {"scheduler_names": ["default-scheduler"]}}
 
 
 def states(w: LocalCluster) -> dict[str, str]:
-    return {e.key.name: str(e.state) for e in w.waggle.entries()}
+    return {e.key.name: str(e.state) for e in w.waggle.pod_infos()}
 
 
 def test_a_bind_that_kube_scheduler_gives_up_waiting_for_is_written_once():

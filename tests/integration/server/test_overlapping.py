@@ -53,7 +53,7 @@ def test_fifty_pods_are_bound_once_each():
 
         w.until(lambda: not w.waggle.holds())
         assert sum(map(bool, w.places(names))) == 48
-        assert len({e.node for e in w.waggle.entries() if e.node}) == 6
+        assert len({e.node for e in w.waggle.pod_infos() if e.node}) == 6
 
 
 def test_gangs_are_placed_whole_all_the_same():

@@ -68,7 +68,7 @@ def test_what_a_gang_waits_for_is_not_taken_by_a_lesser_preemptor():
             w.place(name)
         names = w.gang("high", 4, cpu="2", priority=1000)
         w.pod("thief", cpu="2", priority=10)
-        w.until(lambda: len(w.waggle.entries()) == 9)
+        w.until(lambda: len(w.waggle.pod_infos()) == 9)
         for name in ("high-3", "thief", "high-0", "high-1", "high-2"):
             preempt(w, name, low)
         for name in terminating(w):
@@ -93,7 +93,7 @@ def test_a_gang_goes_on_although_its_first_members_victims_are_gone_before_the_n
             w.pod(name, cpu="2")
             w.place(name)
         names = w.gang("high", 4, cpu="2", priority=1000)
-        w.until(lambda: len(w.waggle.entries()) == 8)
+        w.until(lambda: len(w.waggle.pod_infos()) == 8)
         for name in names:
             preempt(w, name, [each for each in low if w.cluster.get("pods", each)])
             w.until(lambda: not terminating(w) and not w.differences())

@@ -91,7 +91,7 @@ def test_a_stale_first_list_is_caught_up_with():
         w.faults.inject("stale", behind=2, method="LIST", path="/api/v1/pods")
         w.start_waggle()
 
-        w.until(lambda: {e.key.name: str(e.state) for e in w.waggle.entries()} == {"p": "Waiting", "q": "Bound"})
+        w.until(lambda: {e.key.name: str(e.state) for e in w.waggle.pod_infos()} == {"p": "Waiting", "q": "Bound"})
 
 
 def test_a_server_that_was_ready_stays_so_while_the_api_server_is_away():

@@ -14,7 +14,7 @@ from tests.support.http.fixed_runtime import Client
 
 
 def bound_view(w: LocalCluster) -> dict[str, str]:
-    return {e.key.name: e.node for e in w.waggle.entries() if e.node}
+    return {e.key.name: e.node for e in w.waggle.pod_infos() if e.node}
 
 
 def test_a_restart_in_the_midst_of_many_pods():

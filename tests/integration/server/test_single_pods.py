@@ -87,7 +87,7 @@ def test_a_pod_proposed_for_a_node_that_is_deleted_is_proposed_elsewhere():
         first = w.propose("p")
 
         w.cluster.delete("nodes", first)
-        w.until(lambda: [e.state for e in w.waggle.entries()] == ["Waiting"])
+        w.until(lambda: [e.state for e in w.waggle.pod_infos()] == ["Waiting"])
 
         assert "never proposed" in w.bind("p", first)
         assert w.place("p") in {"n0", "n1"} - {first}
@@ -151,7 +151,7 @@ class TestPodsOfOthers:
             w.pod("theirs", schedulerName="other")
 
             assert w.filter("theirs")["NodeNames"] == ["n0", "n1", "n2"]
-            assert w.waggle.entries() == []
+            assert w.waggle.pod_infos() == []
 
     def test_they_are_bound_through_us_and_counted(self):
         with world(nodes=1, scheduler=True, **self.SETTINGS) as w:
@@ -167,7 +167,7 @@ class TestPodsOfOthers:
     def test_what_somebody_else_bound_is_counted(self):
         with world(nodes=2, **self.SETTINGS) as w:
             w.pod("theirs", cpu="4", schedulerName="other", nodeName="n0")
-            w.until(lambda: [e.state for e in w.waggle.entries()] == ["Bound"])
+            w.until(lambda: [e.state for e in w.waggle.pod_infos()] == ["Bound"])
             w.pod("ours", cpu="4")
 
             assert w.place("ours") == "n1"
@@ -188,9 +188,9 @@ def test_a_pod_that_the_informer_has_not_shown_yet_is_placed():
         w.pod("p")
         node = w.propose("p")
         assert w.bind("p", node) == ""
-        assert not any(e.informed for e in w.waggle.entries())
+        assert not any(e.informed for e in w.waggle.pod_infos())
         held()
-        w.until(lambda: all(e.informed for e in w.waggle.entries()))
+        w.until(lambda: all(e.informed for e in w.waggle.pod_infos()))
 
 
 def _without_pod_events(w: LocalCluster):

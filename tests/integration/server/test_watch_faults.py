@@ -27,7 +27,7 @@ def reopen(w: LocalCluster) -> None:
 
 
 def known(w: LocalCluster) -> dict[str, str]:
-    return {e.key.name: str(e.state) for e in w.waggle.entries()}
+    return {e.key.name: str(e.state) for e in w.waggle.pod_infos()}
 
 
 def test_a_dropped_watch_goes_on_where_it_was(w: LocalCluster):
@@ -132,7 +132,7 @@ def test_a_swallowed_deletion_is_found_by_the_comparer(w: LocalCluster):
     w.until(lambda: known(w) == {"p": "Bound"})
     w.until(lambda: w.get("p")["status"].get("phase") == "Running")
     version = w.get("p")["metadata"]["resourceVersion"]
-    w.until(lambda: [e.pod.resource_version for e in w.waggle.entries()] == [version])
+    w.until(lambda: [e.pod.resource_version for e in w.waggle.pod_infos()] == [version])
     w.faults.inject("watch-swallow", after=1, **POD_WATCH)  # it is shown going,
     w.faults.inject("watch-swallow", after=2, **POD_WATCH)  # and gone
     reopen(w)

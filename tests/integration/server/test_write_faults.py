@@ -79,7 +79,7 @@ def test_a_conflict_with_somebody_else_is_told_to_kube_scheduler(w: LocalCluster
     _bind_directly(w, "p", other)
 
     assert f"bound to {other} by somebody else" in w.bind("p", node)
-    w.until(lambda: [(e.state, e.node) for e in w.waggle.entries()] == [("Bound", other)])
+    w.until(lambda: [(e.state, e.node) for e in w.waggle.pod_infos()] == [("Bound", other)])
 
 
 def test_429_is_waited_for_as_long_as_the_api_server_says(w: LocalCluster):
@@ -154,7 +154,7 @@ def test_an_api_server_slower_than_the_request_timeout_binds_once():
         w.bind("p", node)
 
         w.place("p")
-        w.until(lambda: [e.state for e in w.waggle.entries()] == ["Bound"])
+        w.until(lambda: [e.state for e in w.waggle.pod_infos()] == ["Bound"])
         w.until(lambda: w.faults.fired() == 1)
         assert w.books.binding_of("p") == [node]
 
@@ -221,7 +221,7 @@ def test_an_api_server_that_is_down_is_waited_for(w: LocalCluster):
 
 def stop_hearing_of_pods(w: LocalCluster) -> None:
     """The pod informer is cut off until the faults are cleared."""
-    w.until(w.waggle.entries)
+    w.until(w.waggle.pod_infos)
     w.faults.inject("status", status=503, times=None, method="WATCH", path="/api/v1/pods")
     w.waggle.service._pods._exchange.interrupt()
     w.until(lambda: w.waggle.service._pods.last_error.endswith("503 injected fault"))

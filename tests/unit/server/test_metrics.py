@@ -7,6 +7,7 @@ from pathlib import Path
 
 from algorithm.gauges import Gauge, Sample
 from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.claims.service import ClaimService
 from extender.server.runtime import Runtime
 from extender.server.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
@@ -22,15 +23,17 @@ def served_by(algorithm: str) -> dict[str, str]:
     """The metrics of a server with this algorithm, and the type of each."""
     cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
     chosen = AlgorithmSettings(name=algorithm)
-    service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    claims = ClaimService(settings, service.api, nodes=service.nodes)
     try:
-        metrics = Metrics(service.runtime, *SOURCES)
+        metrics = Metrics(service.runtime, *SOURCES, claims.metrics)
         return {
             family.name + ("_total" if family.type == "counter" else ""): family.type
             for family in metrics.registry.collect()
             if family.name.startswith("waggle")
         }
     finally:
+        claims.stop()
         service.stop()
 
 

@@ -28,7 +28,7 @@ def replayed(life: Life) -> tuple[SchedulerStateMachine, list[bytes]]:
 
 
 def histories(engine: SchedulerStateMachine) -> dict[str, Any]:
-    return {entry.uid: (entry.state, entry.node, tuple(entry.history)) for entry in engine.entries()}
+    return {pod_info.uid: (pod_info.state, pod_info.node, tuple(pod_info.history)) for pod_info in engine.pod_infos()}
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "hived"])
@@ -39,8 +39,8 @@ def test_a_recorded_life_replays_byte_for_byte(algorithm: str, draw: int) -> Non
         engine, said = replayed(life)
         assert said == life.said
         assert histories(engine) == histories(life.engine)
-        for entry in engine.entries():
-            assert all(life.heard[line.event - 1][1] == line.at for line in entry.history), "another event's number"
+        for pod_info in engine.pod_infos():
+            assert all(life.heard[line.event - 1][1] == line.at for line in pod_info.history), "another event's number"
 
 
 def test_a_missing_event_is_noticed() -> None:

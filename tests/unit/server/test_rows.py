@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.formats.podspec import SPEC
 from algorithm.interface import PodDescription, SuggestedNodes
 from algorithm.model import Pod
@@ -13,6 +14,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.runtime import Runtime
 from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.hived.harness import racks
 from tests.support.hived.scene import Scene, small
 
 
@@ -21,6 +23,7 @@ class Describing(PlainAlgorithm):
 
     asked = 0
     fault: object = None
+    priority_fault: Exception | None = None
 
     def describe(self, pod: Pod) -> PodDescription:
         self.asked += 1
@@ -29,6 +32,11 @@ class Describing(PlainAlgorithm):
         if self.fault is not None:
             return self.fault  # type: ignore[return-value]
         return PodDescription(group="g", tenant="t", priority=7, devices=3)
+
+    def current_priority(self, pod: Pod, description: PodDescription) -> int:
+        if self.priority_fault is not None:
+            raise self.priority_fault
+        return super().current_priority(pod, description)
 
 
 def runtime(algorithm: PlainAlgorithm, *pods: Pod) -> Runtime:
@@ -70,6 +78,24 @@ def test_a_fault_of_the_algorithm_hides_no_pod(fault: object, capsys: pytest.Cap
     assert sorted(row.name for row in found.model.rows()) == ["p", "q"]
 
 
+def test_a_pod_that_is_proposed_for_a_node_does_not_run_yet() -> None:
+    gpus = msgspec.structs.replace(pod("p"), requests=(("x.io/gpu", 2),))
+    found = runtime(PlainAlgorithm(), gpus)
+    assert found.filter(gpus, SuggestedNodes(["a"])).node == "a"
+    proposed = found.model.usage_sample()
+
+    found.handle(PodSeen(msgspec.structs.replace(gpus, node_name="a")))
+    bound = found.model.usage_sample()
+
+    assert [(each.running, each.waiting, each.devices) for each in (proposed, bound)] == [(0, 0, 2), (1, 0, 2)]
+
+
+def test_a_fault_about_the_priority_leaves_the_one_that_was_asked_for() -> None:
+    algorithm = Describing()
+    algorithm.priority_fault = ValueError("no")
+    assert [(row.tenant, row.priority) for row in runtime(algorithm, pod("p")).model.rows()] == [("t", 7)]
+
+
 def test_hived_says_whose_pods_are() -> None:
     scene = Scene(small())
     scene.place("ml/train", "vision", 5, devices=8, pods=2)
@@ -81,3 +107,35 @@ def test_hived_says_whose_pods_are() -> None:
     train = rows["train-0"]
     assert (train.group, train.tenant, train.priority, train.devices) == ("ml/train", "vision", 5, 8)
     assert (rows["bad"].group, rows["bad"].tenant) == ("", "")
+
+
+def test_a_pod_that_lost_its_quota_shows_the_priority_that_counts_now() -> None:
+    scene = Scene(load(racks(a="rack.host 1")) | {"promoteLazilyPreempted": True})
+    try:
+        scene.place("ml/early", "a", 1, devices=4, lazyPreemptionEnable=True)
+        assert shown(scene, "early-0") == (1, 1)
+
+        scene.place("ml/urgent", "a", 5, devices=4)
+        assert (shown(scene, "early-0"), shown(scene, "urgent-0")) == ((-1, -1), (5, 5))
+
+        scene.end("ml/urgent")
+        assert shown(scene, "early-0") == (1, 1)
+    finally:
+        scene.runtime.stop()
+
+
+def shown(scene: Scene, name: str) -> tuple[int, int]:
+    """The pod's priority in tables, and in its view."""
+    model = scene.runtime.model
+    (row,) = [row for row in model.rows() if row.name == name]
+    (view,) = [view for view in model.pods() if view.name == name]
+    return row.priority, view.priority
+
+
+def test_another_algorithm_describes_all_pods_anew() -> None:
+    machine = SchedulerStateMachine(Describing())
+    found = Runtime(machine, lambda command: None)
+    found.handle(NodeSeen(node("a")), Synced(), PodSeen(pod("p")))
+    assert [row.tenant for row in found.model.rows()] == ["t"]
+    machine.driver.algorithm = PlainAlgorithm()
+    assert [row.tenant for row in found.model.rows()] == [""]

@@ -209,8 +209,8 @@ def test_events_are_recorded_in_the_order_in_which_they_were_handled(bench: Benc
     again = SchedulerStateMachine(PlainAlgorithm())
     for event, at in bench.recorded:
         again.handle(event, at)
-    assert [(e.key, e.state, e.node) for e in again.entries()] == [
-        (e.key, e.state, e.node) for e in bench.machine.entries()
+    assert [(e.key, e.state, e.node) for e in again.pod_infos()] == [
+        (e.key, e.state, e.node) for e in bench.machine.pod_infos()
     ]
     bench.machine.validate()
 

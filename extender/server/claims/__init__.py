@@ -1,0 +1,1 @@
+"""Runs the engine of claims: its loop, its informers, its writes, its metrics."""

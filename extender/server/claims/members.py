@@ -1,0 +1,208 @@
+"""Tells the engine which servers serve claims side by side, so that each begins with its own share of the idle pods.
+
+    renew the own Lease --> list the Leases of all --> MembersSeen(names, me)      every few seconds
+          |  failed                                        ^
+          +--> after a Lease's length: MembersSeen((), me) -+   alone, as far as this server knows
+
+A server has a Lease of its own, named after it, with a label by which the others find it. A Lease counts as living if
+its holder has renewed it within its length *as seen by this server's clock*: clocks of other machines are not trusted.
+
+Nothing depends on this being right. Servers that see different members, or none, claim correctly; two of them only try
+for the same pod more often, and the API server decides. A Lease whose holder has been gone for long is deleted by
+whoever sees it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from extender.claims.events import MembersSeen
+from extender.core.requests import collection_path, object_path
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer, Response
+
+log = structlog.get_logger(__name__)
+
+LABEL = "waggle.dev/claims"
+#: Seconds between two renewals, and after which a Lease that was not renewed counts no more.
+_RENEW, _LENGTH = 5.0, 15.0
+#: Seconds after which a Lease that was not renewed is deleted.
+_FORGOTTEN = 600.0
+_TIMEOUT = 4.0
+#: Members that are counted; nobody runs more replicas.
+_MOST = 256
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Leases(msgspec.Struct):
+    items: list[_Lease] | None = None
+
+
+class _FailedError(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A Lease, and when it last changed, seconds of this server's clock."""
+
+    version: str
+    uid: str
+    changed_at: float
+
+
+class Membership:
+    """The thread that does this. `me` is a name that no other process has, and a valid name of a Lease."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        namespace: str,
+        group: str,
+        me: str,
+        tell: Callable[[MembersSeen], None],
+        clock: Callable[[], float] = time.monotonic,
+        renew: float = _RENEW,
+        length: float = _LENGTH,
+    ) -> None:
+        self._api = api
+        self._collection = collection_path("leases", group="coordination.k8s.io", namespace=namespace)
+        self.metadata = {"name": me, "namespace": namespace, "labels": {LABEL: group}}
+        self._group = group
+        self.me = me
+        self._tell = tell
+        self._clock = clock
+        self._renew, self._length = renew, length
+        self._known: dict[str, _Seen] = {}
+        self._told: MembersSeen | None = None
+        self._succeeded_at = clock()
+        self._trouble = ""
+        self._stopped = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waggle-claims-members", daemon=True)
+
+    @property
+    def trouble(self) -> str:
+        """Why the Leases cannot be read or written; "" if they can."""
+        return self._trouble
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The servers that were told to the engine last."""
+        return self._told.names if self._told is not None else ()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def look(self) -> None:
+        """Renew and list now, and not at the next time only."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop, and leave: the others take this server's share at their next look. Works also without a start."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=_TIMEOUT + 1)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._look()
+            self._wake.wait(self._renew * random.uniform(0.8, 1.0))  # noqa: S311 - spreads load, hides nothing
+            self._wake.clear()
+        try:
+            self._call("DELETE", self._path(self.me))
+        except ApiError as error:
+            log.info("the Lease of this server stays for a while", error=str(error))
+
+    def _look(self) -> None:
+        """Renew, list and tell, once."""
+        try:
+            self._write()
+            self._take_in(self._list())
+        except (ApiError, _FailedError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._failed(str(error))
+        else:
+            self._trouble = ""
+            self._succeeded_at = self._clock()
+
+    def _failed(self, why: str) -> None:
+        if not self._trouble:
+            log.warning("replicas cannot be seen; claims go on, with more conflicts", error=why)
+        self._trouble = why
+        if self._clock() - self._succeeded_at >= self._length:
+            self._say(())
+
+    def _take_in(self, leases: list[_Lease]) -> None:
+        now = self._clock()
+        found: dict[str, _Seen] = {}
+        for lease in leases[:_MOST]:
+            meta = lease.metadata
+            before = self._known.get(meta.name)
+            is_same = before is not None and before.version == meta.resource_version
+            found[meta.name] = before if before is not None and is_same else _Seen(meta.resource_version, meta.uid, now)
+        self._known = found
+        living = [name for name, seen in found.items() if now - seen.changed_at < self._length]
+        self._say(tuple(sorted({*living, self.me})))
+        for name, seen in found.items():
+            if now - seen.changed_at >= _FORGOTTEN:
+                self._call("DELETE", self._path(name), {"preconditions": {"uid": seen.uid}})
+
+    def _say(self, names: tuple[str, ...]) -> None:
+        seen = MembersSeen(names, self.me)
+        if seen != self._told:
+            self._told = seen
+            log.info("replicas that serve claims", names=list(names), me=self.me)
+            self._tell(seen)
+
+    # -- the Leases -----------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Renew the own Lease; create it if it is not there."""
+        patch = {"metadata": {"labels": {LABEL: self._group}}, "spec": self._spec()}
+        response = self._call("PATCH", self._path(self.me), patch)
+        if response.status == 404:
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self.metadata}
+            response = self._call("POST", self._collection, {**body, "spec": self._spec()})
+        if not response.ok:
+            raise _FailedError(f"writing the Lease {self.me}: {response.status} {response.message}")
+
+    def _spec(self) -> dict[str, object]:
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return {"holderIdentity": self.me, "leaseDurationSeconds": round(self._length), "renewTime": now}
+
+    def _list(self) -> list[_Lease]:
+        query = {"labelSelector": f"{LABEL}={self._group}", "limit": str(_MOST)}
+        response = self._api.request("GET", self._collection, query=query, timeout=_TIMEOUT, most=bounds.OBJECT)
+        if not response.ok:
+            raise _FailedError(f"listing Leases: {response.status} {response.message}")
+        return msgspec.json.decode(response.body, type=_Leases).items or []
+
+    def _path(self, name: str) -> str:
+        return object_path(self._collection, name)
+
+    def _call(self, method: str, path: str, body: object = None) -> Response:
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        data = msgspec.json.encode(body) if body is not None else None
+        return self._api.request(
+            method, path, body=data, content_type=content, timeout=_TIMEOUT, most=bounds.SMALL_OBJECT
+        )

@@ -1,0 +1,89 @@
+"""The metrics of claims for a scrape. accepted = claimed + failed (by code) + pending, at every scrape."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from extender.claims import podreader
+from extender.claims.codes import ENDS
+from extender.claims.engine import ClaimEngine
+from extender.claims.writes.kinds import kinds
+from extender.core.outcomes import OutcomeKind
+from extender.kube.writes.committer import Committer
+from extender.server.claims.runtime import ClaimRuntime
+from extender.server.views import Metric
+
+_Samples = list[tuple[dict[str, str], float]]
+
+
+def claim_metrics(runtime: ClaimRuntime) -> list[Metric]:
+    """What the engine of claims counts."""
+    return [*runtime.look(_read), runtime.answer_times.metric()]
+
+
+def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
+    requests, state = engine.requests, engine.state
+    ends: _Samples = [({"code": code.value}, float(requests.ends[code])) for code in sorted(ENDS)]
+    refused: _Samples = [({"code": code.value}, float(count)) for code, count in sorted(requests.refused.items())]
+    claims: Counter[str] = Counter(str(claim.pool) for claim in state.claims.values())
+    idle: _Samples = []
+    waiting: _Samples = []
+    claimed: _Samples = []
+    for key, pool in state.pools.items():
+        labels = {"namespace": key.namespace, "pool": key.name}
+        idle.append((labels, float(len(pool.supply))))
+        waiting.append((labels, float(len(pool.line))))
+        claimed.append((labels, float(claims[str(key)])))
+    return [
+        Metric(
+            "waggle_claims_accepted_total", "counter", "Requests for pods that were accepted.", _one(requests.accepted)
+        ),
+        Metric("waggle_claims_ended_total", "counter", "Accepted requests that ended, by code.", ends),
+        Metric("waggle_claims_refused_total", "counter", "Requests refused at the door, by code.", refused),
+        Metric("waggle_claims_pending", "gauge", "Accepted requests without an answer.", _one(len(requests.pending))),
+        Metric("waggle_pool_idle_pods", "gauge", "Pods that can be claimed now.", idle),
+        Metric("waggle_pool_waiting_requests", "gauge", "Requests that wait for a pod.", waiting),
+        Metric("waggle_pool_claims", "gauge", "Claims that stand.", claimed),
+        Metric(
+            "waggle_claims_write_window",
+            "gauge",
+            "Writes that may be in flight at once.",
+            _one(engine.window.size),
+        ),
+        Metric(
+            "waggle_claims_lapsed_pods_total",
+            "counter",
+            "Pods given back since their lease was over.",
+            _one(engine.giving.lapsed),
+        ),
+        Metric(
+            "waggle_claims_missed_total",
+            "counter",
+            "What only the safety net found: pods and requests that no event had woken.",
+            [({"what": what}, float(engine.missed[what])) for what in ("pair", "pod")],
+        ),
+    ]
+
+
+def write_metrics(committer: Committer[Any]) -> list[Metric]:
+    """How the writes of claims ended."""
+    known = committer.stats.outcomes
+    samples: _Samples = [
+        ({"write": command, "outcome": outcome.value}, float(known.get(f"{command} {outcome.value}", 0)))
+        for command in sorted(each.command.__name__ for each in kinds(podreader.decode))
+        for outcome in OutcomeKind
+    ]
+    return [
+        Metric("waggle_claims_writes_total", "counter", "Writes and reads of claims, by outcome.", samples),
+        Metric(
+            "waggle_claims_writes_in_flight",
+            "gauge",
+            "Writes and reads of claims under way.",
+            _one(committer.gate.throttle.in_flight),
+        ),
+    ]
+
+
+def _one(value: float) -> _Samples:
+    return [({}, float(value))]

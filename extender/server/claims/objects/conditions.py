@@ -1,0 +1,36 @@
+"""Conditions, as in every Kubernetes status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from extender.claim_resources import Condition
+
+
+def conditions(
+    said: Mapping[str, tuple[str, str, str]], before: Iterable[Condition], *, generation: int, now: str
+) -> list[dict[str, Any]]:
+    """Return conditions by type from (status, reason, message). The time stays while the status does."""
+    known = {each.type: each for each in before}
+    found = []
+    for type_, (status, reason, message) in said.items():
+        old = known.get(type_)
+        is_same = old is not None and old.status == status and old.last_transition_time
+        found.append(
+            {
+                "type": type_,
+                "status": status,
+                "observedGeneration": generation,
+                "lastTransitionTime": old.last_transition_time if old is not None and is_same else now,
+                "reason": reason,
+                "message": message[:32_000],
+            }
+        )
+    return found
+
+
+def moment(epoch: float) -> str:
+    """Return the RFC 3339 time of seconds since 1970, in whole seconds, as the API server writes times."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,169 @@
+"""Keeps track of the Pool objects, and writes their status. For use by one thread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from extender.claim_resources import PoolSpec
+from extender.claims.engine import ClaimEngine
+from extender.claims.records import Pool, PoolKey
+from extender.claims.views import PoolSnapshot
+from extender.core.freshness import older
+from extender.core.outcomes import OutcomeKind
+from extender.server.claims.objects.claims import DEFAULT_WAIT
+from extender.server.claims.objects.conditions import moment
+from extender.server.claims.objects.pools import PAUSE, SETTLED, Verdict, is_news, judge, pool_status
+from extender.server.claims.objects.records import PoolObject
+from extender.server.claims.objects.writes import ObjectWritten, WritePoolStatus
+from extender.server.claims.runtime import ClaimRuntime
+
+log = structlog.get_logger(__name__)
+
+#: Seconds until a status that could not be written is tried again; doubles up to the second.
+_FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
+
+
+@dataclass(slots=True)
+class _Tracked:
+    obj: PoolObject
+    verdict: Verdict = field(default_factory=lambda: Verdict(None, "New"))
+    written_at: float = float("-inf")
+    writing: int | None = None
+    failures: int = 0
+    not_before: float = 0.0
+
+
+class PoolObjects:
+    """All Pool objects. `send` gets the writes."""
+
+    def __init__(
+        self,
+        runtime: ClaimRuntime,
+        configured: tuple[Pool, ...],
+        *,
+        epoch: float,
+        tokens: itertools.count[int],
+        send: Callable[[WritePoolStatus], None],
+    ) -> None:
+        self._runtime = runtime
+        self._configured = configured
+        self._epoch = epoch
+        self._tokens = tokens
+        self._send = send
+        self._tracked: dict[str, _Tracked] = {}
+        self._writing: dict[int, _Tracked] = {}
+        self._waits: dict[PoolKey, float] = {pool.key: DEFAULT_WAIT for pool in configured}
+        #: What the served Pools say, as of the last call of `pools`. Replaced as a whole.
+        self.specs: dict[PoolKey, PoolSpec] = {}
+        #: Whether `pools` has something new to say.
+        self.is_stale = False
+        self._trouble = ""
+
+    # -- what there is --------------------------------------------------------------------------------------------
+
+    def seen(self, obj: PoolObject) -> None:
+        """A Pool is like this."""
+        tracked = self._tracked.get(obj.uid)
+        if tracked is None:
+            self._tracked[obj.uid] = _Tracked(obj)
+            self.is_stale = True
+        elif not older(obj.resource_version, tracked.obj.resource_version):
+            self.is_stale |= obj.generation != tracked.obj.generation or obj.fault != tracked.obj.fault
+            tracked.obj = obj
+
+    def gone(self, uid: str) -> None:
+        """A Pool is deleted."""
+        self.is_stale |= self._tracked.pop(uid, None) is not None
+
+    def pools(self) -> tuple[Pool, ...] | None:
+        """The pools to serve, those of the configuration first; None if that has not changed since the last call."""
+        if not self.is_stale:
+            return None
+        self.is_stale = False
+        verdicts = judge(self._configured, [each.obj for each in self._tracked.values()])
+        self._waits = {pool.key: DEFAULT_WAIT for pool in self._configured}
+        served, specs = list(self._configured), {}
+        for uid, verdict in verdicts.items():
+            tracked = self._tracked[uid]
+            if verdict.pool is None and verdict != tracked.verdict:
+                log.warning(
+                    "a Pool is not served", pool=str(tracked.obj.key), reason=verdict.reason, error=verdict.message
+                )
+            tracked.verdict = verdict
+            if verdict.pool is not None and tracked.obj.spec is not None:
+                served.append(verdict.pool)
+                specs[verdict.pool.key] = tracked.obj.spec
+                self._waits[verdict.pool.key] = float(tracked.obj.spec.defaults.wait_seconds)
+        self.specs = specs
+        return tuple(served)
+
+    def wait_seconds(self, pool: PoolKey) -> float | None:
+        """How long claims of the pool wait that do not say; None if no such pool is served."""
+        return self._waits.get(pool)
+
+    def misconfigured(self) -> int:
+        """How many Pools are not served, for a fault of theirs."""
+        return sum(each.verdict.pool is None for each in self._tracked.values())
+
+    def __len__(self) -> int:
+        return len(self._tracked)
+
+    # -- status ---------------------------------------------------------------------------------------------------
+
+    def write_all(self, now: float) -> None:
+        """Write the statuses that have changed enough, as far as this server comes first for them."""
+        for tracked in list(self._tracked.values()):
+            due = max(tracked.not_before, tracked.written_at + PAUSE)
+            if tracked.writing is None and now >= due:
+                self._write(tracked, now)
+
+    def _write(self, tracked: _Tracked, now: float) -> None:
+        obj = tracked.obj
+        is_ours, found = self._runtime.look(partial(_read, uid=obj.uid, key=obj.key))
+        if not is_ours:
+            return
+        status = pool_status(obj, tracked.verdict, found, now=moment(now + self._epoch))
+        if not is_news(obj.status, status, is_settled=now >= tracked.written_at + SETTLED):
+            return
+        tracked.written_at = now
+        tracked.writing = next(self._tokens)
+        self._writing[tracked.writing] = tracked
+        self._send(WritePoolStatus(token=tracked.writing, key=obj.key, uid=obj.uid, status=status))
+
+    def written(self, report: ObjectWritten, now: float) -> None:
+        """A write has ended."""
+        tracked = self._writing.pop(report.token, None)
+        if tracked is None:
+            return
+        tracked.writing = None
+        outcome = report.outcome
+        if outcome.kind is OutcomeKind.DONE:
+            tracked.failures = 0
+            if isinstance(report.obj, PoolObject) and report.obj.uid in self._tracked:
+                self.seen(report.obj)
+            if self._trouble:
+                self._trouble = ""
+                log.info("the status of Pools can be written again")
+            return
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tracked.failures, 10))
+        tracked.failures += 1
+        tracked.not_before = now + max(outcome.retry_after, pause)
+        if outcome.kind not in (OutcomeKind.GONE, OutcomeKind.STALE) and not self._trouble:
+            self._trouble = outcome.detail or str(outcome.kind)
+            log.warning("the status of a Pool cannot be written; it is tried again", error=self._trouble)
+
+
+def _read(engine: ClaimEngine, now: float, *, uid: str, key: PoolKey) -> tuple[bool, PoolSnapshot | None]:
+    return is_first(engine, uid), engine.snapshot(key, now)
+
+
+def is_first(engine: ClaimEngine, uid: str) -> bool:
+    """Whether this server comes first for an object."""
+    rank = engine.members.rank(uid)
+    engine.members.forget(uid)  # only pods' ranks are worth to be remembered
+    return rank == 0

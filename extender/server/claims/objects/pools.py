@@ -1,0 +1,132 @@
+"""Which Pool objects are served, and what stands in their status. Pure.
+
+The configuration comes first, then objects by age. A Pool that cannot be read, that has the name of a configured pool,
+or whose selector selects pods of a pool before it, is Misconfigured and not served; it takes nothing from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extender import claim_resources
+from extender.claim_resources import PoolStatus
+from extender.claims.records import Mode, Pool, PoolKey
+from extender.claims.views import PoolSnapshot
+from extender.server.claims.objects.conditions import conditions
+from extender.server.claims.objects.records import PoolObject
+from extender.server.claims.pools import custom_pool
+from extender.server.claims.workloads import PLURALS
+
+#: Pools that are served at once, those of the configuration included.
+MOST_POOLS = 1000
+#: Seconds between two writes of one status, and after which it says the exact numbers again.
+PAUSE, SETTLED = 3.0, 60.0
+#: The share of a number by which it must have changed.
+_SHARE = 0.2
+_NUMBERS = ("idle", "claimed", "starting", "pending", "replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one Pool object. `pool`: None if it is not served, for this reason."""
+
+    pool: Pool | None
+    reason: str = ""
+    message: str = ""
+
+
+def judge(configured: Iterable[Pool], objects: Iterable[PoolObject]) -> dict[str, Verdict]:
+    """Return the verdict on each object, by UID."""
+    served: dict[PoolKey, Pool] = {pool.key: pool for pool in configured}
+    in_configuration = frozenset(served)
+    by_namespace: dict[str, list[Pool]] = {}
+    for pool in served.values():
+        by_namespace.setdefault(pool.key.namespace, []).append(pool)
+    verdicts: dict[str, Verdict] = {}
+    for obj in sorted(objects, key=lambda each: (each.created, each.key)):
+        verdict = _verdict(obj, in_configuration, by_namespace.get(obj.key.namespace, ()), len(served))
+        verdicts[obj.uid] = verdict
+        if verdict.pool is not None:
+            served[obj.key] = verdict.pool
+            by_namespace.setdefault(obj.key.namespace, []).append(verdict.pool)
+    return verdicts
+
+
+def _verdict(obj: PoolObject, configured: frozenset[PoolKey], others: Iterable[Pool], served: int) -> Verdict:
+    if obj.spec is None:
+        return Verdict(None, "Unreadable", obj.fault)
+    if obj.key in configured:
+        return Verdict(None, "InConfiguration", "the configuration file has a pool of this name, which is served")
+    if obj.spec.autoscaler is not None and obj.spec.autoscaler.scale_target_ref.kind not in PLURALS:
+        return Verdict(None, "UnsupportedWorkload", f"autoscaler.scaleTargetRef.kind: expected {', '.join(PLURALS)}")
+    for other in others:
+        if _overlap(obj.spec.selector.match_labels, other.selector):
+            message = f"a pod can have the labels of this selector and of pool {other.key.name}, which came first"
+            return Verdict(None, "SelectorsOverlap", f"{message}; expected a label with different values")
+    if served >= MOST_POOLS:
+        return Verdict(None, "TooManyPools", f"expected at most {MOST_POOLS} pools")
+    return Verdict(custom_pool(claim_resources.Pool.model_construct(metadata=_metadata(obj), spec=obj.spec)))
+
+
+def _metadata(obj: PoolObject) -> claim_resources.Metadata:
+    return claim_resources.Metadata(name=obj.key.name, namespace=obj.key.namespace)
+
+
+def _overlap(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return all(other.get(name, value) == value for name, value in one.items())
+
+
+def pool_status(obj: PoolObject, verdict: Verdict, found: PoolSnapshot | None, *, now: str) -> dict[str, Any]:
+    """Return what the status is to say. `found`: None if the pool is not served, or not yet; `now`: RFC 3339."""
+    status: dict[str, Any] = {"observedGeneration": obj.generation, **dict.fromkeys(_NUMBERS, 0), "selector": ""}
+    if obj.spec is not None:
+        status["selector"] = ",".join(f"{name}={value}" for name, value in sorted(_selector(obj).items()))
+    if found is not None and verdict.pool is not None:
+        status |= _numbers(found)
+    if verdict.pool is None:
+        ready = ("False", "Misconfigured", verdict.message)
+    elif found is None:
+        ready = ("False", "NotReady", "the pods of its namespace are not known yet")
+    else:
+        ready = ("True", "Served", "claims are served")
+    wrong = ("False", "AsExpected", "") if verdict.pool is not None else ("True", verdict.reason, verdict.message)
+    said = {"Ready": ready, "Misconfigured": wrong}
+    status["conditions"] = conditions(said, obj.status.conditions, generation=obj.generation, now=now)
+    return status
+
+
+def _selector(obj: PoolObject) -> Mapping[str, str]:
+    assert obj.spec is not None
+    return obj.spec.selector.match_labels
+
+
+def _numbers(found: PoolSnapshot) -> dict[str, int]:
+    selected = found.idle + found.in_flight + found.unready + found.surplus
+    if found.mode is Mode.RECYCLE:  # claimed pods keep their labels
+        selected += found.claimed + found.starting + found.stopping
+    return {
+        "idle": found.idle,
+        "claimed": found.claimed,
+        "starting": found.starting + found.unready,
+        "pending": found.pending,
+        "replicas": selected,
+    }
+
+
+def is_news(shown: PoolStatus, status: Mapping[str, Any], *, is_settled: bool) -> bool:
+    """Whether the status is worth a write. `is_settled`: it was written so long ago that exact numbers are due."""
+    if shown.observed_generation != status["observedGeneration"] or shown.selector != status["selector"]:
+        return True
+    if [each.model_dump(by_alias=True) for each in shown.conditions] != status["conditions"]:
+        return True
+    numbers = [(getattr(shown, name), status[name]) for name in _NUMBERS]
+    return any(before != after if is_settled else is_worth_writing(before, after) for before, after in numbers)
+
+
+def is_worth_writing(before: int, after: int) -> bool:
+    """Whether a number has changed by so much that it is worth a write. -1: it was never written."""
+    if before < 0 or (before == 0) != (after == 0):
+        return True
+    return before != after and abs(after - before) >= _SHARE * before

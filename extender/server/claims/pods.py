@@ -1,0 +1,194 @@
+"""Keeps the engine of claims informed of the pods in the namespaces that have pools.
+
+    pool of a new namespace --> WAITING for its first list --> SERVED: the engine gets the pool
+    pool of a served namespace --------------------------------^
+
+One watch for each namespace, without a selector: a claim in a pool that detaches changes the labels of its pod, which
+in a watch with the pool's selector looks like a deletion. A pool is served as soon as the pods of its namespace are
+known, so that no request is told that there is no idle pod although nobody has looked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import msgspec
+
+from algorithm.decoding import DecodeError
+from extender.claims import podreader
+from extender.claims.events import ClaimEvent, PodGone, PodSeen, PoolsConfigured
+from extender.claims.records import Pool, WarmPod
+from extender.kube.client.api import ApiServer
+from extender.kube.informers.loop_reader import LoopReader
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Resource, Timing
+
+_EVENT = msgspec.json.Decoder(podreader.PodEvent)
+#: Bytes that a record takes beside its texts, estimated.
+_RECORD = 900
+
+
+def weigh(pod: WarmPod) -> int:
+    """Estimate the bytes of memory that a record takes."""
+    texts = sum(len(name) + len(value) + 120 for name, value in pod.labels.items())
+    return _RECORD + texts + len(pod.sandbox) + (800 if pod.mark is not None else 0)
+
+
+def _decode_event(line: bytes) -> tuple[str, WarmPod]:
+    try:
+        event = _EVENT.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(str(error)) from error
+    return event.type, podreader.from_event(event)
+
+
+def pods_in(namespace: str) -> Resource[WarmPod]:
+    """The pods of a namespace, as the engine of claims needs them."""
+    return Resource(
+        "pods",
+        lambda raw: podreader.decode(bytes(raw)),
+        lambda pod: pod.name,
+        namespace=namespace,
+        decode_event=_decode_event,
+        weigh=weigh,
+    )
+
+
+class PodInformers:
+    """One informer for each namespace that has pools, which is started when its first pool is configured.
+
+    `most`: bytes that the records of all of them may take. `went_back` is called if the API server was restored.
+    `observe` gets the changes after the engine, and `on_synced` is called when a namespace is known.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        handle: Callable[..., None],
+        *,
+        most: int,
+        went_back: Callable[[str], None],
+        timing: Timing | None = None,
+        in_loop: LoopReader | None = None,
+        observe: Callable[[list[Change[WarmPod]]], None] = lambda _changes: None,
+        on_synced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._api = api
+        self._handle = handle
+        self._observe = observe
+        self._on_synced = on_synced
+        self._most = most
+        self._went_back = went_back
+        self._timing = timing
+        self._in_loop = in_loop
+        self._lock = threading.Lock()
+        self._pools: tuple[Pool, ...] = ()
+        self._others: frozenset[str] = frozenset()
+        self._informers: dict[str, Reflector[WarmPod]] = {}
+        self._synced: set[str] = set()
+        self._is_started = self._is_stopped = False
+
+    @property
+    def informers(self) -> tuple[Reflector[WarmPod], ...]:
+        """Those that run, by namespace."""
+        with self._lock:
+            return tuple(self._informers[name] for name in sorted(self._informers))
+
+    def start(self) -> None:
+        """Start to watch the namespaces of the pools."""
+        with self._lock:
+            self._is_started = True
+        self.configure(self._pools)
+
+    def configure(self, pools: Iterable[Pool]) -> None:
+        """Serve these pools and no others, each as soon as its namespace is known."""
+        with self._lock:
+            self._pools = tuple(pools)
+        self._extend()
+
+    def watch_also(self, namespaces: Iterable[str]) -> None:
+        """Keep the engine informed of the pods of these namespaces, too: claims of pools that are gone stand there."""
+        with self._lock:
+            self._others = frozenset(namespaces)
+        self._extend()
+
+    def _extend(self) -> None:
+        """Start the informers that are missing, and tell the engine of the pools."""
+        with self._lock:
+            wanted = {pool.key.namespace for pool in self._pools} | self._others
+            new = wanted - set(self._informers) if self._is_started and not self._is_stopped else set()
+            made = {name: self._made(name) for name in sorted(new)}
+            self._informers |= made
+            self._tell()
+        for informer in made.values():
+            informer.start()
+
+    def is_known(self, namespace: str) -> bool:
+        """Whether the pods of the namespace are known."""
+        return namespace in self._synced
+
+    def find(self, namespace: str) -> Reflector[WarmPod] | None:
+        """The informer of a namespace, if there is one."""
+        return self._informers.get(namespace)
+
+    def is_coming(self, namespace: str) -> bool:
+        """Whether the namespace has pools that are not served yet, since its pods are not known."""
+        with self._lock:
+            return namespace not in self._synced and any(pool.key.namespace == namespace for pool in self._pools)
+
+    def missing(self) -> str:
+        """Why not all pools are served: the informer that is behind, with its last error. "" if all are."""
+        behind = next((each for each in self.informers if not each.synced.is_set()), None)
+        return "" if behind is None else f"{behind.name}: {behind.last_error or 'being listed'}"
+
+    def is_tried(self) -> bool:
+        """Whether the API server has answered for every namespace, be it with a refusal."""
+        return all(each.synced.is_set() or each.last_error for each in self.informers)
+
+    def relist(self) -> None:
+        """List the pods anew: a watch that lost an event is put right."""
+        for informer in self.informers:
+            informer.relist()
+
+    def stop(self) -> None:
+        """Stop all informers. Idempotent."""
+        with self._lock:
+            self._is_stopped = True
+        for informer in self.informers:
+            informer.stop()
+
+    def _made(self, namespace: str) -> Reflector[WarmPod]:
+        """An informer whose first list is complete when the engine gets the namespace's pools."""
+        informer: Reflector[WarmPod] = Reflector(
+            self._api,
+            pods_in(namespace),
+            self._changed,
+            timing=self._timing,
+            went_back=self._went_back,
+            in_loop=self._in_loop,
+            most=partial(self._room, namespace),
+            on_synced=partial(self._namespace_synced, namespace),
+        )
+        return informer
+
+    def _room(self, namespace: str) -> int:
+        others = sum(each.weight for name, each in self._informers.items() if name != namespace)
+        return max(0, self._most - others)
+
+    def _namespace_synced(self, namespace: str) -> None:
+        with self._lock:
+            self._synced.add(namespace)
+            self._tell()
+        self._on_synced()
+
+    def _tell(self) -> None:
+        """Tell the engine of the pools that can be served. Under the lock, so that the last word is the newest."""
+        self._handle(PoolsConfigured(tuple(pool for pool in self._pools if pool.key.namespace in self._synced)))
+
+    def _changed(self, changes: list[Change[WarmPod]]) -> None:
+        events: list[ClaimEvent] = [
+            PodSeen(change.obj) if change.kind is ChangeKind.SEEN else PodGone(change.obj.uid) for change in changes
+        ]
+        self._handle(*events)
+        self._observe(changes)

@@ -1,0 +1,117 @@
+"""The pools of the configuration file, and those that are objects of the API server, as the engine knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from extender import claim_resources
+from extender.claim_settings import ClaimSettings, PoolSettings
+from extender.claims.autoscaler import Buffer, ScalePolicy
+from extender.claims.records import Mode, Order, Pool, PoolKey
+from extender.server.claims.workloads import WorkloadRef, Workloads
+
+
+def configured_pools(settings: ClaimSettings) -> tuple[Pool, ...]:
+    """Return the pools that stand in the configuration."""
+    return tuple(_pool(each) for each in settings.pools)
+
+
+def configured_workloads(settings: ClaimSettings) -> dict[PoolKey, WorkloadRef]:
+    """Return where the workloads of these pools are."""
+    return {
+        PoolKey(each.namespace, each.name): WorkloadRef(each.namespace, each.workload.kind, each.workload.name)
+        for each in settings.pools
+        if each.workload is not None
+    }
+
+
+def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
+    """Return the rules by which the workloads of these pools are scaled."""
+    found = {}
+    for each in settings.pools:
+        if (rules := each.autoscaler) is not None:
+            found[PoolKey(each.namespace, each.name)] = ScalePolicy(
+                least=rules.least,
+                most=rules.most,
+                buffer=Buffer(rules.buffer),
+                idle_seconds=rules.idle_seconds,
+                cooldown=rules.cooldown_seconds,
+                full_cooldown=rules.full_cooldown_seconds,
+                empty_seconds=rules.empty_seconds,
+                quiet_seconds=rules.quiet_seconds,
+                refill_pods=rules.refill_pods,
+                refill_seconds=rules.refill_seconds,
+            )
+    return found
+
+
+def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, WorkloadRef]:
+    """Return where the workloads of these Pools are: those that their autoscalers name."""
+    found = {}
+    for key, spec in specs.items():
+        if spec.autoscaler is not None:
+            ref = spec.autoscaler.scale_target_ref
+            found[key] = WorkloadRef(key.namespace, ref.kind, ref.name)
+    return found
+
+
+def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
+    """Return the rules by which the workloads of these Pools are scaled."""
+    return {
+        key: ScalePolicy(
+            least=spec.replicas,
+            most=rules.max_replicas,
+            buffer=Buffer(rules.buffer),
+            idle_seconds=rules.idle_seconds,
+            cooldown=rules.cooldown_seconds,
+            full_cooldown=rules.full_cooldown_seconds,
+        )
+        for key, spec in specs.items()
+        if (rules := spec.autoscaler) is not None
+    }
+
+
+def with_templates(pools: Iterable[Pool], workloads: Workloads) -> tuple[Pool, ...]:
+    """Return the pools, each with the pod template of its workload as far as that is known."""
+    found = []
+    for pool in pools:
+        workload = workloads.find(pool.key)
+        found.append(replace(pool, template=workload.template) if workload is not None else pool)
+    return tuple(found)
+
+
+def _pool(settings: PoolSettings) -> Pool:
+    return Pool(
+        key=PoolKey(settings.namespace, settings.name),
+        selector=dict(settings.selector),
+        mode=Mode(settings.mode),
+        order=Order(settings.order),
+        lease_seconds=settings.lease_seconds,
+        start_seconds=settings.start_seconds,
+        images=dict(settings.images),
+        most_waiting=settings.most_waiting,
+        most_waiting_of_tenant=settings.most_waiting_of_tenant,
+        most_pods_of_tenant=settings.most_pods_of_tenant,
+        most_pods_of_claim=settings.most_pods_of_claim,
+        weights=dict(settings.weights),
+    )
+
+
+def custom_pool(found: claim_resources.Pool) -> Pool:
+    """Return the pool that an object of the API server describes."""
+    spec, limits = found.spec, found.spec.limits
+    return Pool(
+        key=PoolKey(found.metadata.namespace, found.metadata.name),
+        selector=dict(spec.selector.match_labels),
+        mode=Mode(spec.mode),
+        order=Order(spec.order),
+        lease_seconds=float(spec.defaults.lease_seconds),
+        most_waiting=limits.max_pending,
+        most_waiting_of_tenant=limits.max_pending_per_tenant,
+        most_pods_of_tenant=limits.max_pods_per_tenant,
+        most_pods_of_claim=limits.max_pods_per_claim,
+        start_seconds=float(spec.start_seconds),
+        images=dict(spec.images),
+        weights={tenant: float(weight) for tenant, weight in spec.weights.items()},
+    )

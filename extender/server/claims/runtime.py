@@ -1,0 +1,178 @@
+"""Runs the engine of claims: the calls of callers, on top of the loop that owns the engine.
+
+    caller --> ask(event, done) --> EngineLoop --> ClaimEngine
+                     ^                                |   \\-> commands --> committer
+                     +------ done(Answered) ----------+
+
+Promises:
+
+* `done` is called exactly once for each call, whatever fails: an answer of the engine, or NOT_READY if the engine has
+  failed, or SHUTTING_DOWN. It is called on the thread that has the answer, and must not block.
+* After `close`, no call is accepted, and every call that waited is answered.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from extender.claims.codes import ClaimCode
+from extender.claims.engine import ClaimEngine
+from extender.claims.events import (
+    Answered,
+    CallerGone,
+    ClaimAsked,
+    ClaimEvent,
+    ClaimInstruction,
+    ReleaseAsked,
+    RenewAsked,
+    ShutdownAsked,
+    Ticked,
+)
+from extender.claims.records import PoolKey
+from extender.server.claims.answers import AnswerTimes
+from extender.server.loop import EngineLoop, Kinds
+from extender.server.views import Readiness
+
+#: Called with the answer to a call.
+Done = Callable[[Answered], None]
+#: The events that are calls: each has the name of its `request`, and gets one answer.
+Call = ClaimAsked | ReleaseAsked | RenewAsked
+T = TypeVar("T")
+
+
+def _no_terms(_: int) -> ClaimEvent:
+    return Ticked()  # any replica claims in any term: the API server decides between them
+
+
+_KINDS: Kinds[ClaimEvent] = Kinds(answers=(), fenced=(), term_ended=_no_terms, tick=Ticked())
+
+
+class ClaimRuntime:
+    """The API of the engine of claims. Thread-safe.
+
+    `carry_out` gets every command, and must not block.
+    """
+
+    def __init__(
+        self,
+        engine: ClaimEngine,
+        carry_out: Callable[[ClaimInstruction], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        record: Callable[[ClaimEvent, float, int], None] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._carry_out = carry_out
+        self.loop: EngineLoop[ClaimEvent, ClaimInstruction] = EngineLoop(
+            engine, self._deliver, _KINDS, broke=self._refuse_all, clock=clock, record=record, name="waggle-claims"
+        )
+        #: Handles events of informers and committer, in order.
+        self.handle = self.loop.handle
+        self._requests = itertools.count(1)
+        self._calls: dict[str, Done] = {}
+        #: The requests for pods among them, and when they came.
+        self._asked: dict[str, tuple[PoolKey, float]] = {}
+        self._clock = clock
+        #: How long callers wait for pods.
+        self.answer_times = AnswerTimes(clock)
+        self._is_closed = False
+        self._is_idle = threading.Event()
+        self._not_ready_reasons: list[Callable[[], str]] = []
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the timer."""
+        self.loop.start()
+
+    def close(self) -> None:
+        """Answer every call that waits, and refuse new ones. What is being written is seen to its end. Idempotent."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.handle(ShutdownAsked())
+
+    def stop(self) -> None:
+        """Stop the timer, and answer the calls whose answers cannot come any more. Idempotent."""
+        self.close()
+        self.loop.stop()
+        self._refuse_all()
+
+    def give_up(self, why: str) -> None:
+        """Fail /livez, so that the process is restarted: its state cannot be trusted any more."""
+        self.loop.give_up(why)
+
+    # -- calls ----------------------------------------------------------------------------------------------------
+
+    def new_request(self) -> str:
+        """Return a name for a call, unique in this process."""
+        return f"r{next(self._requests)}"
+
+    def ask(self, call: Call, done: Done) -> None:
+        """Ask the engine; `done` gets the answer, perhaps before this returns."""
+        self._calls[call.request] = done
+        if isinstance(call, ClaimAsked):
+            self._asked[call.request] = (call.pool, self._clock())
+        self.loop.handle(call)
+        if self.loop.broken or self.loop.stopping:
+            self._refuse_all()
+
+    def leave(self, request: str) -> None:
+        """The caller went away: nothing that its request gets stays claimed. Its `done` is not called any more."""
+        if self._calls.pop(request, None) is not None:
+            self._asked.pop(request, None)
+            self.handle(CallerGone(request))
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no answer yet."""
+        return len(self._calls)
+
+    def _deliver(self, instruction: ClaimInstruction) -> None:
+        if isinstance(instruction, Answered):
+            done = self._calls.pop(instruction.request, None)
+            if done is not None:
+                self._count(instruction)
+                done(instruction)
+        else:
+            self._carry_out(instruction)
+
+    def _count(self, answer: Answered) -> None:
+        asked = self._asked.pop(answer.request, None)
+        if asked is not None:
+            pool, since = asked
+            self.answer_times.add(pool, answer.code, self._clock() - since)
+
+    def _refuse_all(self) -> None:
+        code = ClaimCode.NOT_READY if self.loop.broken else ClaimCode.SHUTTING_DOWN
+        detail = self.loop.broken or "the server is going down"
+        for request in list(self._calls):
+            self._deliver(Answered(request=request, code=code, detail=detail))
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def look(self, read: Callable[[ClaimEngine, float], T]) -> T:
+        """Return what `read(engine, now)` returns under the lock: it must be quick, and return no live record."""
+        with self.loop.paused() as now:
+            return read(self._engine, now)
+
+    def add_not_ready_reason(self, source: Callable[[], str]) -> None:
+        """Add a source of reasons for not being ready, called while it is not: "" or a text for /readyz."""
+        self._not_ready_reasons.append(source)
+
+    def liveness(self) -> Readiness:
+        """Whether the process can go on; if not, it needs a restart. Answered without the engine's lock."""
+        return Readiness(not self.loop.broken, self.loop.broken)
+
+    def readiness(self) -> Readiness:
+        """Whether claims are served: the pods and nodes are known."""
+        missing = self.loop.broken or ("shutting down" if self.loop.stopping else self._engine.missing())
+        if not missing:
+            return Readiness(True)
+        why = "; ".join(text for source in self._not_ready_reasons if (text := source()))
+        return Readiness(False, f"{missing}{': ' if why else ''}{why}")
+
+    informed = readiness

@@ -1,0 +1,307 @@
+"""The autoscaler at work: looks at the pools once a second, and changes the replicas of their workloads.
+
+    look --> claims.autoscaler.decide --up----> ScaleWorkload
+      ^                               --down--> MarkSurplus for each pod that may go --> ScaleWorkload by as many
+      |                               --none--> clear the marks that an earlier scale-down left
+      +-- every second, and at once when a workload has changed
+
+One replica does this: the leader, or the first of those that share pools. If two did it for a moment, the
+resourceVersion in each write would let only one of two decisions for the same version happen.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from extender.claims.autoscaler import ScaleDecision, ScaleMemory, ScalePolicy, ScaleSnapshot, decide, left_over
+from extender.claims.engine import ClaimEngine
+from extender.claims.records import Mode, PoolKey, WarmPod
+from extender.claims.writes import scale, surplus
+from extender.core.commands import CommandSet
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.kube.client.api import ApiServer
+from extender.kube.writes.committer import Committer
+from extender.server.claims.runtime import ClaimRuntime
+from extender.server.claims.workloads import PLURALS, Workload, Workloads
+from extender.server.views import Metric
+
+log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 1.0
+#: Seconds for which the report of a write is awaited: longer than any write may take.
+_REPORT_SECONDS = 60.0
+#: Seconds after which a pod that no node was found for counts as unschedulable.
+_UNSCHEDULABLE_SECONDS = 10.0
+#: Pods that are marked in one look, at most.
+_MOST_MARKS = 500
+_WRITERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the engine knows of a pool."""
+
+    detaches: bool
+    claimed: int
+    queued: int
+    accepted: int
+    idle: tuple[WarmPod, ...]
+    homeless: tuple[WarmPod, ...]
+    marked: tuple[WarmPod, ...]
+
+
+@dataclass(slots=True)
+class _Track:
+    """What is remembered of a pool between two looks. Times are seconds of the engine's clock."""
+
+    memory: ScaleMemory = field(default_factory=ScaleMemory)
+    idle_since: dict[str, float] = field(default_factory=dict)
+    homeless_since: dict[str, float] = field(default_factory=dict)
+    empty_since: float | None = None
+    accepted: int = 0
+    last_asked: float | None = None
+    reason: str = ""
+
+
+class Autoscaler:
+    """Scales the workloads of these pools while `leads` says that this replica does so."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        runtime: ClaimRuntime,
+        workloads: Workloads,
+        policies: Callable[[], Mapping[PoolKey, ScalePolicy]],
+        leads: Callable[[], bool],
+        *,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
+        self._runtime = runtime
+        self._workloads = workloads
+        self._policies = policies
+        self._leads = leads
+        self._look_seconds = look_seconds
+        self._reports: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        kinds = CommandSet[Any]((scale.KIND, surplus.KIND))
+        self._committer: Committer[Any] = Committer(api, kinds, report=self._reports.put, most=_WRITERS)
+        self._tracks: dict[PoolKey, _Track] = {}
+        self._tokens = 0
+        #: Writes by kind and outcome.
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="waggle-autoscaler", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop the thread. Idempotent; works also without a start."""
+        self._stopped = True
+        self._wake.set()
+        self._committer.stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            if self._leads():
+                policies = self._policies()
+                for gone in set(self._tracks) - set(policies):
+                    del self._tracks[gone]
+                for key, policy in policies.items():
+                    self._look(key, policy)
+            else:
+                self._tracks.clear()
+            self._wake.wait(self._look_seconds)
+            self._wake.clear()
+
+    def _look(self, key: PoolKey, policy: ScalePolicy) -> None:
+        try:
+            workload = self._workloads.find(key)
+            view = self._runtime.look(lambda engine, _: _view(engine, key))
+            if workload is not None and view is not None and not self._stopped:
+                self._scale(key, policy, workload, view)
+        except Exception:
+            log.exception("the autoscaler failed", pool=str(key))
+
+    # -- one pool -------------------------------------------------------------------------------------------------
+
+    def _scale(self, key: PoolKey, policy: ScalePolicy, workload: Workload, view: _View) -> None:
+        now = time.monotonic()
+        track = self._tracks.setdefault(key, _Track(accepted=view.accepted))
+        snapshot = self._snapshot(track, policy, workload, view, now)
+        decision = decide(policy, snapshot, track.memory, now)
+        if decision.reason != track.reason or decision.replicas != snapshot.desired:
+            log.info(
+                "autoscaler",
+                pool=str(key),
+                reason=decision.reason.value,
+                replicas=decision.replicas,
+                before=snapshot.desired,
+                idle=snapshot.idle,
+                claimed=snapshot.claimed,
+                queued=snapshot.queued,
+            )
+        track.reason = decision.reason.value
+        if decision.replicas > snapshot.desired:
+            self._write(key, workload, decision, track, decision.replicas)
+        elif decision.replicas < snapshot.desired:
+            self._shrink(key, workload, decision, track, view, snapshot.desired - decision.replicas)
+        elif left_over(len(view.marked), snapshot, decision):
+            self._mark(view.marked[:_MOST_MARKS], clear=True)
+            track.memory = decision.memory
+        else:
+            track.memory = decision.memory
+
+    def _snapshot(
+        self, track: _Track, policy: ScalePolicy, workload: Workload, view: _View, now: float
+    ) -> ScaleSnapshot:
+        track.idle_since = {pod.uid: track.idle_since.get(pod.uid, now) for pod in view.idle}
+        track.homeless_since = {pod.uid: track.homeless_since.get(pod.uid, now) for pod in view.homeless}
+        if view.idle:
+            track.empty_since = None
+        elif track.empty_since is None:
+            track.empty_since = now
+        if view.accepted != track.accepted:
+            track.accepted, track.last_asked = view.accepted, now
+        return ScaleSnapshot(
+            detaches=view.detaches,
+            version=workload.resource_version,
+            desired=workload.replicas,
+            claimed=view.claimed,
+            queued=view.queued,
+            idle=len(view.idle),
+            idle_for_long=sum(now - since >= policy.idle_seconds for since in track.idle_since.values()),
+            unschedulable=sum(now - since >= _UNSCHEDULABLE_SECONDS for since in track.homeless_since.values()),
+            empty_since=track.empty_since,
+            last_asked=track.last_asked,
+        )
+
+    def _shrink(
+        self, key: PoolKey, workload: Workload, decision: ScaleDecision, track: _Track, view: _View, step: int
+    ) -> None:
+        """Mark the pods that may go: those without a node, then those that have been idle for longest."""
+        ready = sorted(view.idle, key=lambda pod: track.idle_since[pod.uid])
+        chosen = (
+            [*view.homeless, *ready][: min(step - len(view.marked), _MOST_MARKS)] if step > len(view.marked) else []
+        )
+        marked = len(view.marked) + self._mark(chosen)
+        if marked:
+            self._write(key, workload, decision, track, workload.replicas - min(step, marked))
+
+    def _write(self, key: PoolKey, workload: Workload, decision: ScaleDecision, track: _Track, replicas: int) -> None:
+        ref = self._workloads.ref(key)
+        if ref is None:
+            return
+        self._tokens += 1
+        command = scale.ScaleWorkload(
+            token=self._tokens,
+            namespace=ref.namespace,
+            name=ref.name,
+            replicas=replicas,
+            resource_version=workload.resource_version,
+            resource=PLURALS[ref.kind],
+        )
+        (outcome,) = self._carried_out([command])
+        if outcome.kind is OutcomeKind.DONE:  # else it is tried again: if it has happened after all, that is a conflict
+            track.memory = decision.memory
+        if outcome.kind is not OutcomeKind.DONE:
+            level = log.warning if outcome.kind is OutcomeKind.REJECTED else log.info
+            level("workload not scaled", pool=str(key), outcome=outcome.kind.value, detail=outcome.detail)
+
+    def _mark(self, pods: list[WarmPod] | tuple[WarmPod, ...], *, clear: bool = False) -> int:
+        """Mark these pods, or clear their marks. Returns how many were."""
+        commands = []
+        for pod in pods:
+            self._tokens += 1
+            commands.append(
+                surplus.MarkSurplus(
+                    token=self._tokens,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    clear=clear,
+                    has_annotations=pod.has_annotations,
+                )
+            )
+        return sum(outcome.kind is OutcomeKind.DONE for outcome in self._carried_out(commands))
+
+    def _carried_out(self, commands: list[Any]) -> list[Outcome]:
+        """Send the commands, and wait for their reports."""
+        waiting = {command.token: type(command).__name__ for command in commands}
+        for command in commands:
+            self._committer.submit(command)
+        outcomes = []
+        end = time.monotonic() + _REPORT_SECONDS
+        while waiting and not self._stopped:
+            try:
+                report = self._reports.get(timeout=max(0.0, min(0.5, end - time.monotonic())))
+            except queue.Empty:
+                if time.monotonic() >= end:
+                    break
+                continue
+            name = waiting.pop(report.token, None)
+            if name is not None:
+                outcomes.append(report.outcome)
+                self._counts[name, report.outcome.kind.value] += 1
+        return outcomes or [Outcome(OutcomeKind.UNKNOWN, "no report") for _ in commands]
+
+    # -- for a scrape ---------------------------------------------------------------------------------------------
+
+    def metrics(self) -> list[Metric]:
+        """What the autoscaler decided last, and how its writes ended."""
+        reasons = [
+            ({"namespace": key.namespace, "pool": key.name, "reason": track.reason}, 1.0)
+            for key, track in list(self._tracks.items())
+            if track.reason
+        ]
+        writes = [({"write": name, "outcome": outcome}, float(n)) for (name, outcome), n in list(self._counts.items())]
+        return [
+            Metric("waggle_autoscaler_reason", "gauge", "What the autoscaler last said of a pool.", reasons),
+            Metric("waggle_autoscaler_writes_total", "counter", "Writes of the autoscaler, by outcome.", writes),
+        ]
+
+
+def _view(engine: ClaimEngine, key: PoolKey) -> _View | None:
+    """What the engine knows of the pool. Costs the number of pods in its namespace."""
+    state = engine.state
+    pool = state.pools.get(key)
+    if pool is None:
+        return None
+    idle, homeless, marked = [], [], []
+    for uid, pod in state.pods.items():
+        if pod.namespace != key.namespace or pod.mark is not None or pod.is_terminating:
+            continue
+        if uid in pool.supply:
+            idle.append(pod)
+        elif state.pool_of(pod) is pool:
+            if pod.is_surplus:
+                marked.append(pod)
+            elif not pod.node:
+                homeless.append(pod)
+    pending = [each for each in engine.requests.pending.values() if each.asked.pool == key]
+    counts = engine.requests.counts.get(key)
+    claims = [each for each in state.claims.values() if each.pool == key]
+    return _View(
+        detaches=pool.pool.mode is Mode.DETACH,
+        claimed=sum(len(each.uids) for each in claims) + sum(len(each.writing) for each in pending),
+        queued=sum(max(0, each.missing) for each in pending),
+        accepted=counts.accepted if counts is not None else 0,
+        idle=tuple(idle),
+        homeless=tuple(homeless),
+        marked=tuple(marked),
+    )

@@ -1,0 +1,338 @@
+"""Wires claims together, except for the HTTP layer: engine, informers, committer.
+
+    pools of the configuration --> PodInformers --+
+                       nodes (informer) ----------+--> ClaimRuntime <--> committer
+    HTTP --> ClaimRuntime.ask --------------------+
+    Pool and Claim objects (objects/) ------------+
+
+Any number of replicas serve claims side by side: nothing here is fenced by a term. The API server's compare-and-swap
+decides between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import structlog
+
+from algorithm.model import Node
+from extender.claim_resources import PoolSpec
+from extender.claims import podreader
+from extender.claims.autoscaler import ScalePolicy
+from extender.claims.engine import ClaimEngine
+from extender.claims.events import ClaimEvent, NodeGone, NodeSeen, Synced
+from extender.claims.records import Pool, PoolKey, WarmPod
+from extender.claims.views import PoolSnapshot
+from extender.claims.writes.kinds import kinds
+from extender.core.commands import CommandSet
+from extender.kube.client.api import ApiServer
+from extender.kube.client.bounds import MIB
+from extender.kube.informers.loop_reader import LoopReader
+from extender.kube.informers.podreader import PodReader
+from extender.kube.informers.reflection import nodes_read_by
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
+from extender.kube.writes.committer import Committer
+from extender.server.claims.members import Membership
+from extender.server.claims.metrics import claim_metrics, write_metrics
+from extender.server.claims.objects.service import CustomResources
+from extender.server.claims.objects.writes import KINDS, ObjectWritten
+from extender.server.claims.past import PoolPast
+from extender.server.claims.pods import PodInformers
+from extender.server.claims.pools import (
+    configured_policies,
+    configured_pools,
+    configured_workloads,
+    custom_policies,
+    custom_workloads,
+    with_templates,
+)
+from extender.server.claims.runtime import ClaimRuntime
+from extender.server.claims.scaling import Autoscaler
+from extender.server.claims.workloads import Workloads
+from extender.server.leadership import own_namespace
+from extender.server.views import Metric, Readiness
+from extender.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+#: Seconds that writes get to end when the server stops.
+_LAST_WRITES = 5.0
+
+
+class ClaimService:
+    """One server of claims without its HTTP layer.
+
+    `nodes` is an informer of nodes that runs anyway, and has not been started yet; None: the service has its own.
+    `leads` says whether this replica does what one replica does: it scales workloads. None: the first of those that
+    share pools does it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: ApiServer,
+        *,
+        nodes: Reflector[Node] | None = None,
+        timing: Timing | None = None,
+        leads: Callable[[], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings.claims
+        commands: CommandSet[ClaimEvent | ObjectWritten] = CommandSet([*kinds(podreader.decode), *KINDS])
+        self._committer: Committer[ClaimEvent | ObjectWritten] = Committer(
+            api, commands, report=self._report, most=settings.claims.concurrent_writes
+        )
+        self.runtime = ClaimRuntime(ClaimEngine(epoch=time.time() - clock()), self._committer.submit, clock=clock)
+        self._watch_reader = LoopReader()
+        self.pods = PodInformers(
+            api,
+            self.runtime.handle,
+            most=settings.claims.cache_mib * MIB,
+            went_back=self._went_back,
+            timing=timing,
+            in_loop=self._watch_reader,
+            observe=self._pods_changed,
+            on_synced=self._namespace_synced,
+        )
+        self._configured = self._pools = configured_pools(settings.claims)
+        self.objects = self._make_objects(api, timing, clock) if settings.claims.custom_resources else None
+        self.members = self._make_members(settings, api) if settings.claims.share_pools else None
+        self._own_nodes = None if nodes is not None else self._reflect_nodes(api, timing)
+        self._nodes = nodes if nodes is not None else self._own_nodes  # an informer that knows nothing yet is empty
+        assert self._nodes is not None
+        self._nodes.add_handler(self._nodes_changed)
+        self._compare_seconds = settings.cluster.compare_seconds
+        self._configuring = threading.Lock()
+        self.workloads = Workloads(api, self._workloads_changed, timing=timing, in_loop=self._watch_reader)
+        self.autoscaler = Autoscaler(api, self.runtime, self.workloads, self.scale_policies, leads or self._comes_first)
+        #: The last minutes, for the page.
+        self.past = PoolPast(self.snapshots)
+        self._stopped = threading.Event()
+        self._starter = threading.Thread(target=self._synchronise, name="waggle-claims-start", daemon=True)
+        self.runtime.add_not_ready_reason(self._not_ready_reason)
+
+    def start(self) -> None:
+        """Start all threads. Returns at once, before the first lists are complete."""
+        self.runtime.start()
+        if self._own_nodes is not None:
+            self._own_nodes.start()
+        if self.members is not None:
+            self.members.start()
+        self._starter.start()
+        self.past.start()
+
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send writes and read watches in this event loop, which is the running one, until `leave_loop`."""
+        self._committer.enter_loop(loop)
+        self._watch_reader.enter_loop(loop)
+
+    def leave_loop(self) -> None:
+        """Do both in threads again. Idempotent."""
+        self._watch_reader.leave_loop()
+        self._committer.leave_loop()
+
+    def close(self) -> None:
+        """Answer everybody who waits, and accept no more calls. Idempotent."""
+        self.runtime.close()
+
+    def stop(self) -> None:
+        """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self.runtime.close()
+        self.past.stop()
+        if self.members is not None:
+            self.members.stop()
+        if self.objects is not None:
+            self.objects.stop()
+        self._committer.stop(_LAST_WRITES)
+        self.autoscaler.stop()
+        self.workloads.stop()
+        self.pods.stop()
+        if self._own_nodes is not None:
+            self._own_nodes.stop()
+        self.runtime.stop()
+
+    def _make_members(self, settings: Settings, api: ApiServer) -> Membership:
+        return Membership(
+            api,
+            namespace=settings.leader_election.namespace or own_namespace(),
+            group=settings.leader_election.name,
+            me=f"{settings.leader_election.name}-claims-{secrets.token_hex(6)}",
+            tell=self.runtime.handle,
+        )
+
+    def _make_objects(self, api: ApiServer, timing: Timing | None, clock: Callable[[], float]) -> CustomResources:
+        return CustomResources(
+            api,
+            self.runtime,
+            self.settings,
+            self.pods,
+            self._configured,
+            submit=self._committer.submit,
+            serve=self._serve,
+            went_back=self._went_back,
+            clock=clock,
+            timing=timing,
+            in_loop=self._watch_reader,
+        )
+
+    # -- pools ----------------------------------------------------------------------------------------------------
+
+    def pools(self) -> tuple[Pool, ...]:
+        """All pools, also those that are not served yet."""
+        return self._pools
+
+    def _serve(self, pools: tuple[Pool, ...]) -> None:
+        """The pools are these from now on."""
+        self._pools = pools
+        self.workloads.configure(configured_workloads(self.settings) | custom_workloads(self._specs()))
+        self._configure()
+
+    def _specs(self) -> Mapping[PoolKey, PoolSpec]:
+        return self.objects.pools.specs if self.objects is not None else {}
+
+    def snapshots(self) -> Iterator[PoolSnapshot]:
+        """Return every pool that is served, each at a moment of its own."""
+        for pool in self.pools():
+            found = self.runtime.look(lambda engine, now, key=pool.key: engine.snapshot(key, now))  # type: ignore[misc]
+            if found is not None:
+                yield found
+
+    def is_coming(self, pool: PoolKey) -> bool:
+        """Whether the pool is there and its pods are not known yet, or it is not known yet which pools there are."""
+        if self.objects is not None and not self.objects.are_pools_known:
+            return all(each.key != pool for each in self._configured) or self.pods.is_coming(pool.namespace)
+        return self.pods.is_coming(pool.namespace) and any(each.key == pool for each in self.pools())
+
+    def scale_policies(self) -> dict[PoolKey, ScalePolicy]:
+        """The pools whose workloads are scaled, with the rules."""
+        return configured_policies(self.settings) | custom_policies(self._specs())
+
+    def _comes_first(self) -> bool:
+        return self.members is None or self.members.members[:1] == (self.members.me,)
+
+    def _workloads_changed(self) -> None:
+        self._configure()
+        self.autoscaler.wake()
+
+    def _configure(self) -> None:
+        """The pools have changed, or the templates of their workloads."""
+        with self._configuring:  # the last call tells what is newest
+            self.pods.configure(with_templates(self.pools(), self.workloads))
+
+    # -- informers ------------------------------------------------------------------------------------------------
+
+    def _reflect_nodes(self, api: ApiServer, timing: Timing | None) -> Reflector[Node]:
+        return Reflector(
+            api, nodes_read_by(PodReader()), timing=timing, went_back=self._went_back, in_loop=self._watch_reader
+        )
+
+    def _synchronise(self) -> None:
+        """Nodes first: a pod is offered only once its node is known to serve."""
+        assert self._nodes is not None
+        while not self._nodes.wait_synced(0.1):
+            if self._stopped.is_set():
+                return
+        self.workloads.configure(configured_workloads(settings=self.settings))
+        self.pods.start()
+        self._configure()
+        self.autoscaler.start()
+        self.runtime.handle(Synced())  # each pool is served as soon as its pods are known
+        if self.objects is not None:
+            self.objects.start()
+        while self.pods.missing():
+            if self._stopped.wait(0.02):
+                return
+        log.info("claims ready", pools=len(self._pools), pods=sum(len(each) for each in self.pods.informers))
+        while self._compare_seconds and not self._stopped.wait(self._compare_seconds):
+            self.pods.relist()  # what no watch has shown, although it should have
+
+    def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        events: list[ClaimEvent] = []
+        for change in changes:
+            node = change.obj
+            if change.kind is ChangeKind.GONE:
+                events.append(NodeGone(node.name))
+            else:
+                events.append(NodeSeen(node.name, serves=node.ready and not node.unschedulable))
+        self.runtime.handle(*events)
+
+    def _pods_changed(self, changes: list[Change[WarmPod]]) -> None:
+        if self.objects is not None:
+            self.objects.pods_changed(changes)
+
+    def _namespace_synced(self) -> None:
+        if self.objects is not None:
+            self.objects.namespace_known()
+
+    def _report(self, event: ClaimEvent | ObjectWritten) -> None:
+        if not isinstance(event, ObjectWritten):
+            self.runtime.handle(event)
+        elif self.objects is not None:
+            self.objects.written(event)
+
+    def _went_back(self, why: str) -> None:
+        """The API server was restored from a backup: versions are not comparable any more, so all state is rebuilt."""
+        self.runtime.give_up(f"the API server went back in time: {why}")
+
+    # -- for probes and scrapes -----------------------------------------------------------------------------------
+
+    def _not_ready_reason(self) -> str:
+        assert self._nodes is not None
+        return "" if self._nodes.synced.is_set() else f"nodes: {self._nodes.last_error or 'being listed'}"
+
+    def liveness(self) -> Readiness:
+        """Whether the process can go on; if not, it needs a restart."""
+        return self.runtime.liveness()
+
+    def readiness(self) -> Readiness:
+        """Whether claims are served: of all pools, except those of namespaces that the API server refuses to list."""
+        found = self.runtime.readiness()
+        missing = self.pods.missing() if found.ready else ""
+        if missing or not found.ready or self.objects is None:
+            return Readiness(self.pods.is_tried(), missing) if missing else found
+        missing = self.objects.missing()
+        return Readiness(self.objects.is_tried(), missing) if missing else found
+
+    informed = readiness
+
+    def metrics(self) -> list[Metric]:
+        """For a scrape."""
+        objects = self.objects.metrics() if self.objects is not None else []
+        return [
+            *claim_metrics(self.runtime),
+            *write_metrics(self._committer),
+            *self.autoscaler.metrics(),
+            *self._informer_metrics(),
+            *objects,
+        ]
+
+    def _informer_metrics(self) -> list[Metric]:
+        informers: list[Any] = [*self.pods.informers]
+        return [
+            Metric(
+                "waggle_claims_cache_bytes",
+                "gauge",
+                "Memory that the records of pods take, estimated; claims.cache_mib bounds it.",
+                [({}, float(sum(each.weight for each in informers)))],
+            ),
+            Metric(
+                "waggle_claims_watch_staleness_seconds",
+                "gauge",
+                "Seconds since the API server was last heard of the pods of a namespace.",
+                [({"resource": each.name}, each.last_contact_age()) for each in informers],
+            ),
+            Metric(
+                "waggle_claims_members",
+                "gauge",
+                "Replicas that this one shares pools with, itself included; 0: it knows of none.",
+                [({}, float(len(self.members.members) if self.members is not None else 0))],
+            ),
+        ]

@@ -1,0 +1,84 @@
+"""All that one process serves, as the configuration says: kube-scheduler's verbs, claims, or both.
+
+Both share the client of the API server and the informer of nodes, and nothing else: each has its own engine with its
+own lock, and its own writes. docs/claims.md says when claims should have a process of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extender.kube.client.api import ApiServer
+from extender.kube.client.kubeconfig import connect
+from extender.kube.informers.reflector import Timing
+from extender.scheduling.policy import Limits
+from extender.server.service import Service
+from extender.settings import Settings
+
+if TYPE_CHECKING:
+    from extender.server.claims.service import ClaimService
+
+
+class ServerProcess:
+    """`service` and `claims`: None if they are not served. See `Service` for the arguments.
+
+    Raises AlgorithmError, ConnectionSettingsError, SettingsError or OSError if the settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        record: Path | None = None,
+        timing: Timing | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.service: Service | None = None
+        self.claims: ClaimService | None = None
+        if settings.extender.enabled:
+            self.service = Service(settings, config=config, record=record, timing=timing, limits=limits)
+        self.api: ApiServer = self.service.api if self.service is not None else connect(settings.cluster)
+        if settings.claims.enabled:
+            from extender.server.claims.service import ClaimService  # noqa: PLC0415 - others start without it
+
+            nodes = self.service.nodes if self.service is not None else None
+            leads = self._leads if self.service is not None and settings.leader_election.enabled else None
+            self.claims = ClaimService(settings, self.api, nodes=nodes, timing=timing, leads=leads)
+
+    def _leads(self) -> bool:
+        return self.service is not None and self.service.runtime.serves
+
+    def start(self) -> None:
+        """Start all threads. Returns at once, before the first lists are complete."""
+        if self.claims is not None:
+            self.claims.start()
+        if self.service is not None:
+            self.service.start()
+
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send writes in this event loop, which is the running one, until `leave_loop`."""
+        for each in (self.service, self.claims):
+            if each is not None:
+                each.enter_loop(loop)
+
+    def leave_loop(self) -> None:
+        """Send writes in a thread again. Idempotent."""
+        for each in (self.service, self.claims):
+            if each is not None:
+                each.leave_loop()
+
+    def end_calls(self) -> None:
+        """Answer the callers that wait for something to happen, since the server goes down. Idempotent."""
+        if self.claims is not None:
+            self.claims.close()
+
+    def stop(self) -> None:
+        """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
+        if self.claims is not None:
+            self.claims.stop()
+        if self.service is not None:
+            self.service.stop()
+        self.api.close()

@@ -1,0 +1,68 @@
+"""The autoscaler against an API server with its controllers: from zero, to what is asked for, and back to zero."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.support.apiserver.api import eventually
+from tests.support.cluster.claim_world import ClaimWorld, claim_world
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/warm"
+
+
+def scaled(mode: str = "detach", **rules: Any) -> dict[str, Any]:
+    """The pool, scaled with these rules."""
+    return {
+        "name": "warm",
+        "selector": {"pool": "warm"},
+        "mode": mode,
+        "workload": {"name": "warm"},
+        "autoscaler": {"most": 10, "idle_seconds": 0.5, "cooldown_seconds": 0.2, "quiet_seconds": 0.5, **rules},
+    }
+
+
+def replicas(world: ClaimWorld) -> int:
+    found: int = world.api.get(DEPLOYMENT).json()["spec"]["replicas"]
+    return found
+
+
+def test_a_pool_is_scaled_from_zero_for_those_who_wait_and_back_to_zero() -> None:
+    with claim_world(pods=0, pools=[scaled()]) as world, ThreadPoolExecutor() as pool:
+        answers = [pool.submit(world.claim, wait_seconds=25) for _ in range(4)]
+        claims = [each.result() for each in answers]
+        assert [each.status_code for each in claims] == [201] * 4, [each.text for each in claims]
+        assert replicas(world) <= 10
+        for each in claims:
+            assert world.server.http.delete(f"/v1/claims/{each.json()['id']}").status_code == 200
+        eventually(lambda: replicas(world) == 0)
+        eventually(lambda: world.pods(pool="warm") == [])
+        assert world.claimed() == {}
+
+
+def test_no_claimed_pod_is_deleted_when_a_pool_that_recycles_shrinks() -> None:
+    with claim_world(pods=6, mode="recycle", pools=[scaled("recycle")]) as world:
+        claim = world.claim().json()
+        eventually(lambda: replicas(world) <= 2)
+        eventually(lambda: len(world.pods(pool="warm")) == replicas(world))
+        assert world.claimed() == {claim["id"]: [claim["pods"][0]["name"]]}
+
+
+def test_nobody_scales_beyond_the_most() -> None:
+    with claim_world(pods=0, pools=[scaled(most=2)]) as world, ThreadPoolExecutor() as pool:
+        answers = [pool.submit(world.claim, count=3, wait_seconds=4, lease_seconds=60) for _ in range(1)]
+        eventually(lambda: replicas(world) == 2)
+        assert answers[0].result().json()["code"] == "DeadlineExceeded"
+        assert replicas(world) <= 2
+        text = "".join(str(sample) for metric in world.server.claims.metrics() for sample in metric.samples)
+        assert "AtMaximum" in text or replicas(world) < 2
+
+
+def test_marks_that_nothing_will_delete_are_cleared() -> None:
+    """C47."""
+    with claim_world(pods=2, pools=[scaled(least=2)]) as world:
+        name = world.pods(pool="warm")[0]["metadata"]["name"]
+        marks = {"waggle.dev/scale-down": "1", "controller.kubernetes.io/pod-deletion-cost": "-2147483648"}
+        world.api.patch(f"pods/{name}", {"metadata": {"annotations": marks}})
+        eventually(lambda: not world.api.get(f"pods/{name}").json()["metadata"].get("annotations"))
+        world.idle(2)
