@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel, Field
@@ -26,6 +27,9 @@ from extender.web.ui.routes import ui_routes
 from extender.web.verbs.handler import VERBS
 from extender.web.verbs.routes import verb_routes
 
+if TYPE_CHECKING:
+    from extender.server.claims.service import ClaimService
+
 #: Threads that compute pages: each takes its share of the interpreter from the event loop.
 _PAGE_THREADS = 2
 _SLASHES = re.compile(r"/{2,}")
@@ -37,28 +41,29 @@ class Index(BaseModel):
 
     name: str = "waggle"
     about: str = _ABOUT
-    algorithm: str
+    algorithm: str = Field(description="Empty: this server serves claims only")
     verbs: list[str] = Field(description="What kube-scheduler posts to")
     pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
 
 
 def create_app(
-    runtime: Runtime,
+    runtime: Runtime | None,
     settings: Settings,
     comparer: CacheComparer | None = None,
     *,
+    claims: ClaimService | None = None,
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
     parts: Parts | None = None,
 ) -> FastAPI:
-    """Return the HTTP layer of `runtime`. With a comparer, the app also has the page that compares the cache with the
-    API server.
+    """Return the HTTP layer of `runtime`, of `claims`, or of both. With a comparer, the app also has the page that
+    compares the cache with the API server.
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
     runs with already (lazy.py); then `certificates` are not read.
     """
-    parts = parts or Parts.of(runtime, settings.server, certificates)
+    parts = parts or Parts.of(runtime, settings.server, certificates, claims)
     app = _App(parts)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verb_routes(parts.verbs))
@@ -67,12 +72,29 @@ def create_app(
     is_open = settings.server.inspect_authorization == "none"
     guards = [] if is_open else [Depends(guard(reviewer))]
     may_list = everybody if is_open else may_get(reviewer, "/v1/inspect/pods")
-    app.include_router(inspect_routes(runtime, pages, may_list=may_list), dependencies=guards)
-    if comparer is not None:
-        app.include_router(diff_routes(comparer), dependencies=guards)
-    app.include_router(ui_routes(runtime, settings.algorithm.name, pages), dependencies=guards)
-    app.include_router(own_page_routes(runtime, pages), dependencies=guards)
-    _add_index(app, settings.algorithm.name)
+    if runtime is not None:
+        app.include_router(inspect_routes(runtime, pages, may_list=may_list), dependencies=guards)
+        if comparer is not None:
+            app.include_router(diff_routes(comparer), dependencies=guards)
+    algorithm = settings.algorithm.name if runtime is not None else ""
+    app.include_router(ui_routes(runtime, algorithm, pages, claims), dependencies=guards)
+    if claims is not None:
+        from extender.web.claims.callers import Callers  # noqa: PLC0415 - others start without it
+        from extender.web.claims.handlers import ClaimHandlers  # noqa: PLC0415
+        from extender.web.claims.routes import claim_routes  # noqa: PLC0415
+        from extender.web.claims.shortcut import ClaimShortcut  # noqa: PLC0415
+
+        callers = Callers(settings.claims, reviewer)
+        handlers = ClaimHandlers(claims, callers, parts.budgets.bodies)
+        app.include_router(claim_routes(handlers))
+        app.add_middleware(ClaimShortcut, handlers=handlers)
+        if settings.claims.e2b.enabled:
+            from extender.web.e2b.routes import e2b_routes  # noqa: PLC0415
+
+            app.include_router(e2b_routes(claims, callers, parts.budgets.bodies, parts.metrics))
+    if runtime is not None:  # after all others: the algorithm's own pages may have any path
+        app.include_router(own_page_routes(runtime, pages), dependencies=guards)
+    _add_index(app, algorithm)
     add_error_handlers(app, app.verbs)
     app.add_middleware(
         Doors,
@@ -106,7 +128,7 @@ class _App(FastAPI):
 def _add_index(app: FastAPI, algorithm: str) -> None:
     @app.get("/", tags=["people"], summary="What this is")
     async def index() -> Index:
-        verbs = [f"/{verb.name}" for verb in VERBS]
+        verbs = [f"/{verb.name}" for verb in VERBS if algorithm]
         return Index(algorithm=algorithm, verbs=verbs, pages=_pages(app))
 
 

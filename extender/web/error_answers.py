@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from algorithm.suggest import near
 from extender.web.errors import JSON, BadRequest, error_body
 
 
@@ -44,7 +45,7 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][1:])
-        text = _no_such_parameter(request) if first["type"] == "extra_forbidden" else first["msg"]
+        text = _no_such_parameter(request, name) if first["type"] == "extra_forbidden" else first["msg"]
         return error_response(400, f"{name}: {text}", name)
 
     async def on_bad_request(_request: Request, error: Exception) -> Response:
@@ -60,11 +61,11 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
     app.add_exception_handler(Exception, on_failure)
 
 
-def _no_such_parameter(request: Request) -> str:
+def _no_such_parameter(request: Request, name: str) -> str:
     described = request.app.openapi()["paths"].get(request.scope["route"].path_format, {})
     parameters = described.get(request.method.lower(), {}).get("parameters", ())
     known = [item["name"] for item in parameters if item["in"] == "query"]
-    return f"there is no such parameter; there are: {', '.join(known) or 'none'}"
+    return f"there is no such parameter; there are: {', '.join(known) or 'none'}{near(name, known)}"
 
 
 def _no_such_path(request: Request, verbs: list[str]) -> str:
@@ -73,5 +74,5 @@ def _no_such_path(request: Request, verbs: list[str]) -> str:
         return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
     pages = sorted(known for known, methods in request.app.openapi()["paths"].items() if "get" in methods)
     below = [page for page in pages if page.startswith(path)]
-    near = below or difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
-    return f"no page {path}; try: {', '.join(near)}"
+    tried = below or difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
+    return f"no page {path}; try: {', '.join(tried)}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from extender.server.runtime import Runtime
+from extender.server.views import Served
 from extender.settings import ServerSettings
 from extender.web.http.certificates import Certificates
 from extender.web.http.refusals import Refusals
@@ -13,6 +14,9 @@ from extender.web.limits.turnstile import Turnstile
 from extender.web.pages.metrics import Metrics
 from extender.web.pages.probes import Probes
 from extender.web.verbs.handler import Verbs
+
+if TYPE_CHECKING:
+    from extender.server.claims.service import ClaimService
 
 
 class Parts(NamedTuple):
@@ -27,13 +31,25 @@ class Parts(NamedTuple):
     certificates: Certificates
 
     @classmethod
-    def of(cls, runtime: Runtime, settings: ServerSettings, certificates: Certificates | None = None) -> Self:
-        """New parts. `certificates` are those that the server presents: metrics and /readyz report their state."""
+    def of(
+        cls,
+        runtime: Runtime | None,
+        settings: ServerSettings,
+        certificates: Certificates | None = None,
+        claims: ClaimService | None = None,
+    ) -> Self:
+        """New parts. `certificates` are those that the server presents: metrics and /readyz report their state.
+
+        `runtime` None: no verbs are served, but only claims.
+        """
+        served: Served | None = runtime or claims
+        assert served is not None
         shown = certificates or Certificates(None)
         refusals = Refusals()
         max_body = settings.max_body_mib << 20
         budgets = Budgets.for_bodies_of(max_body)
-        metrics = Metrics(runtime, shown.metrics, refusals.metrics, budgets.metrics)
+        sources = (shown.metrics, refusals.metrics, budgets.metrics)
+        metrics = Metrics(runtime, *sources, *((claims.metrics,) if claims is not None else ()))
         verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
-        probes = Probes(runtime, shown.readiness_warning, hang=settings.hang_seconds)
+        probes = Probes(served, shown.readiness_warning, claims=claims, hang=settings.hang_seconds)
         return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)

@@ -88,7 +88,7 @@ class Doors:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request that is not allowed, or pass it on. Pages and probes take turns first."""
         if scope["type"] == "http" and scope["path"] not in self._verbs:
-            who = (_address(scope), scope["path"] if scope["path"] in ProbesOnly.PATHS else "")
+            who = (_address(scope), scope["path"] if scope["path"] in ProbesOnly.OPEN_PATHS else "")
             await self._turnstile.enter(who)
             send = self._paced(send, who)
         refusal = self._refusal(scope) if scope["type"] == "http" else None
@@ -110,7 +110,7 @@ class Doors:
 
     def _refusal(self, scope: Scope) -> _Refusal | None:
         path = scope["path"]
-        if path in ProbesOnly.PATHS:
+        if path in ProbesOnly.OPEN_PATHS:
             return None
         peer: Peer | None = scope.get("state", {}).get("peer")
         if path in self._verbs:

@@ -23,105 +23,57 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 import structlog
 from h2.errors import ErrorCodes
-from h2.events import (
-    ConnectionTerminated,
-    DataReceived,
-    Event,
-    RemoteSettingsChanged,
-    RequestReceived,
-    StreamEnded,
-    StreamReset,
-    WindowUpdated,
-)
-from h2.exceptions import ProtocolError, StreamClosedError
+from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from extender.web.http.frames import AT_ONCE, BATCH, FrameError, FrameSplitter
-from extender.web.http.outlet import GONE, STEP, limit_read_buffer
+from extender.web.http.calls import soon_in
+from extender.web.http.frames import AT_ONCE, BATCH, FrameError
+from extender.web.http.outlet import GONE, limit_read_buffer
+from extender.web.http.page_runs import run_page
 from extender.web.http.peers import Peer
-from extender.web.http.streams import STREAM_BYTES, Frames, Stream
+from extender.web.http.receiving import Receiving
+from extender.web.http.streams import Stream
 from extender.web.limits.budget import budgets_of
 from extender.web.limits.turns import BULK, Turns
 from extender.web.verbs.handler import Reply
 
 _log = structlog.get_logger(__name__)
 
-#: Bytes of an answer that may wait for the peer before its application is paused.
-_PENDING: Final = 1 << 18
 #: Bytes of all answers of a connection that may wait for the peer before no further request is begun.
 _UNSENT: Final = 1 << 20
 #: Applications that run at once for one connection.
 _RUNNING: Final = 16
-#: Bytes of a body up to which it is answered where it is received; a larger one waits for its turn.
-_LARGE_BODY: Final = 64 * 1024
-#: Bytes of header fields that are remembered for the peer: the usual limit.
-_TABLE: Final = 4096
-#: Requests that a peer may reset before it counts as a peer that does nothing else (CVE-2023-44487).
-_RESETS: Final = 1000
 #: Seconds for a header block or the connection's preface, for a body, and until a peer takes more of its answers.
 _HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 30.0
 #: Seconds that a peer at fault gets to read the reason.
 _FAREWELL_SECONDS: Final = 0.2
-#: Header names that HTTP/2 does not have.
-_OF_HTTP_1: Final = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"proxy-connection")
 
 
-class Http2(asyncio.Protocol):
+class Http2(Receiving):
     """One connection, from when TLS has agreed on HTTP/2. uvicorn keeps it among its own, and asks it to shut down."""
 
     def __init__(self, config: Config, state: ServerState, peer: Peer) -> None:
         self._app = config.loaded_app
+        super().__init__(state, *budgets_of(self._app), peer)
         self._idle_seconds = config.timeout_keep_alive
-        self._state = state
-        self._peer = peer
-        self.client = peer.address
-        self._verbs = peer.verbs
-        self._bodies, self._answers = budgets_of(self._app)
-        self._loop = asyncio.get_running_loop()
+        self._soon = soon_in(self._loop)
         self._turns = Turns.of_running_loop()
-        self._h2 = Frames()
-        self._splitter = FrameSplitter()
-        self._streams: dict[int, Stream] = {}
-        #: Streams whose body is not complete, the oldest first.
-        self._incomplete: dict[int, Stream] = {}
-        #: Streams that wait to be begun: complete calls of verbs, and requests for the application.
-        self._calls: dict[int, Stream] = {}
-        self._pages: dict[int, Stream] = {}
         self._running = 0
-        #: Whether the next request is the first of the data that arrived together, and may begin at once.
-        self._at_once = False
-        self._last = 0
-        self._resets = 0
-        self._ending = False
-        self._flushing = False
-        #: Whether the peer may have room for more. Checked once for all frames that arrived together: there are as many
-        #: as the peer likes, and a check looks at each stream.
-        self._has_room = False
-        #: Bytes of all answers that wait for the peer, and how many of them the budget knows of.
-        self._unsent = 0
-        self.held = 0
-        self._write_paused = False
         self._read_paused = False
         #: Whether much has arrived at once: the next data is handled after a turn.
         self._bulk = False
-        self._used_at = self._batch_at = self._moved_at = self._began = self._loop.time()
+        self._batch_at = self._began = self._loop.time()
         self._closing_since: float | None = None
-        #: Loop time of the last complete answer.
-        self.last_completed = -math.inf
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -342,110 +294,6 @@ class Http2(asyncio.Protocol):
             return
         self._flush()
 
-    # -- incoming ---------------------------------------------------------------------------------------------------
-
-    def _handle(self, event: Event) -> None:
-        match event:
-            case RequestReceived(stream_id=int(number), headers=[*headers]):
-                self._begin(number, dict(headers), headers, complete=event.stream_ended is not None)
-            case DataReceived(stream_id=int(number), data=bytes(data), flow_controlled_length=int(length)):
-                self._receive(number, data, length, complete=event.stream_ended is not None)
-            case StreamEnded(stream_id=int(number)):
-                self._complete(self._streams.get(number))
-            case StreamReset(stream_id=int(number)):
-                self._taken_back(number)
-            case WindowUpdated():
-                self._has_room = True
-            case RemoteSettingsChanged():
-                self._has_room = True
-                encoder = self._h2.encoder  # the peer may offer memory of ours without limit
-                encoder.header_table_size = min(encoder.header_table_size, _TABLE)
-            case ConnectionTerminated():
-                self._ending = True
-                self._end_if_done()
-
-    def _begin(
-        self, number: int, named: Mapping[bytes, bytes], headers: list[tuple[bytes, bytes]], *, complete: bool
-    ) -> None:
-        """Open a stream: for a verb on the fast path, or for the application."""
-        if self._ending:
-            self._h2.reset_stream(number, ErrorCodes.REFUSED_STREAM)  # the sender may try again elsewhere
-            return
-        method, target = named.get(b":method", b""), named.get(b":path", b"")
-        endpoint = self._verbs.get(target) if method == b"POST" and b"origin" not in named else None
-        if endpoint is not None and not endpoint.takes(named.get(b"content-length", b"")):
-            endpoint = None
-        self._last = number
-        stream = Stream(number, method, endpoint, self._loop.time(), self._refuse, self.client)
-        self._streams[number] = stream
-        if endpoint is None:
-            stream.scope = self._scope(method, target, headers)
-            self._pages[number] = stream
-            self._begin_at_once(stream)
-        if not complete:
-            self._incomplete[number] = stream
-            self._bodies.hold(stream, STREAM_BYTES)
-
-    def _begin_at_once(self, stream: Stream) -> None:
-        """Begin the stream, unless others wait, or it is not the first of the data that arrived together."""
-        if self._at_once and len(self._calls) + len(self._pages) == 1 and len(stream.received) <= _LARGE_BODY:
-            self._at_once = not self._begin_next()
-
-    def _receive(self, number: int, data: bytes, length: int, *, complete: bool) -> None:
-        stream = self._streams.get(number)
-        if stream is None or stream.answered or stream.gone:
-            self._h2.acknowledge_received_data(length, number)
-            return
-        stream.received += data
-        if stream.endpoint is None:
-            stream.used += length
-            stream.news.set()
-        else:
-            self._h2.acknowledge_received_data(length, number)
-        if not complete:
-            self._bodies.hold(stream, STREAM_BYTES + len(stream.received))
-
-    def _take(self, stream: Stream) -> bytes:
-        """Take the received part of the body, and give the peer room for as much again."""
-        body, used = bytes(stream.received), stream.used
-        stream.received, stream.used = bytearray(), 0
-        if stream.held:
-            self._bodies.hold(stream, 0 if stream.complete else STREAM_BYTES)
-        self._h2.acknowledge_received_data(used, stream.number)
-        return body
-
-    def _complete(self, stream: Stream | None) -> None:
-        """The request is complete: a verb can be answered."""
-        if stream is None:
-            return
-        stream.complete = True
-        stream.news.set()
-        self._incomplete.pop(stream.number, None)
-        if stream.held:  # until the body is taken
-            self._bodies.hold(stream, len(stream.received))
-        if stream.gone:
-            self._forget(stream)
-        elif stream.endpoint is not None:
-            self._calls[stream.number] = stream
-            self._begin_at_once(stream)
-
-    def _taken_back(self, number: int) -> None:
-        if (stream := self._streams.get(number)) is not None:
-            self._forget(stream)
-        self._resets += 1
-        if self._resets > max(_RESETS, self._last // 4):  # half of them: a client's streams have odd numbers
-            self._fail("most requests are taken back", ErrorCodes.ENHANCE_YOUR_CALM)
-
-    def _refuse(self, stream: Stream, code: ErrorCodes = ErrorCodes.REFUSED_STREAM) -> None:
-        """Give up waiting for the body. The sender may try again, unless the body came too slowly."""
-        if self._streams.get(stream.number) is not stream:
-            return
-        _log.warning("body_refused", client=self._addresses["client"], bytes=len(stream.received), code=code.name)
-        with suppress(StreamClosedError):
-            self._h2.reset_stream(stream.number, code)
-        self._forget(stream)
-        self._flush_soon()
-
     # -- outgoing ---------------------------------------------------------------------------------------------------
 
     def _answer_call(self, stream: Stream) -> None:
@@ -453,7 +301,7 @@ class Http2(asyncio.Protocol):
         body, stream.received = bytes(stream.received), bytearray()
         if stream.held:
             self._bodies.hold(stream, 0)
-        stream.endpoint.answer(body, partial(self._reply, stream), self._loop.call_soon_threadsafe)
+        stream.endpoint.answer(body, partial(self._reply, stream), self._soon)
 
     def _reply(self, stream: Stream, reply: Reply) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply.body))]
@@ -461,110 +309,6 @@ class Http2(asyncio.Protocol):
         self._send(stream, reply.body, last=True)
         if reply.close:
             self.shutdown()
-
-    def _answer(self, stream: Stream, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        if stream.gone:
-            return
-        begin = [(b":status", b"%d" % status), *self._state.default_headers]
-        try:
-            self._h2.send_headers(stream.number, begin + headers)
-        except StreamClosedError:
-            stream.leave()
-
-    def _send(self, stream: Stream, data: bytes, *, last: bool) -> None:
-        if stream.gone:
-            return
-        if not self._unsent:
-            self._moved_at = self._loop.time()
-        stream.unsent += data
-        self._unsent += len(data)
-        stream.answered = last
-        self._send_pending(stream)
-        self._count_unsent()
-        self._flush_soon()
-
-    def _send_if_room(self) -> None:
-        """Check all streams once, however many frames have said that there is room."""
-        if self._has_room and not self._write_paused:
-            self._has_room = False
-            for stream in [each for each in self._streams.values() if each.unsent]:
-                self._send_pending(stream)
-            self._count_unsent()
-
-    def _count_unsent(self) -> None:
-        if self._unsent or self.held:
-            self._answers.hold(self, self._unsent)
-
-    def _send_pending(self, stream: Stream) -> None:
-        """Send as much as the peer and the transport have room for."""
-        number, unsent, before = stream.number, stream.unsent, len(stream.unsent)
-        ends = False
-        try:
-            while unsent and not self._write_paused:
-                size = min(len(unsent), self._h2.local_flow_control_window(number), self._h2.max_outbound_frame_size)
-                size = min(size, STEP)
-                if size <= 0:
-                    break
-                ends = stream.answered and size == len(unsent)
-                self._h2.send_data(number, bytes(unsent[:size]), end_stream=ends)
-                del unsent[:size]
-                if before - len(unsent) >= STEP:
-                    self._flush()  # may find that the transport is full
-            self._moved(before - len(unsent))
-            if stream.answered and not unsent:
-                if not ends:
-                    self._h2.end_stream(number)
-                self._ended(stream)
-        except StreamClosedError:
-            self._forget(stream)
-        if stream.gone or len(unsent) <= _PENDING:
-            stream.room.set()
-        else:
-            stream.room.clear()
-
-    def _moved(self, size: int) -> None:
-        if size:
-            self._unsent -= size
-            self._moved_at = self._loop.time()
-            self._splitter.answered(size)
-
-    def _ended(self, stream: Stream) -> None:
-        """The request is answered. The rest of its body is discarded: many clients read no answer before they have sent
-        it."""
-        stream.leave()
-        self._take(stream)
-        self._used_at = self.last_completed = self._loop.time()
-        if stream.complete:
-            self._forget(stream)
-
-    def _forget(self, stream: Stream) -> None:
-        """Remove a stream that has ended, and release what it holds."""
-        number = stream.number
-        self._streams.pop(number, None)
-        for streams in (self._incomplete, self._calls, self._pages):
-            streams.pop(number, None)
-        if stream.unsent:
-            self._unsent -= len(stream.unsent)
-            stream.unsent.clear()
-            self._count_unsent()
-        if stream.held:
-            self._bodies.hold(stream, 0)
-        if stream.used:  # the other streams need the room
-            self._h2.acknowledge_received_data(stream.used, number)
-            stream.used = 0
-        stream.leave()
-        self._end_if_done()
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if (data := self._h2.data_to_send()) and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def _flush_soon(self) -> None:
-        """Make one write for all answers that are there by then."""
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
 
     def pause_writing(self) -> None:
         """The peer does not take its answers: pause all work for it until it does."""
@@ -583,67 +327,34 @@ class Http2(asyncio.Protocol):
         if self._has_work():
             self._turns.add(self)
 
-    # -- ASGI -------------------------------------------------------------------------------------------------------
+    # -- what runs the application (page_runs.py) ---------------------------------------------------------------------
 
     def _run_page(self, stream: Stream) -> None:
         self._running += 1
-        task = self._loop.create_task(self._run(stream))
+        task = self._loop.create_task(run_page(self._app, self, stream))
         task.add_done_callback(self._state.tasks.discard)
         self._state.tasks.add(task)
 
-    def _scope(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-        path, _, query = target.partition(b"?")
-        named = [(name, value) for name, value in headers if not name.startswith(b":")]
-        host = [(b"host", value) for name, value in headers if name == b":authority"]
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "2",
-            "scheme": "https",
-            "method": method.decode("latin-1"),  # h2 accepts any byte, here and in the path
-            "root_path": "",
-            "path": unquote(path.decode("latin-1")),
-            "raw_path": path,
-            "query_string": query,
-            "headers": host + named,
-            "state": {"peer": self._peer},
-            **self._addresses,
-        }
+    def take(self, stream: Stream) -> bytes:
+        body = self._take(stream)
+        self._flush_soon()
+        return body
 
-    async def _run(self, stream: Stream) -> None:
-        path, scope = stream.scope["path"], stream.scope
-        try:
-            await self._app(scope, partial(self._asgi_receive, stream), partial(self._asgi_send, stream))
-        except Exception:
-            _log.exception("page_failed", path=path)
-        finally:
-            self._running -= 1
+    def answer(self, stream: Stream, status: int, headers: list[tuple[bytes, bytes]], *, last_one: bool) -> None:
+        self._answer(stream, status, headers)
+        if last_one:
+            self._say_goodbye()
+
+    def send(self, stream: Stream, data: bytes, *, last: bool) -> None:
+        self._send(stream, data, last=last)
+
+    def page_ended(self, stream: Stream, *, cancelled: bool = False) -> None:
+        self._running -= 1
+        if cancelled:
+            return
         if not (stream.gone or stream.answered):
             self._h2.reset_stream(stream.number, ErrorCodes.INTERNAL_ERROR)
             self._forget(stream)
             self._flush_soon()
         if self._can_begin():
             self._turns.add(self)
-
-    async def _asgi_receive(self, stream: Stream) -> dict[str, Any]:
-        """Return the next part of the body; once all of it was returned, wait for the end of the stream."""
-        while not (stream.used or stream.gone or (stream.complete and not stream.handed_over)):
-            stream.news.clear()
-            await stream.news.wait()
-        if stream.gone:
-            return {"type": "http.disconnect"}
-        stream.handed_over = stream.complete
-        body = self._take(stream)
-        self._flush_soon()
-        return {"type": "http.request", "body": body, "more_body": not stream.complete}
-
-    async def _asgi_send(self, stream: Stream, message: Mapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            headers = [(name.lower(), value) for name, value in message.get("headers", ())]
-            self._answer(stream, message["status"], [each for each in headers if each[0] not in _OF_HTTP_1])
-            if (b"connection", b"close") in headers:
-                self._say_goodbye()
-            return
-        body = b"" if stream.method == b"HEAD" else message.get("body", b"")
-        self._send(stream, body, last=not message.get("more_body", False))
-        await stream.room.wait()

@@ -33,7 +33,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from extender.web.errors import BadRequest
-from extender.web.http.calls import Call, Cycle, Flow
+from extender.web.http.calls import Call, Cycle, Flow, soon_in
 from extender.web.http.outlet import GONE, Outlet, limit_read_buffer
 from extender.web.http.peers import Peer
 from extender.web.limits.budget import Budget, budgets_of
@@ -134,6 +134,7 @@ class WaggleProtocol(HttpToolsProtocol):
         super().connection_made(self._outlet)
         self._flow = self.flow = Flow(self._outlet, self._go_on)
         self._idle_since = self.loop.time()
+        self._soon = soon_in(self.loop)
         self._turns = Turns.of_running_loop()
         self._turns.watch(self)
 
@@ -216,7 +217,9 @@ class WaggleProtocol(HttpToolsProtocol):
                 self._parse_piece()
                 self._at_once = False
         if is_bulk or self._unparsed or self._due is not None:
-            self._flow.set_backlog(backlog=True)
+            # To stop reading and go on takes two system calls; a peer that waits for its answer sends nothing more.
+            if self._due is None or self._unparsed:
+                self._flow.set_backlog(backlog=True)
             self._turns.add(self)
 
     def turn(self) -> bool:
@@ -427,7 +430,7 @@ class WaggleProtocol(HttpToolsProtocol):
         if call.refusal is not None:
             self._answered(call, call.refusal)
         else:
-            call.endpoint.answer(call.take(), partial(self._answered, call), self.loop.call_soon_threadsafe)
+            call.endpoint.answer(call.take(), partial(self._answered, call), self._soon)
 
     def _refuse(self, call: Call, error: BadRequest) -> None:
         """Answer the call now; the rest of its body is not kept."""

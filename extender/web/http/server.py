@@ -63,6 +63,9 @@ class Hosted(Protocol):
     def leave_loop(self) -> None:
         """Work in a thread again: the loop has ended, or was never entered."""
 
+    def end_calls(self) -> None:
+        """The server goes down: answer the callers that wait for something to happen. Called in the loop."""
+
 
 class _Server(uvicorn.Server):
     """uvicorn with a listener of our own. It reports when it serves, and after a signal it returns."""
@@ -131,6 +134,11 @@ class _Server(uvicorn.Server):
     def _beat(self, pulse: Pulse) -> None:
         pulse.beat()
         asyncio.get_running_loop().call_later(_BEAT_SECONDS, self._beat, pulse)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._hosted is not None:
+            self._hosted.end_calls()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's form
         self.force_exit = self.should_exit and sig == signal.SIGINT

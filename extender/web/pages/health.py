@@ -34,6 +34,12 @@ def health_routes(probes: Probes) -> APIRouter:
     async def informed() -> Health:
         return _health(probes.informed())
 
+    if "/readyz/claims" in probes.by_path:
+
+        @router.get("/readyz/claims", summary="Are claims served")
+        async def claims() -> Health:
+            return _health(probes.claims_ready())
+
     return router
 
 

@@ -21,6 +21,8 @@ from extender.server.views import Metric
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 _DURATIONS = "waggle_extender_duration_seconds"
+#: How the samples of a metric are named, by its kind.
+_SUFFIXES = {"counter": "_total", "histogram": "_bucket"}
 
 
 Source = Callable[[], list[Metric]]
@@ -29,7 +31,7 @@ Source = Callable[[], list[Metric]]
 class _Collector(Collector):
     """Collects the metrics of the runtime and other sources at the moment of the scrape."""
 
-    def __init__(self, runtime: Runtime, sources: list[Source]) -> None:
+    def __init__(self, runtime: Runtime | None, sources: list[Source]) -> None:
         self._runtime = runtime
         self._sources = sources
 
@@ -38,16 +40,20 @@ class _Collector(Collector):
         for metric in (
             *(each for source in self._sources for each in source()),
             _suppressed_lines(),
-            *self._runtime.model.stats(),
+            *(self._runtime.model.stats() if self._runtime is not None else ()),
         ):
             if metric.name in shown:
                 continue  # an algorithm's metric with the name of one of ours; a duplicate would spoil the whole scrape
             shown.add(metric.name)
             name = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
-            suffix = "_total" if metric.kind == "counter" else ""
+            suffix = _SUFFIXES.get(metric.kind, "")
             family = Family(name, metric.help, metric.kind)
             for labels, value in metric.samples:
                 family.add_sample(name + suffix, labels, value)
+                if labels.get("le") == "+Inf":
+                    family.add_sample(f"{name}_count", {k: v for k, v in labels.items() if k != "le"}, value)
+            for labels, value in metric.sums:
+                family.add_sample(f"{name}_sum", labels, value)
             yield family
 
     def describe(self) -> Iterable[Family]:
@@ -65,9 +71,9 @@ def _suppressed_lines() -> Metric:
 
 
 class Metrics:
-    """The registry of one app. `sources` are read at each scrape, in the thread pool."""
+    """The registry of one app. `sources` are read at each scrape, in the thread pool, and `runtime` after them."""
 
-    def __init__(self, runtime: Runtime, *sources: Source) -> None:
+    def __init__(self, runtime: Runtime | None, *sources: Source) -> None:
         #: The app's server adds its own.
         self.sources = list(sources)
         self.registry = CollectorRegistry()

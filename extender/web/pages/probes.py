@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from extender.server.runtime import Runtime
-from extender.server.views import Readiness
+from extender.server.views import Readiness, Served
 from extender.server.watchdog import where
 from extender.web.errors import JSON, error_body
 from extender.web.limits.budget import Budget, Budgets
@@ -64,21 +63,27 @@ class Probes:
 
     def __init__(
         self,
-        runtime: Runtime,
+        served: Served,
         readiness_warning: Callable[[], str] = str,
         *,
+        claims: Served | None = None,
         hang: float = 0.0,
         pulse: Pulse | None = None,
     ) -> None:
-        self._runtime = runtime
+        self._served = served
         self._readiness_warning = readiness_warning
         self._hang = hang
         self._hangs = False
         self.pulse = pulse or Pulse()
+        self._claims = claims
         self.by_path = {"/livez": self.alive, "/readyz": self.ready, "/readyz/informed": self.informed}
+        if claims is not None:
+            self.by_path["/readyz/claims"] = self.claims_ready
 
     def alive(self) -> Readiness:
-        found = self._runtime.liveness()
+        found = self._served.liveness()
+        if found.ready and self._claims is not None:
+            found = self._claims.liveness()
         return _told("alive", found if not found.ready else self._moving())
 
     def _moving(self) -> Readiness:
@@ -91,17 +96,28 @@ class Probes:
         return Readiness(not hangs, f"the event loop of HTTP has stood still for {seconds:.0f} s" if hangs else "")
 
     def ready(self) -> Readiness:
-        found = _told("ready", self._runtime.readiness())
+        found = _told("ready", self._served.readiness())
         if not found.ready:
             return found
-        return Readiness(True, "; ".join(text for text in (found.detail, self._readiness_warning()) if text))
+        texts = (found.detail, self._readiness_warning(), self._claims_warning())
+        return Readiness(True, "; ".join(text for text in texts if text))
+
+    def _claims_warning(self) -> str:
+        """What is wrong with claims, of a server that is ready for kube-scheduler's calls."""
+        found = self._claims.readiness() if self._claims is not None and self._claims is not self._served else None
+        return f"claims: {found.detail}" if found is not None and found.detail else ""
+
+    def claims_ready(self) -> Readiness:
+        """Whether claims are served: by every replica, whether it leads or not."""
+        assert self._claims is not None
+        return _told("ready", self._claims.readiness(), "claims are")
 
     def informed(self) -> Readiness:
-        return _told("informed", self._runtime.informed())
+        return _told("informed", self._served.informed())
 
 
-def _told(what: str, found: Readiness) -> Readiness:
-    return found if found.ready else Readiness(False, f"extender is not {what}: {found.detail}")
+def _told(what: str, found: Readiness, who: str = "extender is") -> Readiness:
+    return found if found.ready else Readiness(False, f"{who} not {what}: {found.detail}")
 
 
 async def send_probe(send: Send, found: Readiness) -> None:
@@ -126,6 +142,8 @@ class ProbesOnly:
     """
 
     PATHS = frozenset({"/livez", "/readyz", "/readyz/informed", "/metrics"})
+    #: And those that only servers of claims have.
+    OPEN_PATHS = PATHS | {"/readyz/claims"}
 
     def __init__(self, probes: Probes, metrics: Metrics) -> None:
         self._probes = probes.by_path
@@ -138,8 +156,8 @@ class ProbesOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - no body is read
         path, method = scope["path"], scope["method"]
-        if path not in self.PATHS or method not in ("GET", "HEAD"):
-            paths = ", ".join(sorted(self.PATHS))
+        if (path != "/metrics" and path not in self._probes) or method not in ("GET", "HEAD"):
+            paths = ", ".join(sorted((*self._probes, "/metrics")))
             text = f"this port has GET {paths}\n".encode()
             await send_answer(send, 404, text, b"text/plain; charset=utf-8")
             return

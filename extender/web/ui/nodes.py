@@ -26,13 +26,14 @@ class NodePieces:
         self._known: dict[tuple[tuple[str, int], ...], bytes] = {}
 
     def of(self, snapshot: Snapshot) -> list[bytes]:
+        """The pieces; the first one says how many of the nodes' pods are not bound yet."""
         items = iter(snapshot.nodes.items())
         known: dict[tuple[tuple[str, int], ...], bytes] = {}
         while some := list(islice(items, PIECE)):
             key = tuple((name, info.generation) for name, info in some)
             known[key] = self._known.get(key) or _encode(some)
         self._known = known
-        return list(known.values())
+        return [msgspec.json.encode({"assumed": snapshot.counts.assumed}), *known.values()]
 
 
 def _encode(nodes: Sequence[tuple[str, NodeInfo]]) -> bytes:

@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import time
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from algorithm.interface import PageNotFound
 from extender.server.runtime import Runtime
+from extender.server.views import Readiness
 from extender.web.error_answers import ErrorBody
 from extender.web.errors import JSON
 from extender.web.limits.pool import Pool
@@ -28,6 +29,9 @@ from extender.web.ui.nodes import NodePieces
 from extender.web.ui.past import history_piece, preemptions_piece
 from extender.web.ui.tables import GroupsWanted, PodsWanted, Tables
 from extender.web.ui.waiting import PENDING, waiting_pieces
+
+if TYPE_CHECKING:
+    from extender.server.claims.service import ClaimService
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -89,7 +93,7 @@ class PodRowBody(BaseModel):
 
 
 class GroupRowBody(BaseModel):
-    """Pods that run together, or one pod that is `alone`. `devices` and `nodes` are those of its running pods."""
+    """Pods that run together, or one pod that is `alone`. `devices` and `nodes` are those of its pods with a place."""
 
     namespace: str
     name: str
@@ -97,6 +101,7 @@ class GroupRowBody(BaseModel):
     alone: bool
     pods: int
     running: int
+    binding: int = Field(description="Pods that have a place and are not bound yet")
     waiting: int
     preempting: int
     devices: int
@@ -127,14 +132,14 @@ class GroupPageBody(_PageBody):
     items: list[GroupRowBody]
 
 
-def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
-    """The routes. `algorithm` is its configured name. The map is computed in `pool`."""
+def ui_routes(runtime: Runtime | None, algorithm: str, pool: Pool, claims: ClaimService | None = None) -> APIRouter:
+    """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
+    the pools of `claims`, and nothing else."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
-    increments = Increments(_Reader(runtime, algorithm).pieces)
-    tables = Tables(runtime.model.rows)
+    increments = Increments(_Reader(runtime, algorithm, claims).pieces)
 
-    @router.get("/ui", summary="The cluster as a picture, for a browser", response_class=Response)
+    @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
         if request.scope.get("raw_path", b"").endswith(b"/"):
             return Response(status_code=307, headers={"Location": "../ui"})  # its links are relative
@@ -152,6 +157,12 @@ def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
     def changes(request: Request, wanted: Annotated[_Since, Query()]) -> Response:
         return _data(request, increments.since(wanted.since))
 
+    if runtime is not None:
+        _add_tables(router, Tables(runtime.model.rows), pool)
+    return router
+
+
+def _add_tables(router: APIRouter, tables: Tables, pool: Pool) -> None:
     @router.get("/v1/inspect/table/pods", summary="Pods by the page: find, filter, sort", response_model=PodPageBody)
     @pool.page
     def pods(request: Request, wanted: Annotated[PodsWanted, Query()]) -> Response:
@@ -166,8 +177,6 @@ def ui_routes(runtime: Runtime, algorithm: str, pool: Pool) -> APIRouter:
     def groups(request: Request, wanted: Annotated[GroupsWanted, Query()]) -> Response:
         return _data(request, msgspec.json.encode(tables.groups(wanted)))
 
-    return router
-
 
 def _data(request: Request, body: bytes) -> Response:
     headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
@@ -178,37 +187,48 @@ def _data(request: Request, body: bytes) -> Response:
 
 
 class _Reader:
-    """Reads everything that is drawn, in pieces: a head, the last hour, preemptions, the cells or the nodes, and the
-    waiting pods."""
+    """Reads everything that is drawn, in pieces: a head, the last hour, preemptions, the cells or the nodes, the
+    waiting pods, and the pools of claims."""
 
-    def __init__(self, runtime: Runtime, algorithm: str) -> None:
-        self._runtime, self._algorithm = runtime, algorithm
+    def __init__(self, runtime: Runtime | None, algorithm: str, claims: ClaimService | None) -> None:
+        self._runtime, self._algorithm, self._claims = runtime, algorithm, claims
         self._nodes = NodePieces()
         self._has_cells = True
 
     def pieces(self) -> list[bytes]:
-        ready, model = self._runtime.readiness(), self._runtime.model
-        head = {
-            "algorithm": self._algorithm,
-            "ready": ready.ready,
-            "detail": ready.detail,
-            "silent": int(model.api_silence()),
-        }
+        pools: list[bytes] = []
+        if self._claims is not None:
+            from extender.web.ui.pools import pool_pieces  # noqa: PLC0415 - others start without it
+
+            pools = list(pool_pieces(self._claims))
+        if self._runtime is not None:
+            return [*self._cluster(self._runtime), *pools]
+        assert self._claims is not None
+        return [_head("", self._claims.readiness(), 0.0), *pools]
+
+    def _cluster(self, runtime: Runtime) -> list[bytes]:
+        model = runtime.model
         return [
-            msgspec.json.encode(head),
+            _head(self._algorithm, runtime.readiness(), model.api_silence()),
             history_piece(model.usage.samples()),
             preemptions_piece(model.preemptions(), time.time()),
-            *self._hardware(),
+            *self._hardware(runtime),
             *waiting_pieces(model.pods(PENDING)),
         ]
 
-    def _hardware(self) -> list[bytes]:
+    def _hardware(self, runtime: Runtime) -> list[bytes]:
         if self._has_cells:
             try:
-                return _elements(self._runtime.model.algorithm_pieces("cells"))
+                return _elements(runtime.model.algorithm_pieces("cells"))
             except PageNotFound:
                 self._has_cells = False
-        return self._nodes.of(self._runtime.model.cache_snapshot())
+        return self._nodes.of(runtime.model.cache_snapshot())
+
+
+def _head(algorithm: str, found: Readiness, silent: float) -> bytes:
+    """`algorithm` is "" where there is none: then there is no cluster to show, but only pools."""
+    head = {"algorithm": algorithm, "ready": found.ready, "detail": found.detail, "silent": int(silent)}
+    return msgspec.json.encode(head)
 
 
 def _elements(array: list[bytes]) -> list[bytes]:

@@ -29,8 +29,9 @@ INTERVAL = 2.0
 
 
 class GroupRow(NamedTuple):
-    """The pods that run together, or one pod that is `alone`. `devices` are those that its running pods were given.
+    """The pods that run together, or one pod that is `alone`.
 
+    `binding` pods have a place and are not bound yet. `devices` and `nodes` are those of running and binding pods.
     `code` is the reason for which most of its waiting pods wait; `example` is one of those, otherwise any pod.
     """
 
@@ -40,6 +41,7 @@ class GroupRow(NamedTuple):
     alone: bool
     pods: int
     running: int
+    binding: int
     waiting: int
     preempting: int
     devices: int
@@ -144,7 +146,8 @@ class Tables:
         """Return a page of groups, JSON-ready."""
 
         def fits(row: GroupRow) -> bool:
-            return not wanted.state or (row.running if wanted.state == "running" else row.pods - row.running) > 0
+            pending = row.waiting + row.preempting
+            return not wanted.state or (row.running if wanted.state == "running" else pending) > 0
 
         reading = self._reading.value()
         return self._page(reading, reading.groups, wanted, fits)
@@ -188,18 +191,19 @@ def _groups(rows: Iterable[PodRow]) -> list[GroupRow]:
 
 
 def _alone(pod: PodRow) -> GroupRow:
-    runs = pod.state in PLACED
+    has_place = pod.state in PLACED
     return GroupRow(
         namespace=pod.namespace,
         name=pod.name,
         tenant=pod.tenant,
         alone=True,
         pods=1,
-        running=int(runs),
+        running=int(pod.state == State.BOUND),
+        binding=int(pod.state == State.BINDING),
         waiting=int(pod.state == State.WAITING),
         preempting=int(pod.state == State.PREEMPTING),
-        devices=pod.devices if runs else 0,
-        nodes=int(runs),
+        devices=pod.devices if has_place else 0,
+        nodes=int(has_place),
         priority=pod.priority,
         code=pod.code,
         example=pod.name,
@@ -210,6 +214,7 @@ def _alone(pod: PodRow) -> GroupRow:
 def _group(namespace: str, name: str, pods: Sequence[PodRow]) -> GroupRow:
     placed = [pod for pod in pods if pod.state in PLACED]
     pending = [pod for pod in pods if pod.state not in PLACED]
+    states = Counter(pod.state for pod in pods)
     codes = Counter(pod.code for pod in pending if pod.code)
     code = max(sorted(codes), key=codes.__getitem__, default="")
     return GroupRow(
@@ -218,9 +223,10 @@ def _group(namespace: str, name: str, pods: Sequence[PodRow]) -> GroupRow:
         tenant=pods[0].tenant,
         alone=False,
         pods=len(pods),
-        running=len(placed),
-        waiting=sum(pod.state == State.WAITING for pod in pending),
-        preempting=sum(pod.state == State.PREEMPTING for pod in pending),
+        running=states[State.BOUND],
+        binding=states[State.BINDING],
+        waiting=states[State.WAITING],
+        preempting=states[State.PREEMPTING],
         devices=sum(pod.devices for pod in placed),
         nodes=len({pod.node for pod in placed}),
         priority=max(pod.priority for pod in pods),

@@ -131,7 +131,7 @@ def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     if answer.error:
         return encode_filter_error(_said(answer.reason or _NO_REASON))
     if answer.pass_through:
-        return _encode(_passed(offer.names, offer.items))
+        return _encode(_passed(list(offer.nodes), offer.items))
     if answer.node is not None:
         return _encode(_only(answer.node, offer))
     encoded = _refusals.find(answer, offer)
@@ -158,12 +158,12 @@ def _passed(names: list[str], items: list[msgspec.Raw] | None) -> _FilterResult:
 def _only(node: str, offer: FilterArgs) -> _FilterResult:
     if offer.items is None:
         return _passed([node], None)
-    return _passed([node], [offer.items[offer.names.index(node)]])
+    return _passed([node], [offer.items[offer.nodes.index(node)]])
 
 
 def _encode_refusal(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     result = _passed([], None if offer.items is None else [])
-    names, shared = offer.names or [NOBODY], answer.reason or _NO_REASON
+    names, shared = list(offer.nodes) or [NOBODY], answer.reason or _NO_REASON
     if not answer.nodes:
         return _encode_alike(result, names, shared)
     result.failed_nodes, result.failed_and_unresolvable_nodes = _texts(answer.nodes, names, shared)

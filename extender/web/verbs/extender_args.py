@@ -17,13 +17,16 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from algorithm.decoding import DecodeError
 from algorithm.interface import SuggestedNodes
-from algorithm.model import DecodeError, Pod, PodWire
+from algorithm.kubernetes_types import PodWire
+from algorithm.model import Pod
 from algorithm.reads import LONGEST_NAME
 from extender.kube.informers.podreader import PodReader
 from extender.scheduling.events import Candidate
 from extender.web.errors import BadRequest
 from extender.web.verbs.costly import refuse_costly
+from extender.web.verbs.plain_names import SHORT, plain_offer
 
 #: A node's name or a UID. Longer ones would not only be slow to read; the answer repeats them, too.
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -49,12 +52,11 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 class FilterArgs(NamedTuple):
     """The pod of a filter or prioritize request, and the nodes that are offered to it.
 
-    `items` are the full Node objects in the order of `names` if the caller sent them (nodeCacheCapable: false) and
+    `items` are the full Node objects in the order of `nodes` if the caller sent them (nodeCacheCapable: false) and
     expects them back, else None. A name may occur twice.
     """
 
     pod: Pod
-    names: list[str]
     nodes: SuggestedNodes
     items: list[msgspec.Raw] | None = None
 
@@ -169,6 +171,11 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
     """Decode the body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
     if len(body) > _LARGE:
         return _large_offer(body, reader)
+    plain = plain_offer(body) if len(body) > SHORT else None
+    if plain is not None:
+        args = _exactly(_extender_args, plain.head)
+        if args is not None and args.pod is not None:
+            return _offer_of_names(_pod(args.pod, reader), plain.names)
     args = _exactly(_extender_args, body)
     if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
         fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
@@ -179,7 +186,7 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
         )
     pod = _pod(args.pod, reader)
     if args.node_names is not None or args.nodes is None:
-        return _offer_of_names(pod, args.node_names or [])
+        return _offer_of_names(pod, SuggestedNodes(args.node_names or ()))
     items = args.nodes.items or []
     _limit(len(items), MOST_ITEMS, "Nodes.items", "nodes")
     return _offer_of_items(pod, items)
@@ -274,12 +281,12 @@ def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:
             raise BadRequest(f"{field}.metadata.name must not be empty", f"{field}.metadata.name")
         names.append(node.metadata.name)
         kept.append(item)
-    return FilterArgs(pod, names, SuggestedNodes(names), kept)
+    return FilterArgs(pod, SuggestedNodes(names), kept)
 
 
-def _offer_of_names(pod: Pod, names: list[str]) -> FilterArgs:
+def _offer_of_names(pod: Pod, names: SuggestedNodes) -> FilterArgs:
     _limit(len(names), MOST_NODES, "NodeNames", "names")
-    return FilterArgs(pod, names, SuggestedNodes(names))
+    return FilterArgs(pod, names)
 
 
 def _limit(number: int, most: int, field: str, what: str) -> None:
@@ -301,7 +308,7 @@ def _large_offer(body: bytes, reader: PodReader) -> FilterArgs:
     listed = bytes(args.node_names)
     if args.nodes is None or listed != b"null":
         _limit(listed.count(b",") + 1, MOST_NODES, "NodeNames", "names")
-        return _offer_of_names(pod, _decode(_names, listed, "NodeNames") or [])
+        return _offer_of_names(pod, SuggestedNodes(_decode(_names, listed, "NodeNames") or ()))
     items: tuple[msgspec.Raw, ...] = ()
     if args.nodes.items is not None:
         items = msgspec.structs.astuple(args.nodes.items)

@@ -84,7 +84,7 @@ def _filter(runtime: Runtime, body: bytes) -> bytes:
 def _prioritize(runtime: Runtime, body: bytes) -> bytes:
     """Answer prioritize: decode pod and nodes, encode the score of each node."""
     offer = decode_offer(body, runtime.reader)
-    return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.names)
+    return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.nodes)
 
 
 def _preempt(runtime: Runtime, body: bytes) -> bytes:
@@ -197,9 +197,12 @@ class VerbHandler:
 class Verbs:
     """All verbs under all prefixes; a body may have `max_body` bytes. `endpoints` maps each path to its handler.
 
-    `bodies` is the budget of all incomplete bodies.
+    `bodies` is the budget of all incomplete bodies. There are none without a `runtime`.
     """
 
-    def __init__(self, runtime: Runtime, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
+    def __init__(self, runtime: Runtime | None, metrics: Metrics, *, max_body: int, bodies: Budget) -> None:
+        self.endpoints: dict[str, VerbHandler] = {}
+        if runtime is None:
+            return
         served = {verb.name: VerbHandler(verb, runtime, metrics, verb.largest(max_body), bodies) for verb in VERBS}
         self.endpoints = {f"{prefix}/{name}": served[name] for prefix in PREFIXES for name in served}

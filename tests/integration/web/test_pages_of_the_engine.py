@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from algorithm.model import Node, Pod, decode_pod
+from algorithm.decoding import decode_pod
+from algorithm.model import Node, Pod
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.commands import BindFinished, Command, EvictFinished, PodRead, ReadPod, WriteBinding
 from extender.scheduling.events import NodeSeen, PodSeen, Synced

@@ -33,7 +33,7 @@ export function podTable(root, tenantName) {
 
 export function groupTable(root, world, tenantName) {
   const name = (row) => [anchor(row.name, row.alone ? href({ view: "pods", pod: `${row.namespace}/${row.name}`, find: row.name, ns: row.namespace }) : href({ view: "pods", find: row.name, ns: row.namespace }), { title: `pods of ${row.name}` }), row.alone && element("span", { class: "code" }, " one pod")];
-  const state = (row) => (row.preempting ? [badge("Preempting"), why(row)] : row.running === row.pods ? badge("Running") : [badge(row.running ? "Partly" : "Waiting"), why(row)]);
+  const state = (row) => (row.preempting ? [badge("Preempting"), why(row)] : row.waiting ? [badge(row.pods > row.waiting ? "Partly" : "Waiting"), why(row)] : badge(row.binding ? "Binding" : "Running"));
   const why = ({ code }) => code && element("span", { class: "code" }, ` ${code}`);
   const map = (row) => (world.isNodes || !world.devicesOf(row.name).length ? [] : [anchor("map", href({ group: row.name })), " "]);
   const columns = [

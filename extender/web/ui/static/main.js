@@ -13,6 +13,7 @@ import { HardwareMap } from "./map.js";
 import { Overview } from "./overview.js";
 import { OwnerList } from "./owners.js";
 import { MODES, NODE_MODES, Paint, css } from "./paint.js";
+import { Pools } from "./pools.js";
 import { Preemptions } from "./preemptions.js";
 import { Search } from "./search.js";
 import { Selection, tipOf } from "./selection.js";
@@ -22,7 +23,7 @@ import { showTip } from "./tip.js";
 import { WaitingList } from "./waiting.js";
 import { World, addressOf, machineOf } from "./world.js";
 
-const VIEWS = ["map", "groups", "pods", "preemptions"];
+const VIEWS = ["map", "groups", "pods", "preemptions", "pools"];
 const LISTS = ["tenants", "owners", "waiting"];
 const TENANT = "Virtual cluster";
 
@@ -43,6 +44,7 @@ const owners = new OwnerList({ world, paint, onFocus: focusOn });
 const overview = new Overview(world);
 const tables = [podTable(byId("view-pods"), TENANT), groupTable(byId("view-groups"), world, TENANT)];
 const preemptions = new Preemptions(world);
+const pools = new Pools(world);
 const detail = new Detail({ world, onGroup: (group) => set({ view: "", pod: "", group, cell: "" }, true) });
 const input = new Input(map, { onPoint: pointCell, onSelect: (cell) => chooseCell(cell), onCursor: sayCursor });
 const feed = new Feed({ onPieces: takePieces, onState: showState });
@@ -62,6 +64,7 @@ function takePieces(pieces) {
   waiting.update();
   selection.update();
   preemptions.update();
+  pools.update();
   for (const each of [...tables, detail]) each.changed();
   showEmpty();
   looks += 1;
@@ -94,13 +97,15 @@ function showEmpty(title = "", text = "") {
 // -- what the address says ------------------------------------------------------------------------------------------------
 
 function apply() {
-  const view = VIEWS.includes(get("view")) ? get("view") : "map";
+  const there = viewsThere();
+  const view = there.includes(get("view")) ? get("view") : there[0];
   for (const each of VIEWS) byId("view-" + each).hidden = each !== view;
   if (view === "map" && !map.w) map.resize();
   document.body.dataset.view = view;
   for (const link of byId("views").children) {
     const own = link.dataset.view;
-    link.href = href({ view: own === "map" ? "" : own }, own !== "map");
+    link.hidden = !there.includes(own);
+    link.href = href({ view: own === there[0] ? "" : own }, own !== "map");
     if (own === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -115,6 +120,14 @@ function apply() {
     else chooseCell(null);
   }
   focusOn(get("only"));
+}
+
+// A server that serves claims only has no cluster to show, and one without claims no pools.
+function viewsThere() {
+  const isAlone = looks > 0 || feed.pieces.length ? !world.algorithm : false;
+  byId("search").hidden = isAlone;
+  if (isAlone) return ["pools"];
+  return VIEWS.filter((view) => view !== "pools" || world.poolTotals);
 }
 
 const looksAtSomething = () => world.forests.length > 0 && map.w > 0;

@@ -14,7 +14,7 @@ export class Overview {
 
   // `resource` is the one that the map shows, where it shows nodes.
   update(resource) {
-    const tiles = [...(this.world.isNodes ? this.nodes(resource) : this.cells()), ...this.pods()];
+    const tiles = this.world.algorithm ? [...(this.world.isNodes ? this.nodes(resource) : this.cells()), ...this.pods()] : this.pools();
     keyed(this.root, tiles, ({ key }) => key, () => new Tile());
   }
 
@@ -40,12 +40,22 @@ export class Overview {
   }
 
   pods() {
-    const { history, isNodes, forests, waitingPods, waitingGroups } = this.world;
-    const counted = isNodes ? forests.flatMap(({ nodes }) => nodes).reduce((sum, { pods }) => sum + pods, 0) : null;
+    const { history, isNodes, forests, assumed, waitingPods, waitingGroups } = this.world;
+    const counted = isNodes ? forests.flatMap(({ nodes }) => nodes).reduce((sum, { pods }) => sum + pods, -assumed) : null;
     const running = counted ?? (history.length ? history.at(-1)[1] : null);
     return [
       ...(running === null ? [] : [{ key: "running", name: "pods running", value: running, past: this.past((sample) => sample[1]) }]),
       { key: "waiting", name: "pods waiting", value: waitingPods, note: waitingGroups ? `${number(waitingGroups)} group${waitingGroups === 1 ? "" : "s"}` : "", past: this.past((sample) => sample[2] + sample[3]) },
+    ];
+  }
+
+  // Where there is no cluster to show.
+  pools() {
+    const [idle, claimed, coming, waiting] = this.world.poolTotals || [0, 0, 0, 0];
+    return [
+      { key: "idle", name: "pods idle", value: idle, note: coming ? `${number(coming)} not ready yet` : "" },
+      { key: "claimed", name: "pods claimed", value: claimed },
+      { key: "pending", name: "requests waiting", value: waiting },
     ];
   }
 

@@ -17,14 +17,15 @@ export class World {
   }
 
   clear() {
-    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, isNodes: false, resources: [], history: [], preemptions: [], owners: new Map() });
+    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, assumed: 0, isNodes: false, resources: [], history: [], preemptions: [], pools: [], poolTotals: null, poolCount: 0, poolsUnknown: 0, owners: new Map() });
   }
 
   // True if there is other hardware than before.
   update(pieces) {
     this.clear();
     const named = (key) => pieces.filter((piece) => key in piece);
-    Object.assign(this, pieces[0], ...named("waitingGroups"), ...named("history"), ...named("preemptions"));
+    Object.assign(this, pieces[0], ...named("waitingGroups"), ...named("history"), ...named("assumed"), ...named("preemptions"), ...named("poolCount"));
+    this.pools = named("pool").map((piece) => piece.pool);
     this.waiting = named("waiting").flatMap((piece) => piece.waiting);
     this.isNodes = !pieces.some((piece) => "chains" in piece);
     const changed = this.isNodes ? this.takeNodes(named("nodes").flatMap((piece) => piece.nodes)) : this.takeCells(pieces, named);

@@ -188,7 +188,11 @@ def test_a_wrong_parameter_is_named(client: Client, path: str, field: str):
 
 def test_an_unknown_parameter_is_told_the_known_ones(client: Client):
     text = client.get("/v1/inspect/pods?stat=Waiting").json["error"]
-    assert text == "stat: there is no such parameter; there are: namespace, state"
+    assert text == "stat: there is no such parameter; there are: namespace, state; did you mean state?"
+    text = client.get("/v1/inspect/pods?namepsace=ns").json["error"]
+    assert text.endswith("; did you mean namespace?")
+    text = client.get("/v1/inspect/pods?zzz=1").json["error"]
+    assert text.endswith("there are: namespace, state")
 
 
 def test_an_unknown_page_is_told_its_neighbours(client: Client):

@@ -103,6 +103,7 @@ def test_a_group_is_one_row() -> None:
         placed("p1", "n0", group="g", tenant="t", devices=8, created="2026-01-01T00:30:00Z"),
         row("p2", group="g", tenant="t", devices=8, code="GangDoesNotFit"),
         row("p3", group="g", tenant="t", state="Preempting", code="GangDoesNotFit"),
+        placed("p4", "n2", group="g", tenant="t", devices=8)._replace(state="Binding"),
         row("p0", namespace="other", group="g"),
         placed("single", "n1"),
     )
@@ -114,12 +115,13 @@ def test_a_group_is_one_row() -> None:
         "name": "g",
         "tenant": "t",
         "alone": False,
-        "pods": 4,
+        "pods": 5,
         "running": 2,
+        "binding": 1,
         "waiting": 1,
         "preempting": 1,
-        "devices": 16,
-        "nodes": 1,
+        "devices": 24,
+        "nodes": 2,
         "priority": 1,
         "code": "GangDoesNotFit",
         "example": "p2",
@@ -134,6 +136,7 @@ def test_groups_are_filtered_and_sorted() -> None:
         placed("b0", "n", group="b", devices=8),
         row("b1", group="b", devices=8),
         row("c", tenant="t"),
+        placed("d", "n")._replace(state="Binding"),
     )
 
     def names(**wanted: Any) -> list[str]:
@@ -141,7 +144,7 @@ def test_groups_are_filtered_and_sorted() -> None:
 
     assert names(state="running") == ["a", "b"]
     assert names(state="waiting") == ["b", "c"]
-    assert names(order="devices", descending=True) == ["b", "a", "c"]
+    assert names(order="devices", descending=True) == ["b", "a", "c", "d"]
     assert names(tenant="t") == ["c"]
     assert names(find="ns/b") == ["b"]
 

@@ -21,12 +21,12 @@ CORDONED = reason(Code.NODE_CORDONED)
 
 
 def by_name(*names: str) -> FilterArgs:
-    return FilterArgs(POD, list(names), SuggestedNodes(names))
+    return FilterArgs(POD, SuggestedNodes(names))
 
 
 def in_full(*names: str) -> FilterArgs:
     items = [msgspec.Raw(json.dumps({"metadata": {"name": n}}).encode()) for n in names]
-    return FilterArgs(POD, list(names), SuggestedNodes(names), items)
+    return FilterArgs(POD, SuggestedNodes(names), items)
 
 
 def filtered(answer: FilterAnswer, offer: FilterArgs) -> Any:

@@ -31,7 +31,7 @@ def refusal(decode: Any, sent: bytes) -> BadRequest:
 def test_node_names_are_read_in_their_order():
     offer = decode_offer(capture("filter-nodenames"))
 
-    assert offer.names == ["n2", "n0", "n1"]
+    assert list(offer.nodes) == ["n2", "n0", "n1"]
     assert offer.items is None
     assert offer.pod.uid == "c33539da-5f60-4a91-99f2-af0f8f82abca"
     assert dict(offer.pod.requests)["cpu"] == 2000
@@ -43,7 +43,7 @@ def test_full_nodes_are_kept_as_they_came_and_only_their_names_are_read():
     offer = decode_offer(sent)
 
     assert offer.items is not None
-    assert offer.names == [item["metadata"]["name"] for item in json.loads(sent)["Nodes"]["items"]]
+    assert list(offer.nodes) == [item["metadata"]["name"] for item in json.loads(sent)["Nodes"]["items"]]
     assert [json.loads(bytes(item)) for item in offer.items] == json.loads(sent)["Nodes"]["items"]
 
 
@@ -53,34 +53,34 @@ def test_full_nodes_are_kept_as_they_came_and_only_their_names_are_read():
 def test_outer_names_are_found_in_any_case(names: tuple[str, str]):
     offer = decode_offer(body(**{names[0]: POD, names[1]: ["a", "b"]}))
 
-    assert (offer.pod.name, offer.names) == ("p", ["a", "b"])
+    assert (offer.pod.name, list(offer.nodes)) == ("p", ["a", "b"])
 
 
 def test_the_exact_name_wins_over_another_case():
-    assert decode_offer(body(Pod=POD, nodenames=["other", None], NodeNames=["exact", None])).names == ["exact"]
+    assert list(decode_offer(body(Pod=POD, nodenames=["other", None], NodeNames=["exact", None])).nodes) == ["exact"]
 
 
 def test_nulls_are_absent():
     offer = decode_offer(body(Pod=POD, Nodes=None, NodeNames=["a", None, "b"]))
 
-    assert offer.names == ["a", "b"]
+    assert list(offer.nodes) == ["a", "b"]
 
 
 def test_null_nodes_and_null_names_offer_nothing():
     assert decode_offer(body(Pod=POD, Nodes=None, NodeNames=None)) == decode_offer(body(Pod=POD))
-    assert decode_offer(body(Pod=POD)).names == []
+    assert list(decode_offer(body(Pod=POD)).nodes) == []
 
 
 def test_nodes_without_items_expect_nodes_back():
     offer = decode_offer(body(Pod=POD, Nodes={"metadata": {}, "items": None}))
 
-    assert (offer.names, offer.items) == ([], [])
+    assert (list(offer.nodes), offer.items) == ([], [])
 
 
 def test_null_items_are_left_out():
     offer = decode_offer(body(Pod=POD, Nodes={"items": [None, {"metadata": {"name": "a"}}]}))
 
-    assert offer.names == ["a"]
+    assert list(offer.nodes) == ["a"]
     assert offer.items is not None
     assert len(offer.items) == 1
 
@@ -88,15 +88,15 @@ def test_null_items_are_left_out():
 def test_names_win_if_names_and_full_nodes_are_both_given():
     offer = decode_offer(body(Pod=POD, Nodes={"items": [{"metadata": {"name": "a"}}]}, NodeNames=["b"]))
 
-    assert (offer.names, offer.items) == (["b"], None)
+    assert (list(offer.nodes), offer.items) == (["b"], None)
 
 
 def test_duplicate_names_stay():
-    assert decode_offer(body(Pod=POD, NodeNames=["a", "a"])).names == ["a", "a"]
+    assert list(decode_offer(body(Pod=POD, NodeNames=["a", "a"])).nodes) == ["a", "a"]
 
 
 def test_unknown_fields_are_ignored():
-    assert decode_offer(body(Pod=POD | {"kind": "Pod"}, NodeNames=["a"], Future={"x": [1]})).names == ["a"]
+    assert list(decode_offer(body(Pod=POD | {"kind": "Pod"}, NodeNames=["a"], Future={"x": [1]})).nodes) == ["a"]
 
 
 def test_a_pod_without_containers_asks_for_nothing():
@@ -282,7 +282,7 @@ def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, na
 
 def test_many_nodes_may_take_as_many_bytes_as_they_like() -> None:
     names = [f"node-{index}-{'x' * 200}" for index in range(20_000)]
-    assert decode_offer(body(Pod=POD, NodeNames=names)).names == names
+    assert list(decode_offer(body(Pod=POD, NodeNames=names)).nodes) == names
 
 
 # -- what is refused before it is decoded -------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_a_name_that_is_longer_than_any_is_refused(fields: Any, more: int) -> No
 @pytest.mark.parametrize("length", [61, 64, 125, 128])
 def test_a_large_body_is_not_refused_for_names_that_all_have_the_same_length(length: int) -> None:
     names = [f"{index:0{length}}" for index in range(2_000_000 // length)][:20_000]
-    assert decode_offer(body(Pod=POD | {"spec": {"x": "y" * 500_000}}, NodeNames=names)).names == names
+    assert list(decode_offer(body(Pod=POD | {"spec": {"x": "y" * 500_000}}, NodeNames=names)).nodes) == names
 
 
 def test_names_of_more_bytes_than_all_may_have_are_not_decoded() -> None:

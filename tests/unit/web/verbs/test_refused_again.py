@@ -29,7 +29,7 @@ def node(name: str, gpus: int, version: str = "1") -> Node:
 
 def offer_of(*names: str, items: bool = False) -> FilterArgs:
     full = [msgspec.Raw(json.dumps({"metadata": {"name": name}}).encode()) for name in names] if items else None
-    return FilterArgs(POD, list(names), SuggestedNodes(names), full)
+    return FilterArgs(POD, SuggestedNodes(names), full)
 
 
 class Engine:

@@ -1,0 +1,232 @@
+"""A claim while a block holds it: asked for at its beginning, renewed meanwhile, released at its end.
+
+    enter: request --> the claim --> renewed at a third of its lease, again and again
+             | cancelled                | the lease ends without a renewal, or the server says that the claim is over
+             v                          v
+           withdrawn                  lost: `claim.lost`, the callback, and an exception at the end of the block
+
+A renewal that fails is repeated until the lease is over: a server that restarts, or another replica, goes on with the
+claim. Times are taken from this machine's monotonic clock, so no clocks have to agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any
+
+from extender.client.errors import ClaimLostError, WaggleError
+from extender.client.records import ClaimRecord, Pod
+from extender.client.requesting import UNSEEN, Requesting, claim_path, pause, release
+from extender.client.transport import Transport
+
+_log = logging.getLogger("waggle.client")
+#: How keys begin that the client makes by itself.
+OWN_KEY = "waggle-client-"
+#: Seconds that a block which is cancelled waits for its request to be withdrawn; then that goes on by itself.
+_PATIENCE = 5.0
+#: A server that has just started, or is another one than before, may not know a claim yet: seconds.
+_UNKNOWN_FOR = 5.0
+
+
+class Background:
+    """The tasks that outlive the call that began them: withdrawals and releases."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self) -> None:
+        """Wait until all of them have ended."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+
+class Claim:
+    """A claim of one pod, or of several. An asynchronous context manager, for one use.
+
+    Inside the block it has `pods`, and if it is of one pod, the pod's `name`, `uid`, `node`, `address`. To enter raises
+    a WaggleError if there is no pod; to leave raises ClaimLostError if the claim was lost meanwhile, unless the block
+    raises something itself.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        background: Background,
+        path: str,
+        body: Mapping[str, object],
+        *,
+        timeout: float,
+        lease: float,
+        on_lost: Callable[[ClaimLostError], object] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._background = background
+        self._path = path
+        self._body = body
+        self._timeout = timeout
+        self._lease = lease
+        self._on_lost = on_lost
+        self._record: ClaimRecord | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_used = self._is_kept = False
+        self._was_lost = asyncio.Event()
+        #: Why the claim is not this program's any more; None while it is.
+        self.lost: ClaimLostError | None = None
+
+    # -- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> ClaimRecord:
+        """The claim as the server last showed it. Raises RuntimeError outside of the block."""
+        if self._record is None:
+            raise RuntimeError("this claim has no pods yet: use it in an `async with` block")
+        return self._record
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return self.record.pods
+
+    @property
+    def pod(self) -> Pod:
+        """The claim's one pod. Raises ValueError if it has several."""
+        if len(self.pods) != 1:
+            raise ValueError(f"the claim has {len(self.pods)} pods: use `pods`")
+        return self.pods[0]
+
+    @property
+    def name(self) -> str:
+        return self.pod.name
+
+    @property
+    def uid(self) -> str:
+        return self.pod.uid
+
+    @property
+    def node(self) -> str:
+        return self.pod.node
+
+    @property
+    def address(self) -> str:
+        return self.pod.address
+
+    def check(self) -> None:
+        """Raise ClaimLostError if the claim is lost."""
+        if self.lost is not None:
+            raise self.lost
+
+    async def wait_lost(self) -> ClaimLostError:
+        """Wait until the claim is lost, and return why."""
+        await self._was_lost.wait()
+        assert self.lost is not None
+        return self.lost
+
+    def keep(self) -> None:
+        """Do not release the claim at the end of the block: it lasts until its lease is over, or somebody ends it."""
+        self._is_kept = True
+
+    # -- the block ------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Claim:
+        if self._is_used:
+            raise RuntimeError("a claim is for one use: call `claim()` again")
+        self._is_used = True
+        self._requesting = requesting = Requesting(self._transport, self._path, self._body, self._timeout)
+        running = self._background.start(self._run(requesting))
+        try:
+            self._record = record = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            withdrawal = self._background.start(self._withdraw(requesting, running))
+            await asyncio.wait((withdrawal,), timeout=_PATIENCE)
+            raise
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(record))
+        return self
+
+    async def _run(self, requesting: Requesting) -> ClaimRecord:
+        async with self._transport:
+            return await requesting.run()
+
+    async def _withdraw(self, requesting: Requesting, running: asyncio.Task[ClaimRecord]) -> None:
+        async with self._transport:
+            await requesting.withdraw(running)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._keeping is not None
+        self._keeping.cancel()
+        if self.lost is None and not self._is_kept:
+            releasing = self._background.start(self._release())
+            try:
+                await asyncio.shield(releasing)
+            except asyncio.CancelledError:
+                await asyncio.wait((releasing,), timeout=_PATIENCE)
+                raise
+        if error is None:
+            self.check()
+
+    async def _release(self) -> None:
+        async with self._transport:
+            problem = await release(self._transport, self.id, unknown=UNSEEN)
+        if problem is not None:
+            _log.warning("claim %s could not be released, and lasts until its lease is over: %s", self.id, problem)
+
+    # -- renewals -------------------------------------------------------------------------------------------------
+
+    async def _keep(self, record: ClaimRecord) -> None:
+        try:
+            async with self._transport:
+                await self._renew_on_and_on(record)
+        except ClaimLostError as lost:
+            self.lost = lost
+            self._was_lost.set()
+            _log.warning("claim %s is lost: %s", record.id, lost)
+            if self._on_lost is not None:
+                self._on_lost(lost)
+
+    async def _renew_on_and_on(self, record: ClaimRecord) -> None:
+        # A claim that another program with the same key began, or an earlier attempt, has less of its lease left.
+        is_older = self._requesting.tries > 0 or not str(self._body["key"]).startswith(OWN_KEY)
+        since = time.monotonic()
+        wait = 0.0 if is_older else self._third()
+        while True:
+            await asyncio.sleep(wait)
+            since = await self._renew(record.id, since + self._lease)
+            wait = max(0.0, since + self._third() - time.monotonic())
+
+    def _third(self) -> float:
+        return self._lease / 3 * random.uniform(0.8, 1.0)  # noqa: S311 - jitter
+
+    async def _renew(self, claim: str, over: float) -> float:
+        """Renew the lease, trying until it is `over`. Returns when the request was sent that did. Raises
+        ClaimLostError."""
+        tries, unknown_since = 0, 0.0
+        while True:
+            sent = time.monotonic()
+            try:
+                body = {"lease_seconds": self._lease}
+                self._record = await self._transport.ask(ClaimRecord, "POST", f"{claim_path(claim)}/renew", body=body)
+            except WaggleError as error:
+                unknown_since = (unknown_since or sent) if error.status == 404 else 0.0
+                is_gone = error.status == 410 or (unknown_since and sent - unknown_since >= _UNKNOWN_FOR)
+                if is_gone or time.monotonic() >= over:
+                    raise ClaimLostError(str(error), code=error.code, status=error.status) from error
+                seconds = min(pause(tries, error.retry_after), max(0.0, over - time.monotonic()))
+                tries += 1
+                await asyncio.sleep(seconds)
+            else:
+                return sent

@@ -1,0 +1,141 @@
+"""The client for asyncio: a server, its pools, and claims of their pods."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+from extender.client.errors import ClaimLostError
+from extender.client.holding import OWN_KEY, Background, Claim
+from extender.client.records import ClaimRecord, PoolList, PoolStatus
+from extender.client.requesting import claim_path, claims_path, release
+from extender.client.transport import Tls, Transport
+
+#: Seconds that a claim lasts unless it is renewed, which the client does: so long is a pod of a dead program claimed.
+LEASE = 120.0
+
+
+class Waggle:
+    """A server of claims, or several replicas behind one address.
+
+    `url`: http(s)://host:port. `token`: a bearer token, or a function that returns the present one. `tls`: certificates
+    other than the usual ones. `http`: a transport of httpx to use instead of the network. Raises ValueError for a URL
+    that is none, OSError for certificates that cannot be read.
+
+    As a context manager it keeps its connections, and at its end waits for what is still being released. Without that,
+    connections are closed whenever nothing uses them. For one event loop at a time.
+    """
+
+    def __init__(
+        self, url: str, *, token: str | Callable[[], str] = "", tls: Tls | None = None, http: Any = None
+    ) -> None:
+        self._transport = Transport(url, token, tls, http)
+        self._background = Background()
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.finish()
+        finally:
+            await self._transport.__aexit__(kind, error, trace)
+
+    async def finish(self) -> None:
+        """Wait until everything is over that is still being withdrawn or released."""
+        await self._background.finish()
+
+    def pool(self, namespace: str, name: str) -> Pool:
+        """Return a pool, whether there is one or not: the first request says."""
+        return Pool(self._transport, self._background, namespace, name)
+
+    async def pools(self, namespace: str = "") -> tuple[PoolStatus, ...]:
+        """Return all pools, or those of a namespace. Raises WaggleError."""
+        query = {"namespace": namespace} if namespace else {}
+        async with self._transport:
+            return (await self._transport.ask(PoolList, "GET", "/v1/pools", query=query)).items
+
+    async def get(self, claim: str) -> ClaimRecord:
+        """Return a claim by its id. Raises WaggleError: NotFoundError if there is none."""
+        async with self._transport:
+            return await self._transport.ask(ClaimRecord, "GET", claim_path(claim))
+
+    async def renew(self, claim: str, lease: float = 0.0) -> ClaimRecord:
+        """Make a claim last for `lease` seconds from now; 0: as its pool says. Raises WaggleError."""
+        async with self._transport:
+            path = f"{claim_path(claim)}/renew"
+            return await self._transport.ask(ClaimRecord, "POST", path, body={"lease_seconds": lease})
+
+    async def release(self, claim: str) -> None:
+        """End a claim. One that has ended already is fine. Raises WaggleError."""
+        async with self._transport:
+            problem = await release(self._transport, claim)
+        if problem is not None:
+            raise problem
+
+
+class Pool:
+    """A pool of warm pods."""
+
+    def __init__(self, transport: Transport, background: Background, namespace: str, name: str) -> None:
+        self._transport = transport
+        self._background = background
+        self.namespace = namespace
+        self.name = name
+
+    async def status(self) -> PoolStatus:
+        """Return the pool at this moment. Raises WaggleError: NotFoundError if there is none."""
+        path = f"/v1/pools/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"
+        async with self._transport:
+            return await self._transport.ask(PoolStatus, "GET", path)
+
+    def claim(
+        self,
+        *,
+        timeout: float = 30.0,
+        count: int = 1,
+        key: str = "",
+        requires: Mapping[str, str] | None = None,
+        images: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        tenant: str | None = None,
+        priority: int = 0,
+        lease: float = LEASE,
+        on_empty: Literal["wait", "fail", "cold"] = "wait",
+        on_lost: Callable[[ClaimLostError], object] | None = None,
+    ) -> Claim:
+        """Return a claim to use as `async with ... as pod`. Nothing is sent before that.
+
+        `timeout`: seconds to wait for pods; 0: now or never. `count`: so many pods, all or none. `key`: names the
+        request, also for another run of the program: the same key gets the same claim. `requires`: labels that the
+        pods must have. `images`: the image that each of these containers is to run. `labels` and `annotations`: put on
+        the pods. `tenant`: in whose name. `priority`: higher is served first. `lease`: seconds that the claim lasts if
+        this program dies. `on_lost` is called in the event loop if the claim is lost.
+
+        To enter raises WaggleError: ClaimTimeoutError if no pod was to be had in time, BadRequestError, NotFoundError,
+        DeniedError, ServerUnavailableError.
+        """
+        if not timeout >= 0 or not lease > 0:
+            raise ValueError(f"expected timeout >= 0 and lease > 0 seconds, got {timeout} and {lease}")
+        wanted: dict[str, object] = {
+            "count": count,
+            "key": key or f"{OWN_KEY}{secrets.token_hex(12)}",
+            "requires": dict(requires or {}),
+            "images": dict(images or {}),
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+            "tenant": tenant,
+            "priority": priority,
+            "lease_seconds": lease,
+            "on_empty": on_empty,
+        }
+        body = {name: value for name, value in wanted.items() if value not in (None, {})}
+        path = claims_path(self.namespace, self.name)
+        return Claim(self._transport, self._background, path, body, timeout=timeout, lease=lease, on_lost=on_lost)

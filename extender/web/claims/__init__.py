@@ -1,0 +1,1 @@
+"""Claims over HTTP: bodies, callers and their tenants, calls that wait, routes."""

@@ -1,0 +1,105 @@
+"""Who calls, in whose name it claims, and whether it may: mutual TLS or a bearer token.
+
+    authorization: none          the tenant is what the body says, else the first name of the client's certificate
+    authorization: kubernetes    the token's user must have the verb on claims.waggle.dev in the pool's namespace;
+                                 the tenant is the user, unless it may `impersonate` claims there
+
+Answers of the API server are cached for some seconds (`extender.kube.client.access_review`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.requests import Request
+
+from extender.claim_settings import ClaimSettings
+from extender.kube.client.access_review import MOST_AT_ONCE, Access, Reviewer, Verdict
+from extender.web.errors import BadRequest
+from extender.web.limits.pool import Pool
+
+_STATUS = {Verdict.UNAUTHENTICATED: 401, Verdict.FORBIDDEN: 403, Verdict.UNKNOWN: 503}
+_GROUP, _RESOURCE = "waggle.dev", "claims"
+
+
+@dataclass(frozen=True, slots=True)
+class CallerIdentity:
+    """A caller that may do what it asks for. `tenant`: in whose name; None: in everybody's."""
+
+    name: str
+    tenant: str | None
+
+
+class Callers:
+    """Decides for every call. Without a `reviewer`, authorization `kubernetes` lets nobody in."""
+
+    def __init__(self, settings: ClaimSettings, reviewer: Reviewer | None) -> None:
+        self._reviews = settings.authorization == "kubernetes"
+        self._reviewer = reviewer
+        self._pool = Pool("claim-rights", MOST_AT_ONCE)
+
+    async def claimant(self, request: Request, namespace: str, tenant: str | None) -> CallerIdentity:
+        """The caller of a new claim. Its `tenant` is never None. Raises BadRequest with status 401, 403 or 503."""
+        if not self._reviews:
+            name = _certified(request)
+            return CallerIdentity(name, tenant if tenant is not None else name)
+        user = await self._may(request, namespace, "create")
+        if tenant is None or tenant == user:
+            return CallerIdentity(user, user)
+        if not await self._can(request, namespace, "impersonate"):
+            raise BadRequest(
+                f"tenant: {user} may not speak for others: that needs the right to impersonate "
+                f"{_RESOURCE}.{_GROUP} in {namespace}",
+                "tenant",
+                status=403,
+            )
+        return CallerIdentity(user, tenant)
+
+    async def holder(self, request: Request, namespace: str, verb: str) -> CallerIdentity:
+        """The caller of a request about a claim. Raises BadRequest with status 401, 403 or 503."""
+        if not self._reviews:
+            name = _certified(request)
+            return CallerIdentity(name, None)
+        user = await self._may(request, namespace, verb)
+        speaks_for_all = await self._can(request, namespace, "impersonate")
+        return CallerIdentity(user, None if speaks_for_all else user)
+
+    async def reader(self, request: Request, namespace: str) -> None:
+        """Raise BadRequest with status 401, 403 or 503 unless the caller may see the pools of a namespace."""
+        if self._reviews:
+            await self._may(request, namespace, "list")
+
+    async def _may(self, request: Request, namespace: str, verb: str) -> str:
+        access = await self._review(request, namespace, verb)
+        if access.verdict is Verdict.ALLOWED:
+            return access.user
+        raise BadRequest(access.text, status=_STATUS[access.verdict])
+
+    async def _can(self, request: Request, namespace: str, verb: str) -> bool:
+        access = await self._review(request, namespace, verb)
+        if access.verdict is Verdict.UNKNOWN:
+            raise BadRequest(access.text, status=503)
+        return access.verdict is Verdict.ALLOWED
+
+    async def _review(self, request: Request, namespace: str, verb: str) -> Access:
+        reviewer = self._reviewer
+        if reviewer is None:
+            return Access(Verdict.UNKNOWN, "claims.authorization: this server cannot ask for rights")
+        token = _token(request)
+        if (known := reviewer.known(token, verb, _GROUP, _RESOURCE, namespace)) is not None:
+            return known
+        found: Access = await self._pool.run(
+            (token, namespace, verb), partial(reviewer.may, token, verb, _GROUP, _RESOURCE, namespace)
+        )
+        return found
+
+
+def _certified(request: Request) -> str:
+    peer = request.scope.get("state", {}).get("peer")
+    return peer.names[0] if peer is not None and peer.names else ""
+
+
+def _token(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

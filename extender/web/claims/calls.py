@@ -1,0 +1,136 @@
+"""Calls of the engine of claims as coroutines, and the requests that nobody waits for on a connection.
+
+answered(event) --> the answer                 the caller's connection stays open meanwhile
+     |  the caller disconnects
+     +--> CallerGone: nothing that its request gets stays claimed
+
+queued(event)   --> at once                    the caller asks for it later, by the claim's id
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.types import Message
+
+from extender.claims.events import Answered, ClaimAsked
+from extender.server.claims.runtime import Call, ClaimRuntime
+
+#: Requests without a connection that are remembered, and for how many seconds after their end.
+MOST_QUEUED = 10_000
+_KEPT_SECONDS = 600.0
+
+
+class CallerDisconnected(Exception):  # noqa: N818 - what happened, as Starlette names it
+    """The caller went away before its answer came."""
+
+
+@dataclass(slots=True)
+class Queued:
+    """A request whose caller does not wait on a connection. `answer`: None until there is one."""
+
+    asked: ClaimAsked
+    future: asyncio.Future[Answered]
+
+    @property
+    def answer(self) -> Answered | None:
+        return self.future.result() if self.future.done() and not self.future.cancelled() else None
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there is an answer, but no longer than this."""
+        if seconds > 0 and not self.future.done():
+            await asyncio.wait((self.future,), timeout=seconds)
+
+
+class Calls:
+    """For use in one event loop."""
+
+    def __init__(self, runtime: ClaimRuntime, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._queued: dict[str, Queued] = {}
+        #: When requests without a connection ended, with their names, in order.
+        self._ends: deque[tuple[float, str]] = deque()
+
+    async def answered(self, call: Call, receive: Callable[[], Awaitable[Message]]) -> Answered:
+        """Return the answer. Raises CallerDisconnected if the caller goes away; then nothing stays claimed."""
+        answer = self.ask(call)
+        if answer.done():
+            return answer.result()
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not answer.done():
+                self._runtime.leave(call.request)
+        if answer.done():
+            return answer.result()
+        raise CallerDisconnected
+
+    def ask(self, call: Call) -> asyncio.Future[Answered]:
+        """Ask, and return the future answer."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answered] = loop.create_future()
+        self._runtime.ask(call, partial(_resolve, loop, answer))
+        return answer
+
+    # -- requests without a connection ----------------------------------------------------------------------------
+
+    def queued(self, asked: ClaimAsked) -> Queued | None:
+        """Ask, and return at once; None if too many such requests are remembered."""
+        self._forget()
+        if len(self._queued) >= MOST_QUEUED:
+            return None
+        answer = self.ask(asked)
+        known = self._queued[asked.claim] = Queued(asked, answer)
+        answer.add_done_callback(lambda _: self._ends.append((self._clock(), asked.claim)))
+        return known
+
+    def find(self, claim: str) -> Queued | None:
+        """The request without a connection that has this claim's id, if it is remembered."""
+        self._forget()
+        return self._queued.get(claim)
+
+    def leave(self, claim: str) -> bool:
+        """Cancel the request that waits for this claim. Returns whether there was one."""
+        known = self._queued.get(claim)
+        if known is None or known.answer is not None:
+            return False
+        self._runtime.leave(known.asked.request)
+        del self._queued[claim]
+        return True
+
+    def _forget(self) -> None:
+        """Forget the requests that ended long ago."""
+        end = self._clock() - _KEPT_SECONDS
+        while self._ends and self._ends[0][0] < end:
+            _, name = self._ends.popleft()
+            self._queued.pop(name, None)
+
+
+def _resolve(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Answered], found: Answered) -> None:
+    """Complete the future, from whichever thread has the answer."""
+    try:
+        is_here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_here = False
+    if is_here:
+        _set(answer, found)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(_set, answer, found)
+
+
+def _set(answer: asyncio.Future[Answered], found: Answered) -> None:
+    if not answer.done():
+        answer.set_result(found)
+
+
+async def _disconnected(receive: Callable[[], Awaitable[Message]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

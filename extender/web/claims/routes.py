@@ -1,0 +1,91 @@
+"""The HTTP API of claims as FastAPI routes: what OpenAPI documents. `handlers.py` answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from extender.claims.records import PoolKey
+from extender.web.claims.bodies import (
+    ClaimBody,
+    ClaimErrorBody,
+    ClaimListBody,
+    ClaimRequest,
+    PoolBody,
+    PoolListBody,
+    RenewRequest,
+)
+from extender.web.claims.handlers import ClaimHandlers, Keyed, Page, Wait
+from extender.web.errors import JSON
+
+
+def claim_routes(handlers: ClaimHandlers) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["claims"], responses={"4XX": {"model": ClaimErrorBody}, "5XX": {"model": ClaimErrorBody}})
+
+    def takes(model: type[BaseModel]) -> dict[str, Any]:
+        return {"requestBody": {"content": {JSON: {"schema": model.model_json_schema()}}}}
+
+    @router.post(
+        "/v1/pools/{namespace}/{pool}/claims",
+        summary="Claim pods of a pool",
+        response_model=ClaimBody,
+        status_code=201,
+        responses={202: {"model": ClaimBody, "description": "It waits (Prefer: respond-async)"}},
+        openapi_extra=takes(ClaimRequest),
+    )
+    async def claim(request: Request, namespace: str, pool: str) -> Response:
+        """Answers when the request has its pods, or cannot get them. With `Prefer: respond-async` it answers at once,
+        with `Prefer: respond-async, wait=5` after five seconds at the latest: 202 and the claim's place in line, which
+        `Location` is the address of."""
+        return await handlers.claim(request, namespace, pool)
+
+    @router.get("/v1/pools", summary="Pools: what is idle, who waits", response_model=PoolListBody)
+    async def pools(request: Request, namespace: str = "") -> Response:
+        return await handlers.pools(request, namespace)
+
+    @router.get("/v1/pools/{namespace}/{pool}", summary="A pool, with its queue by tenant", response_model=PoolBody)
+    async def pool(request: Request, namespace: str, pool: str) -> Response:
+        return await handlers.pool(request, namespace, pool)
+
+    @router.get("/v1/pools/{namespace}/{pool}/claims", summary="The claims of a pool", response_model=ClaimListBody)
+    async def claims(request: Request, namespace: str, pool: str, page: Annotated[Page, Query()]) -> Response:
+        return await handlers.claims(request, namespace, pool, page)
+
+    @router.delete(
+        "/v1/pools/{namespace}/{pool}/claims",
+        summary="End the claim with a key, or cancel its request",
+        response_model=ClaimBody,
+    )
+    async def release_by_key(
+        request: Request, namespace: str, pool: str, wanted: Annotated[Keyed, Query()]
+    ) -> Response:
+        """For a caller that has not got the answer to its request, and therefore knows no id. 404: nothing has this
+        key now; a request that is on its way can still arrive."""
+        return await handlers.release_by_key(request, PoolKey(namespace, pool), wanted)
+
+    @router.get("/v1/claims/{claim}", summary="A claim, or how its request ended", response_model=ClaimBody)
+    async def get(request: Request, claim: str, wanted: Annotated[Wait, Query()]) -> Response:
+        return await handlers.get(request, claim, wanted.wait)
+
+    @router.post(
+        "/v1/claims/{claim}/renew",
+        summary="Make a claim last longer",
+        response_model=ClaimBody,
+        openapi_extra=takes(RenewRequest),
+    )
+    async def renew(request: Request, claim: str) -> Response:
+        return await handlers.renew(request, claim)
+
+    @router.post("/v1/claims/{claim}/release", summary="End a claim, or cancel its request", response_model=ClaimBody)
+    async def release(request: Request, claim: str) -> Response:
+        return await handlers.release(request, claim)
+
+    @router.delete("/v1/claims/{claim}", summary="End a claim, or cancel its request", response_model=ClaimBody)
+    async def delete(request: Request, claim: str) -> Response:
+        return await handlers.release(request, claim)
+
+    return router

@@ -1,0 +1,38 @@
+"""E2B's errors: `{"code": status, "message": text}`, with the statuses that its clients expect.
+
+No 429: to them that is a limit of their account. A pool without an idle pod is a service that is busy, 503.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from extender.claims.codes import ClaimCode
+from extender.claims.events import Answered
+from extender.web.claims.bodies import error_of
+from extender.web.errors import JSON, BadRequest
+
+_STATUS = {403: 401, 409: 400, 410: 404, 413: 400, 429: 503, 502: 500}
+#: A template that there is not is a bad request to who creates; the sandbox is what can be not found.
+_OF_CODE = {ClaimCode.UNKNOWN_POOL: 400, ClaimCode.NOT_YOURS: 404}
+
+
+def error(status: int, text: str, retry_after: float = 0.0) -> Response:
+    """Return an answer in E2B's shape."""
+    headers = {"Retry-After": str(max(1, round(retry_after)))} if retry_after else None
+    body = msgspec.json.encode({"code": status, "message": text})
+    return Response(body, status, headers, media_type=JSON)
+
+
+def refusal(answer: Answered) -> Response:
+    """Return the answer of the engine that is no success."""
+    said = error_of(answer)
+    code = answer.code
+    status = _OF_CODE.get(code, _STATUS.get(code.status, code.status))
+    after = answer.retry_after or (1.0 if status == 503 else 0.0)
+    return error(status, f"{said.error} ({code.value})", after)
+
+
+def bad_request(problem: BadRequest) -> Response:
+    return error(_STATUS.get(problem.status, problem.status), problem.text)
