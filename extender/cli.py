@@ -22,7 +22,7 @@ from extender.settings import Settings, SettingsError, algorithm_settings, load
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from extender.server.service import Service
+    from extender.server.process import ServerProcess
 
 
 app = App(
@@ -44,6 +44,7 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle serve --config waggle.yaml
     waggle kube-scheduler-config --topology local    or second-scheduler
     waggle lint kube-scheduler-config.yaml           finds the traps in one
+    waggle lint pool waggle.yaml --cluster           finds misconfigured pools
     waggle doctor --config waggle.yaml               checks everything
     waggle certs                                     for mutual TLS
     waggle hived init                                HiveD's cells, from nodes
@@ -59,7 +60,13 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     curl localhost:9096/v1/explain/NAMESPACE/POD     all about one pod
     curl localhost:9096/metrics                      for Prometheus
 
-Without `--server`, `explain`, `top` and `ui` look by kubectl at the Waggle in a cluster.
+**Claim warm pods** (docs/claims.md):
+
+    waggle pools [NAMESPACE/POOL]                    what is idle, who waits
+    waggle claim NAMESPACE/POOL -- COMMAND           a pod, while COMMAND runs
+    waggle release ID                                ends a claim
+
+Without `--server`, `explain`, `top`, `ui` and these go by kubectl to the Waggle in a cluster.
 """,
 )
 
@@ -118,7 +125,7 @@ def serve(
     from extender.kube.client.access_review import Reviewer
     from extender.kube.client.kubeconfig import ConnectionSettingsError
     from extender.logs.setup import configure
-    from extender.server.service import Service
+    from extender.server.process import ServerProcess
     from extender.web.http.certificates import Certificates
     from extender.web.http.server import listening
     from extender.web.http.server import serve as serve_http
@@ -128,7 +135,15 @@ def serve(
     def pages() -> ASGIApp:
         from extender.web.app import create_app
 
-        app = create_app(service.runtime, settings, service.comparer, reviewer=reviewer, parts=parts)
+        service, claims = process.service, process.claims
+        app = create_app(
+            service.runtime if service else None,
+            settings,
+            service.comparer if service else None,
+            claims=claims,
+            reviewer=reviewer,
+            parts=parts,
+        )
         app.openapi()  # made once, in 100 ms; otherwise the first wrong path would block kube-scheduler for that time
         return app
 
@@ -142,36 +157,37 @@ def serve(
         try:
             # First of all: a port that is taken must not be noticed by a server that has logged that it is ready.
             listeners = opened.enter_context(listening(settings.server))
-            service = Service(settings, config=config, record=record)
-            opened.callback(_stop, service)
-            certificates = Certificates(settings.server.tls, api_client=service.api.client_certificate)
+            process = ServerProcess(settings, config=config, record=record)
+            opened.callback(_stop, process)
+            certificates = Certificates(settings.server.tls, api_client=process.api.client_certificate)
             certificates.context()
         except (AlgorithmError, ConnectionSettingsError, SettingsError, OSError) as error:
             raise refuse(error) from error
         for each in settings.server.remarks():
             structlog.get_logger(__name__).warning(each)
-        service.start()
-        signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
-        if config is not None:
-            signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
-        reviewer = Reviewer(service.api)
-        parts = Parts.of(service.runtime, settings.server, certificates)
+        process.start()
+        if (service := process.service) is not None:
+            signal.signal(signal.SIGUSR2, lambda *_: service.comparer.request())
+            if config is not None:
+                signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
+        reviewer = Reviewer(process.api)
+        parts = Parts.of(service.runtime if service else None, settings.server, certificates, process.claims)
         serve_http(
             LazyApp(parts, pages),
             settings,
             listeners=listeners,
             certificates=certificates,
             on_started=started,
-            hosted=service,
+            hosted=process,
         )
 
 
-def _stop(service: Service) -> None:
+def _stop(process: ServerProcess) -> None:
     import structlog
 
     from extender.logs.setup import say_suppressed
 
-    service.stop()
+    process.stop()
     say_suppressed()
     structlog.get_logger(__name__).info("stopped")
 
@@ -252,25 +268,42 @@ def demo(
     settings: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The algorithm's settings, in its own format; YAML for most.")
     ] = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Instead: pools of warm pods, handed out at 65 claims a second.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
 ) -> None:
     """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
 
     Three processes: an API server stand-in with 32 GPU nodes, Waggle itself, and a kube-scheduler stand-in that makes
     the calls a real one makes. Nothing but loopback is used, nothing is left behind. Takes some 15 seconds.
+
+    With `--claims`: two processes, and callers in this one: two pools of warm pods under load, a rush, faults of the
+    API server, a crash of Waggle, and a check that each request had one end and no pod was given away twice. Takes some
+    25 seconds.
     """
     from extender.demo.run import Demo, DemoError
 
+    others = {"workloads": workloads, "kube-scheduler": kube_scheduler, "settings": settings}
+    refused = [f"--{name}" for name, value in others.items() if value is not None]
+    if claims and (refused or algorithm != "packing"):
+        text = f"--claims has no use for {', '.join(refused) or '--algorithm'}: it shows pools of warm pods"
+        raise refuse(ValueError(text))
     try:
-        play = Demo(
-            port=port,
-            workloads=workloads,
-            kube_scheduler=kube_scheduler,
-            algorithm=algorithm,
-            settings=settings,
-            verbose=verbose,
-        )
-        ended_well = play.run(stay=stay)
+        if claims:
+            from extender.demo.claims.play import ClaimsDemo
+
+            ended_well = ClaimsDemo(port=port, verbose=verbose).run(stay=stay)
+        else:
+            play = Demo(
+                port=port,
+                workloads=workloads,
+                kube_scheduler=kube_scheduler,
+                algorithm=algorithm,
+                settings=settings,
+                verbose=verbose,
+            )
+            ended_well = play.run(stay=stay)
     except DemoError as error:
         remark(str(error), title="demo", style="red")
         raise typer.Exit(1) from error

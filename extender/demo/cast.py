@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -84,11 +85,11 @@ class Cast:
     """The three processes and the connections to them. A context manager that ends them all."""
 
     def __init__(
-        self, *, port: int, verbose: bool, kube_scheduler: Path | None = None, algorithm: Object | None = None
+        self, *, port: int, verbose: bool, kube_scheduler: Path | None = None, sections: Object | None = None
     ) -> None:
-        """`algorithm` is that section of Waggle's configuration; the default one if there is none."""
+        """`sections` are those of Waggle's configuration that are not the demo's usual ones."""
         self._verbose = verbose
-        self._sections = {} if algorithm is None else {"algorithm": algorithm}
+        self._sections = sections or {}
         self._kube_scheduler = kube_scheduler
         self._folder = tempfile.TemporaryDirectory(prefix="waggle-demo-")
         self.folder = Path(self._folder.name)
@@ -107,13 +108,14 @@ class Cast:
 
     # -- entrances and exits ----------------------------------------------------------------------------------------
 
-    def start_cluster(self, nodes: list[Object]) -> None:
-        self._sidecar = spawn_sidecar()
+    def start_cluster(self, objects: list[Object], arguments: Sequence[str] = ()) -> None:
+        """Starts the API server with these arguments, and creates the objects, such as nodes."""
+        self._sidecar = spawn_sidecar(*arguments)
         self.cluster_url = self._sidecar.url
         write_kubeconfig(self.kubeconfig, self.cluster_url)
         self._api = connect(ClusterSettings(server=self.cluster_url))
-        for node in nodes:
-            self.create(node)
+        for item in objects:
+            self.create(item)
 
     def start_waggle(self) -> None:
         """Starts it, or starts it again where it was. Raises CastError if it does not serve."""
@@ -135,13 +137,15 @@ class Cast:
     def _start_waggle(self, port: int) -> None:
         config, told = self.folder / "waggle.yaml", self.folder / "url"
         told.unlink(missing_ok=True)
+        section = self._sections.get("cluster", {})
+        cluster = {"request_timeout_seconds": 5, **section, **self.waggle_cluster()}
         config.write_text(
             yaml.safe_dump(
                 {
                     "server": {"port": port},
-                    "cluster": {**self.waggle_cluster(), "request_timeout_seconds": 5},
                     "holds": {"lease_seconds": 20, "verify_seconds": 1},
                     **self._sections,
+                    "cluster": cluster,
                 }
             )
         )
@@ -218,13 +222,15 @@ class Cast:
         """Creates an object in the cluster. Raises CastError with the API server's words."""
         kind = item["kind"]
         namespace = item["metadata"].get("namespace", "default")
-        path = {
+        paths = {
             "Node": "/api/v1/nodes",
             "Pod": f"/api/v1/namespaces/{namespace}/pods",
             "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-        }.get(kind)
+            "Deployment": f"/apis/apps/v1/namespaces/{namespace}/deployments",
+        }
+        path = paths.get(kind)
         if path is None:
-            raise CastError(f"{kind} {item['metadata'].get('name')}: the demo creates Node, Pod and PriorityClass only")
+            raise CastError(f"{kind} {item['metadata'].get('name')}: the demo creates {', '.join(paths)} only")
         self._ask("POST", path, item)
 
     def set_faults(self, faults: list[Any]) -> None:

@@ -88,7 +88,9 @@ class Demo:
 
     def _cast(self) -> Cast:
         section = hived.ALGORITHM if self._tenants else self._checked()
-        return Cast(port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, algorithm=section)
+        return Cast(
+            port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, sections={"algorithm": section}
+        )
 
     def _checked(self) -> Object:
         """The algorithm's section of Waggle's configuration, before anything is started. Raises DemoError."""
@@ -124,7 +126,7 @@ class Demo:
         show_farewell(self._console, well, outlook, time.monotonic() - begun)
         if stay:
             show_stay(self._console, cast, outlook)
-            _until_interrupted(cast)
+            until_interrupted(cast)
         return well
 
     # -- an act -----------------------------------------------------------------------------------------------------
@@ -213,7 +215,8 @@ def _is_refused(pod: Object) -> bool:
     return any(item["type"] == "PodScheduled" and item["status"] == "False" for item in conditions)
 
 
-def _until_interrupted(cast: Cast) -> None:
+def until_interrupted(cast: Cast) -> None:
+    """Wait for Ctrl-C. Raises CastError if a process ends by itself."""
     try:
         while True:
             time.sleep(0.5)

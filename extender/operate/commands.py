@@ -6,21 +6,19 @@ Exit status: 0 all well, 1 `lint` found something, 2 what was given cannot be us
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from extender.operate import hived
+from extender.operate.claim_commands import add_claim_commands
+from extender.operate.lint_commands import ConfigOption, add_lint_commands, settings_of
 from extender.operate.look_commands import add_look_commands
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.topology import NAMESPACE, Topology
-
-if TYPE_CHECKING:
-    from extender.settings import Settings
 
 
 class Report(StrEnum):
@@ -30,19 +28,15 @@ class Report(StrEnum):
     JSON = "json"
 
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Waggle's own configuration (waggle.yaml).")
-]
-
-
 def add_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     app.command("kube-scheduler-config")(scheduler_config)
-    app.command("lint")(lint)
+    add_lint_commands(app)
     app.command("doctor")(doctor)
     app.command("certs")(certs)
     app.command("ui")(ui)
     add_look_commands(app)
+    add_claim_commands(app)
     app.add_typer(hived.app, name="hived")
 
 
@@ -79,7 +73,11 @@ def scheduler_config(
         str | None, typer.Option(metavar="NAME", help="The name in Waggle's certificate, if not the URL's host.")
     ] = None,
     kubeconfig: Annotated[
-        str | None, typer.Option(metavar="FILE", help="How kube-scheduler reaches the API server; '' in a pod.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="How kube-scheduler reaches the API server; '' in a pod. Default with local: kubectl's own.",
+        ),
     ] = None,
     node_cache_capable: Annotated[
         bool, typer.Option("--node-cache-capable/--no-node-cache-capable", help="Send names, or whole Node objects.")
@@ -112,7 +110,7 @@ def scheduler_config(
     """
     from extender.operate.scheduler_config import OptionError, SchedulerOptions, kube_scheduler_config
 
-    settings = _settings(config)
+    settings = settings_of(config)
     options = SchedulerOptions(
         topology=topology,
         scheduler_names=tuple(scheduler_name or ()),
@@ -138,44 +136,6 @@ def scheduler_config(
         raise refuse(error) from error
 
 
-def lint(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration; - for standard input.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
-    ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
-    config: ConfigOption = None,
-) -> None:
-    """Find the traps in a KubeSchedulerConfiguration: what will happen, and what to do about it.
-
-    With `--config`, it is held against Waggle's own configuration: the same pods, port, TLS and time-outs?
-
-    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
-    cannot be read.
-    """
-    from extender.operate import lint as linter
-    from extender.operate.document import DocumentError, read
-    from extender.operate.rules import REGISTRY
-
-    if rules:
-        say(linter.as_markdown(), nl=False)
-        return
-    if file is None:
-        raise typer.BadParameter("name the file to look at", param_hint="FILE")
-    settings = _settings(config)
-    try:
-        findings = linter.lint(read(_text(file)), settings, ignore=_codes(ignore or [], REGISTRY))
-    except (DocumentError, OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise refuse(ValueError(f"{file}: {why}")) from error
-    show = linter.as_json if as_json else linter.as_text
-    say(show(str(file), findings, with_config=settings is not None))
-    raise typer.Exit(1 if linter.to_mend(findings) else 0)
-
-
 def doctor(
     config: ConfigOption = None,
     kube_scheduler_config: Annotated[
@@ -199,26 +159,6 @@ def doctor(
     found = checks.examine(config, kube_scheduler_config, readyz)
     say(checks.as_json(found) if output is Report.JSON else checks.as_text(found))
     raise typer.Exit(1 if checks.failed(found) else 0)
-
-
-def _settings(config: Path | None) -> Settings | None:
-    from extender.settings import SettingsError, load
-
-    try:
-        return load(config) if config else None
-    except SettingsError as error:
-        raise refuse(error) from error
-
-
-def _text(file: Path) -> str:
-    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-
-
-def _codes(given: list[str], known: Container[str]) -> list[str]:
-    for code in given:
-        if code not in known:
-            raise typer.BadParameter(f"{code} is no rule; `waggle lint --rules` lists them", param_hint="--ignore")
-    return given
 
 
 def certs(

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -27,9 +27,10 @@ from extender import DISTRIBUTION
 from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, ApiServer
 from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
-from extender.operate import lint
+from extender.operate import lint, lint_pools, pool_scene
 from extender.operate.document import Document, DocumentError, read
 from extender.operate.inventory import InventoryError, from_cluster
+from extender.operate.rights import Right, allowed
 from extender.operate.rules import Severity
 from extender.operate.scheduler_config import MARKERS
 from extender.server.leadership import own_namespace
@@ -41,7 +42,6 @@ from extender.web.http.certificates import Certificates
 SOON: Final = timedelta(days=14)
 #: Minor versions of Kubernetes 1.x: older ones lack what Waggle needs, newer ones are untried (docs/install.md).
 OLDEST, OLDEST_TRIED, NEWEST_TRIED = 27, 30, 36
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _TIMEOUT: Final = 10.0
 _RBAC: Final = "manifests/base/rbac.yaml has them all; docs/security.md says what each is for"
 
@@ -62,21 +62,6 @@ class Check:
     status: Status
     what: str
     todo: str = ""
-
-
-class Right(NamedTuple):
-    """A right as RBAC has it. `subresource` and `name` are "" for none; `namespaced`: only in the Lease's namespace."""
-
-    verb: str
-    resource: str
-    subresource: str = ""
-    group: str = ""
-    name: str = ""
-    namespaced: bool = False
-
-    def __str__(self) -> str:
-        resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-        return f"{self.verb} {resource}" + (f" {self.name}" if self.name else "")
 
 
 def examine(config: Path | None, scheduler_config: Path | None = None, readyz: str = "") -> list[Check]:
@@ -138,7 +123,7 @@ def _cluster(settings: Settings) -> list[Check]:
         reached, theirs = _reach(api)
         if reached.status is Status.FAIL:
             return [reached]
-        return [reached, _version(theirs), *_rights(api, settings), *_nodes(settings)]
+        return [reached, _version(theirs), *_rights(api, settings), *_nodes(settings), *_pools(api, settings)]
     finally:
         api.close()
 
@@ -175,6 +160,22 @@ def _version(text: str) -> Check:
 
 def needed_rights(settings: Settings) -> list[Right]:
     """The rights that this configuration needs."""
+    rights = _rights_of_extender(settings) if settings.extender.enabled else []
+    if settings.claims.enabled:
+        rights += [Right(verb, "nodes") for verb in ("list", "watch") if not settings.extender.enabled]
+        if settings.claims.share_pools:
+            lease = "coordination.k8s.io"
+            rights += [Right(verb, "leases", "", lease, "", True) for verb in ("create", "list", "patch", "delete")]
+        for namespace in sorted({pool.namespace for pool in settings.claims.pools}):
+            rights += lint_pools.rights_of_claims(namespace)
+    reviews = settings.extender.enabled and settings.server.inspect_authorization == "kubernetes"
+    if reviews or (settings.claims.enabled and settings.claims.authorization == "kubernetes"):
+        rights.append(Right("create", "tokenreviews", group="authentication.k8s.io"))
+        rights.append(Right("create", "subjectaccessreviews", group="authorization.k8s.io"))
+    return rights
+
+
+def _rights_of_extender(settings: Settings) -> list[Right]:
     rights = [Right(verb, "nodes") for verb in ("get", "list", "watch")]
     rights += [Right(verb, "pods") for verb in ("get", "list", "watch", "patch")]
     rights += [Right("create", "pods", "binding"), Right("create", "events"), Right("patch", "events")]
@@ -184,19 +185,7 @@ def needed_rights(settings: Settings) -> list[Right]:
         lease, group = settings.leader_election.name, "coordination.k8s.io"
         rights.append(Right("create", "leases", group=group, namespaced=True))
         rights += [Right(verb, "leases", "", group, lease, True) for verb in ("get", "update")]
-    if settings.server.inspect_authorization == "kubernetes":
-        rights.append(Right("create", "tokenreviews", group="authentication.k8s.io"))
-        rights.append(Right("create", "subjectaccessreviews", group="authorization.k8s.io"))
     return rights
-
-
-class _Status(msgspec.Struct):
-    allowed: bool = False
-    denied: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 def _rights(api: ApiServer, settings: Settings) -> Iterator[Check]:
@@ -206,35 +195,16 @@ def _rights(api: ApiServer, settings: Settings) -> Iterator[Check]:
     missing = []
     for right in rights:
         try:
-            if not _allowed(api, right, namespace):
+            if not allowed(api, right, namespace):
                 missing.append(right)
         except (ApiError, msgspec.DecodeError, ValueError) as error:
             yield Check("rights", Status.WARN, f"cannot be asked for: {error}", _RBAC)
             return
     for right in missing:
-        where = f" in namespace {namespace}" if right.namespaced else ""
+        where = f" in namespace {right.namespace or namespace}" if right.namespaced or right.namespace else ""
         yield Check("rights", Status.FAIL, f"may not {right}{where}", _RBAC)
     if not missing:
         yield Check("rights", Status.OK, f"all {len(rights)} that this configuration needs")
-
-
-def _allowed(api: ApiServer, right: Right, namespace: str) -> bool:
-    """Raises ApiError, ValueError and DecodeError if the API server gives no verdict."""
-    attributes = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": right.resource,
-        "subresource": right.subresource,
-        "name": right.name,
-        "namespace": namespace if right.namespaced else "",
-    }
-    spec = {"resourceAttributes": {name: value for name, value in attributes.items() if value}}
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-    response = api.request("POST", _REVIEWS, body=msgspec.json.encode(body), timeout=_TIMEOUT, most=bounds.SMALL_OBJECT)
-    if not response.ok:
-        raise ValueError(f"POST {_REVIEWS}: {response.status} {response.message}")
-    status = msgspec.json.decode(response.body, type=_Review).status
-    return status.allowed and not status.denied
 
 
 def _nodes(settings: Settings) -> Iterator[Check]:
@@ -255,6 +225,26 @@ def _nodes(settings: Settings) -> Iterator[Check]:
     else:
         todo = "is its device plug-in running? If it only marks pods, kube-scheduler must not count it (WL601)"
         yield Check("nodes", Status.WARN, f"none of {len(nodes)} has {resource} (pods.resource)", todo)
+
+
+def _pools(api: ApiServer, settings: Settings) -> Iterator[Check]:
+    """What `waggle lint pool --cluster` finds; rights are a check of their own."""
+    if not settings.claims.enabled:
+        return
+    try:
+        scene = pool_scene.from_cluster(api, settings)
+    except ApiError as error:
+        yield Check("pools", Status.WARN, str(error))
+        return
+    yield from (Check("pools", Status.WARN, f"not looked at: {text}") for text in scene.unread)
+    found = [each for each in lint_pools.lint(scene) if each.rule.severity is not Severity.INFO]
+    for finding in found:
+        status = Status.FAIL if finding.rule.severity is Severity.ERROR else Status.WARN
+        where = f"{finding.pool}: " if finding.pool else ""
+        what = f"{where}{finding.rule.code} {finding.rule.name}: {finding.detail}"
+        yield Check("pools", status, what, finding.rule.mend)
+    if not found:
+        yield Check("pools", Status.OK, f"{len(scene.pools)}, in which `waggle lint pool` finds nothing")
 
 
 # -- certificates -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 #: Columns that the widest table of ours needs.
 _TABLE_COLUMNS = 140
@@ -32,7 +32,18 @@ class App(typer.Typer):
     """A `typer.Typer` whose commands show all of their options at any width."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(rich_markup_mode="markdown", no_args_is_help=True, **settings)
+        super().__init__(**{"rich_markup_mode": "markdown", "no_args_is_help": True, **settings})
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         return super().command(name, **{"cls": _Command, **settings})
+
+
+def first_is(command: str) -> type[TyperGroup]:
+    """A group that runs this command of its own where none is named: `lint FILE` is `lint file FILE`."""
+
+    class Group(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            named = bool(args) and args[0] in self.commands
+            return super().parse_args(ctx, args if named else [command, *args])
+
+    return Group

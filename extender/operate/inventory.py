@@ -13,7 +13,8 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from algorithm.model import Node, Pod, decode_nodes, decode_pods
+from algorithm.decoding import decode_nodes, decode_pods
+from algorithm.model import Node, Pod
 from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, ApiServer, Response
 from extender.kube.client.kubeconfig import connect

@@ -115,6 +115,7 @@ def top(
 
     Exit status: 0 shown, 2 Waggle cannot be reached, or does not show it to you.
     """
+    from algorithm.suggest import near
     from extender.operate.look_text import top as text
 
     options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
@@ -122,6 +123,9 @@ def top(
         pods = pages.read("/v1/inspect/pods", namespace=namespace)["items"]
         nodes = pages.read("/v1/inspect/nodes")["items"]
         say(_json({"pods": pods, "nodes": nodes}) if output is Format.JSON else text(pods, nodes))
+        if namespace and not pods:
+            known = pages.read("/v1/inspect/table/pods", limit="1")["namespaces"]
+            remark(f"No pod of namespace {namespace} is known{near(namespace, known)}")
 
 
 def _namespace(server: str, context: str, kubeconfig: str) -> str:

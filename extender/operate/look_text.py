@@ -50,21 +50,32 @@ def top(pods: Sequence[Any], nodes: Sequence[Any]) -> str:
     known = sum(node["known"] for node in nodes)
     states = Counter(pod["state"] for pod in pods)
     counts = [f"{number} {state}" for state, number in sorted(states.items())]
+    there, taken = _amounts(nodes)
     devices = sum(node["devices"] for node in nodes)
-    counts += [f"{devices} devices in use, as the algorithm counts them"] if devices else []
+    counted = devices > sum(amount for name, amount in taken.items() if _is_device(name))
+    counts += [f"{devices} devices in use, as the algorithm counts them"] if counted else []
     head = f"Nodes: {usable} of {known} can be used. Pods: {', '.join(counts) or 'none'}."
-    return "\n\n".join(filter(None, (head, table(_resources(nodes, counted=devices > 0)), table(_reasons(pods)))))
+    return "\n\n".join(filter(None, (head, table(_resources(there, taken, counted=counted)), table(_reasons(pods)))))
 
 
-def _resources(nodes: Sequence[Any], *, counted: bool) -> list[tuple[str, ...]]:
-    """What pods request. `counted`: the algorithm counts devices that no pod requests; their rows would all say 0%."""
+def _amounts(nodes: Sequence[Any]) -> tuple[Counter[str], Counter[str]]:
+    """What the nodes have, and what pods request of that."""
     there: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     for node in nodes:
         there.update(node["allocatable"])
         taken.update({name: amount for name, amount in node["requested"].items() if name in node["allocatable"]})
-    shown = (name for name in there if there[name] and (taken[name] or not counted or "/" not in name))
-    names = sorted(shown, key=lambda name: ("/" not in name, name))
+    return there, taken
+
+
+def _is_device(name: str) -> bool:
+    return "/" in name
+
+
+def _resources(there: Counter[str], taken: Counter[str], *, counted: bool) -> list[tuple[str, ...]]:
+    """What pods request. `counted`: the algorithm counts devices that no pod requests; their rows would all say 0%."""
+    shown = (name for name in there if there[name] and (taken[name] or not (counted and _is_device(name))))
+    names = sorted(shown, key=lambda name: (not _is_device(name), name))
     rows = [
         (name, *(number(name, value) for value in (taken[name], there[name])), f"{100 * taken[name] // there[name]}%")
         for name in names

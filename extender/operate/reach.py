@@ -7,8 +7,9 @@
 So RBAC decides who may look: by the right to read that Secret and to forward ports (Role `waggle-viewer`). No port of
 the server is opened for it, and every way of logging in that kubectl knows is known here.
 
-Promises: Waggle gets only GET requests; private keys are in a folder that only this user can read, and only while
-the connection is open; the forwarding ends with this process, however it ends.
+Promises: Waggle gets only GET requests from here, and others only from `waggle claim`, over the same forwarding
+(claim_reach.py); private keys are in a folder that only this user can read, and only while the connection is open; the
+forwarding ends with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -225,6 +226,29 @@ class Connection:
             answer = self._get(path, headers)
         return answer
 
+    def way(self) -> tuple[int, ssl.SSLContext]:
+        """The port on 127.0.0.1 that leads to the replica, and what to speak TLS with, for other requests than GET.
+
+        Raises ReachError. The port is another one after the replica was replaced.
+        """
+        assert self._context is not None
+        return self._pool().port or 0, self._context
+
+    def lose_way(self) -> None:
+        """The way leads nowhere: the next request begins a new forwarding."""
+        with self._lock:
+            self._drop()
+
+    @property
+    def host(self) -> str:
+        """The name in Waggle's certificate."""
+        return self._target.host
+
+    @property
+    def token(self) -> str:
+        """The token that Waggle wants beside the certificate; "" for none."""
+        return self._token
+
     def _get(self, path: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         sent = {**headers, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
         try:
@@ -283,7 +307,7 @@ class Connection:
             secret = self._kubectl.ask("get", "secret", name, "--output=json")
         except ReachError as error:
             end = "" if str(error).endswith((".", "?", "!")) else "."
-            raise ReachError(f"{error}{end} docs/web-page.md says what it takes to look") from error
+            raise ReachError(f"{error}{end} {self._hint(str(error))}") from error
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="waggle-viewer-")))
         try:
             data = json.loads(secret)["data"]
@@ -294,6 +318,13 @@ class Connection:
         except (KeyError, TypeError, ValueError, binascii.Error, ssl.SSLError) as error:
             raise ReachError(f"the Secret {name} has no usable {', '.join(_FILES)}: {error}") from error
         return context
+
+    def _hint(self, refusal: str) -> str:
+        rights = "docs/web-page.md says what it takes to look"
+        if "not found" not in refusal.lower():
+            return rights
+        namespace = self._target.namespace
+        return f"Is there a Waggle in namespace {namespace} of this cluster (docs/install.md)? If there is, {rights}"
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,8 +92,7 @@ class _Defaults:
 def _defaults(topology: Topology) -> _Defaults:
     match topology:
         case Topology.LOCAL:
-            kubeconfig = str(Path.home() / ".kube" / "config")
-            return _Defaults(DEFAULT_SCHEDULER, f"http://127.0.0.1:{PORT}", kubeconfig, "", False, _LOCAL)
+            return _Defaults(DEFAULT_SCHEDULER, f"http://127.0.0.1:{PORT}", "", "", False, _LOCAL)
         case Topology.SECOND_SCHEDULER:
             url = f"https://{SERVICE}:{PORT}"
             return _Defaults("waggle-scheduler", url, "", "/etc/waggle/client", True, _SECOND_SCHEDULER)
@@ -176,12 +176,24 @@ def _complete(options: SchedulerOptions) -> SchedulerOptions:
         _with_tls(options, url, usual.tls_folder),
         url=address.rstrip("/"),
         scheduler_names=options.scheduler_names or (usual.scheduler_name,),
-        kubeconfig=usual.kubeconfig if options.kubeconfig is None else options.kubeconfig,
+        kubeconfig=_kubeconfig(options, usual),
         leader_elect=usual.leader_elect if options.leader_elect is None else options.leader_elect,
         http_timeout=options.http_timeout or "10s",
     )
     _check_lease(chosen)
     return chosen
+
+
+def _kubeconfig(options: SchedulerOptions, usual: _Defaults) -> str:
+    """The file by which kube-scheduler reaches the API server; "" in a pod. Raises OptionError."""
+    if options.kubeconfig is not None:
+        return options.kubeconfig
+    if options.topology is not Topology.LOCAL:
+        return usual.kubeconfig
+    files = [file for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+    if len(files) > 1:
+        raise OptionError(f"--kubeconfig: KUBECONFIG names {len(files)} files, and kube-scheduler reads one: name it")
+    return str(Path(files[0]).absolute() if files else Path.home() / ".kube" / "config")
 
 
 def _check_lease(chosen: SchedulerOptions) -> None:

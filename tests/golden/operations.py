@@ -32,6 +32,11 @@ class Step:
     save: Mapping[str, str] = field(default_factory=dict)
     #: A watch: read so many events, then hang up.
     events: int = 0
+    #: Ask again until the answer has this text: what a controller of the real server does takes it a moment.
+    until: str = ""
+    #: The Warning headers belong to the answer.
+    warns: bool = False
+    accept: str = "application/json"
 
 
 def get(path: str, save: Mapping[str, str] | None = None, **query: str) -> Step:

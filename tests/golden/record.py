@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.golden.control_plane import apiserver, etcd
+from tests.golden.custom_resources import CUSTOM
 from tests.golden.operations import SCENARIOS
 from tests.golden.replay import Replay
 
@@ -26,12 +27,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kube-apiserver", type=Path, required=True)
     parser.add_argument("--etcd", type=Path, required=True)
+    parser.add_argument("--only", default="", help="only scenarios whose names begin so; the others stay as recorded")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         storage = stack.enter_context(etcd(chosen.etcd, Path(folder)))
         http = stack.enter_context(apiserver(chosen.kube_apiserver, Path(folder), storage))
         version = http.get("/version").json()["gitVersion"]
-        answers = {name: Replay(http, name).run(steps) for name, steps in SCENARIOS.items()}
+        kept = json.loads(ANSWERS.read_text())["scenarios"] if chosen.only else {}
+        answers = {
+            name: Replay(http, name).run(steps) if name.startswith(chosen.only) else kept[name]
+            for name, steps in {**SCENARIOS, **CUSTOM}.items()
+        }
     # One line an answer: small, and a new recording shows line by line what has changed.
     lines = [
         f'"{name}": [\n' + ",\n".join(json.dumps(each, separators=(",", ":"), sort_keys=True) for each in given) + "\n]"

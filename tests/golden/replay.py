@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from tests.golden.operations import Step
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _NUMBERS = re.compile(r"((?:precondition|object meta|resource version|, current): )\d+( \(\d+\))?|(?<=record \()\d+")
+
+#: Seconds to wait for what a step waits for.
+_PATIENCE = 30.0
 
 
 class Replay:
@@ -42,15 +46,25 @@ class Replay:
             _path(step.path, self._namespace),
             params=self._filled(dict(step.query)),
             content=content,
-            headers={"accept": "application/json", **({"content-type": step.media_type} if content else {})},
+            headers={"accept": step.accept, **({"content-type": step.media_type} if content else {})},
         )
         if step.events:
             return self._watch(request, step.events)
-        response = self._http.send(request)
+        response = self._send(request, step.until)
         body = _json(response)
         for name, path in step.save.items():
             self._saved[name] = _at(body, path)
-        return {"status": response.status_code, "body": self._normal(body)}
+        warnings = {"warnings": response.headers.get_list("warning")} if step.warns else {}
+        return {"status": response.status_code, "body": self._normal(body), **warnings}
+
+    def _send(self, request: httpx.Request, until: str) -> httpx.Response:
+        deadline = time.monotonic() + _PATIENCE
+        response = self._http.send(request)
+        while until not in response.text:
+            assert time.monotonic() < deadline, f"{request.url}: never {until!r}, but {response.text}"
+            time.sleep(0.05)
+            response = self._http.send(request)
+        return response
 
     def _watch(self, request: httpx.Request, count: int) -> dict[str, Any]:
         response = self._http.send(request, stream=True)

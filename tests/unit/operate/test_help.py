@@ -26,7 +26,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def test_every_kind_of_command_is_found() -> None:
-    assert {("serve",), ("lint",), ("hived", "init")} <= set(COMMANDS)
+    assert {("serve",), ("lint", "file"), ("lint", "pool"), ("hived", "init")} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("columns", [80, 139, 140])

@@ -54,6 +54,27 @@ def test_on_one_machine_everything_stays_on_the_loopback_without_tls():
     assert written(**LOCAL)["leaderElection"] == {"leaderElect": False}
 
 
+@pytest.mark.parametrize(
+    ("given", "file"), [("/a/b", "/a/b"), ("b", "{cwd}/b"), (":/a/b:", "/a/b"), ("", "~/.kube/config")]
+)
+def test_on_one_machine_the_kubeconfig_is_kubectls(
+    given: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", given)
+    wanted = str(Path(file.format(cwd=tmp_path)).expanduser())
+    assert written(**LOCAL)["clientConnection"]["kubeconfig"] == wanted
+    assert written(**LOCAL, kubeconfig="/own")["clientConnection"]["kubeconfig"] == "/own"
+    assert written(**STATIC)["clientConnection"]["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
+
+
+def test_kube_scheduler_cannot_merge_several_kubeconfigs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    with pytest.raises(OptionError, match="--kubeconfig: KUBECONFIG names 2 files"):
+        written(**LOCAL)
+    assert written(**LOCAL, kubeconfig="/a")["clientConnection"]["kubeconfig"] == "/a"
+
+
 @pytest.mark.parametrize("options", [SECOND, STATIC], ids=lambda options: options["topology"])
 def test_in_a_cluster_both_sides_show_certificates(options: dict[str, Any]):
     found = extender(**options)

@@ -1,0 +1,176 @@
+"""What `waggle demo --claims` shows: a live table of the pools, and at the end the numbers and the verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from extender.demo.cast import Cast
+from extender.demo.claims.books import Books, percentile
+from extender.demo.claims.pools import NAMESPACE, POOLS
+from extender.logs.printable import printable
+from extender.operate.output import as_markup
+
+#: Seconds over which rates and percentiles of the live table are taken.
+_LATELY = 3.0
+
+
+@dataclass
+class Scene:
+    """What is known at one moment. `pools`: those of /v1/pools by name; empty while Waggle does not answer."""
+
+    books: Books
+    title: str = ""
+    pools: dict[str, Any] = field(default_factory=dict)
+    is_down: bool = False
+    faults: int = 0
+
+
+def live_table(scene: Scene) -> Group:
+    """Return the table of this moment."""
+    table = Table(title=f"  {printable(scene.title)}", title_justify="left", title_style="bold")
+    table.add_column("pool")
+    for name in ("idle", "claimed", "starting", "waiting", "claims/s", "p50 ms", "p99 ms", "failed"):
+        table.add_column(name, justify="right", min_width=6)
+    since = time.monotonic() - _LATELY
+    for pool in POOLS:
+        found, took = scene.pools.get(pool.name, {}), scene.books.answers(since, pool.name)
+        failed = sum(scene.books.numbers(pool.name).failed.values())
+        coming = found.get("unready", 0) + found.get("starting", 0) + found.get("stopping", 0)
+        shown = [found.get("idle"), found.get("claimed"), coming if found else None, found.get("pending")]
+        cells = ["?" if each is None else str(each) for each in shown]
+        table.add_row(pool.name, *cells, f"{len(took) / _LATELY:.0f}", *_percentiles(took), str(failed or ""))
+    return Group(table, *_lines(scene))
+
+
+def _lines(scene: Scene) -> list[Text]:
+    numbers = scene.books.numbers()
+    law = (
+        f"  {numbers.asked} asked = {numbers.claimed} claimed + {sum(numbers.failed.values())} failed "
+        f"+ {numbers.left} left + {numbers.pending} pending; {scene.faults} faults so far"
+    )
+    lines = [Text(law)]
+    if scene.is_down:
+        lines.append(Text("  Waggle is down: callers try again", style="red"))
+    for name, found in scene.pools.items():
+        queue = ", ".join(
+            f"{each['tenant']} {each['waiting']}" for each in found.get("tenants", ()) if each.get("waiting")
+        )
+        if queue:
+            lines.append(Text(f"  {name}: {queue} wait: {printable(found['first_waits'])}", style="yellow"))
+    return [Text(line.plain, style=line.style, no_wrap=True, overflow="ellipsis") for line in lines]
+
+
+def _percentiles(took: list[float]) -> tuple[str, str]:
+    found = (percentile(took, 0.5), percentile(took, 0.99))
+    return tuple("" if each is None else milliseconds(each) for each in found)  # type: ignore[return-value]
+
+
+def milliseconds(seconds: float) -> str:
+    """Return the text of a duration, in milliseconds."""
+    return f"{seconds * 1000:.0f}" if seconds >= 0.01 else f"{seconds * 1000:.1f}"
+
+
+def act_summary(books: Books, since: float) -> str:
+    """Return how many claims were answered since then, and how fast."""
+    took = books.answers(since)
+    if not took:
+        return "no claims"
+    middle, late = _percentiles(took)
+    return f"{len(took)} claims, p50 {middle} ms, p99 {late} ms"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How it ended, checked against the API server: `wrong` is empty if every law held."""
+
+    books: Books
+    wrong: Sequence[str]
+    faults: int
+    #: Looks at the API server, at which every pod that a caller had was its claim's.
+    looks: int
+    #: Looks at Waggle, at which accepted = claimed + failed + pending in every pool.
+    own_looks: int
+    #: Pods that are claimed at the API server, and idle ones.
+    claimed: int
+    idle: int
+
+
+def show_verdict(console: Console, verdict: Verdict, seconds: float) -> None:
+    """Print the numbers of the pools, then each law with its numbers, then whether all of them held."""
+    console.print()
+    console.print(_numbers(verdict.books))
+    numbers = verdict.books.numbers()
+    failed = sum(numbers.failed.values())
+    console.print(
+        f"\nEvery request has one end: {numbers.asked} asked = {numbers.claimed} claimed + {failed} failed "
+        f"+ {numbers.left} whose caller left + {numbers.pending} pending."
+    )
+    console.print(
+        f"Waggle's own numbers said the same (accepted = claimed + failed + pending) each of the "
+        f"{verdict.own_looks} times that they were read."
+    )
+    console.print(
+        f"{verdict.books.pods} pods were handed out, none to two callers at once. {verdict.looks} times, each pod that "
+        "a caller had was compared with the API server: it belonged to that caller's claim."
+        if not verdict.wrong
+        else f"{verdict.books.pods} pods were handed out; {verdict.looks} comparisons with the API server."
+    )
+    console.print(f"The API server now has {verdict.claimed} claimed pods, and {verdict.idle} idle ones.")
+    for text in verdict.wrong:
+        console.print(f"[red]✗[/red] {as_markup(text)}")
+    if verdict.wrong:
+        console.print(f"[red]✗ Not all ended as it should[/red] ({seconds:.1f} s).")
+        return
+    faults = f"{verdict.faults} fault{'' if verdict.faults == 1 else 's'}"
+    console.print(
+        f"[green]✓ All ended as it should[/green] in {seconds:.1f} s: no request lost, no pod given away twice, "
+        f"nothing left claimed; {faults} and a crash survived."
+    )
+
+
+def _numbers(books: Books) -> Table:
+    table = Table(title="Who got a pod, and how fast", title_justify="left", title_style="bold")
+    table.add_column("pool")
+    for name in ("asked", "claimed", "left", "p50 ms", "p99 ms"):
+        table.add_column(name, justify="right")
+    table.add_column("failed")
+    for pool in POOLS:
+        numbers, took = books.numbers(pool.name), books.answers(0.0, pool.name)
+        failed = ", ".join(f"{code} {count}" for code, count in sorted(numbers.failed.items()))
+        cells = [str(numbers.asked), str(numbers.claimed), str(numbers.left)]
+        table.add_row(f"{pool.name} ({pool.mode})", *cells, *_percentiles(took), as_markup(failed))
+    table.caption = "from request to pod, as callers saw it, with the time in which Waggle was dead; left: gave up"
+    table.caption_justify = "left"
+    return table
+
+
+def show_stay(console: Console, cast: Cast) -> None:
+    """Lines that work while the demo stays up."""
+    pool = f"{cast.url}/v1/pools/{NAMESPACE}/{POOLS[0].name}"
+    console.print(f"\nThe pools, who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
+    kubectl = f"{cast.kubectl} --kubeconfig {cast.kubeconfig}" if cast.kubectl else ""
+    pods = f"{cast.cluster_url}/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=waggle.dev/claim"
+    lines = (
+        ("the pools, with their queues", f"waggle pools --server {cast.url}"),
+        ("the same of one pool, as JSON", f"curl {pool}"),
+        ("claim a pod, for a minute", f"""curl {pool}/claims -d '{{"lease_seconds": 60}}'"""),
+        ("three at once, or none", f"""curl {pool}/claims -d '{{"count": 3, "lease_seconds": 60}}'"""),
+        ("give it back (with the id that the claim has)", f"curl -X DELETE {cast.url}/v1/claims/ID"),
+        ("the claims that there are", f"curl {pool}/claims"),
+        ("metrics", f"curl -s {cast.url}/metrics | grep -E 'waggle_(claims|pool)'"),
+        (
+            "the claimed pods, at the API server",
+            f"{kubectl} get pods -n {NAMESPACE} -l waggle.dev/claim" if kubectl else f"curl '{pods}'",
+        ),
+    )
+    console.print("\nA few callers go on. Everything stays up until Ctrl-C. Try in another terminal:\n")
+    for what, line in lines:
+        console.print(f"  [dim]# {what}[/dim]")
+        console.print(f"  {as_markup(line)}", soft_wrap=True)

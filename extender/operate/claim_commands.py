@@ -1,0 +1,337 @@
+"""`waggle claim`, `waggle pools` and `waggle release`: warm pods for people who are in a terminal, and for scripts.
+
+Exit status: 0 done, 1 there is no such pool or claim, or no pod to be had, 2 Waggle cannot be reached, or refuses it.
+`waggle claim POOL -- COMMAND` ends as COMMAND does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from extender.operate.look_commands import (
+    AccountOption,
+    CaOption,
+    CertOption,
+    ContextOption,
+    Format,
+    KeyOption,
+    KubeconfigOption,
+    OutputOption,
+    ServerOption,
+    ServiceOption,
+    TokenOption,
+    WaggleOption,
+)
+from extender.operate.output import remark, say
+from extender.operate.refusal import refuse
+from extender.operate.topology import NAMESPACE
+
+if TYPE_CHECKING:
+    from extender.client import SyncClaim, SyncWaggle
+
+#: Seconds that a claim lasts which is renewed, and one that is not.
+_RENEWED, _DETACHED = 120.0, 3600.0
+#: Seconds between two looks at a claim that is held.
+_LOOK = 0.5
+#: Seconds that COMMAND gets to end after SIGTERM.
+_GRACE = 10.0
+
+
+class OnEmpty(StrEnum):
+    """What to do if too few pods are idle."""
+
+    WAIT = "wait"
+    FAIL = "fail"
+    COLD = "cold"
+
+
+def add_claim_commands(app: typer.Typer) -> None:
+    """Make these commands of `app`."""
+    app.command("claim")(claim)
+    app.command("pools")(pools)
+    app.command("release")(release)
+
+
+def claim(
+    pool: Annotated[str, typer.Argument(metavar="NAMESPACE/POOL", help="The pool.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this, and release at its end.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for pods.")] = 30.0,
+    count: Annotated[int, typer.Option(min=1, help="So many pods, all or none.")] = 1,
+    claim_key: Annotated[
+        str, typer.Option("--claim-key", metavar="TEXT", help="The same key gets the same claim.")
+    ] = "",
+    require: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Only such pods; again for several.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Put on the pods; again for several.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="In whose name.")] = "",
+    on_empty: Annotated[OnEmpty, typer.Option(help="If too few are idle: wait, fail, or have pods created.")] = (
+        OnEmpty.WAIT
+    ),
+    lease: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long it lasts without us. 0: 120, with --detach 3600."),
+    ] = 0,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the claim and leave it claimed.")] = False,
+    output: OutputOption = Format.TEXT,
+    server: ServerOption = "",
+    ca_file: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    token_file: TokenOption = None,
+    waggle_namespace: WaggleOption = NAMESPACE,
+    service: ServiceOption = "waggle",
+    service_account: AccountOption = "",
+    context: ContextOption = "",
+    kubeconfig: KubeconfigOption = "",
+) -> None:
+    """Claim warm pods: for COMMAND, until Ctrl-C, or with `--detach` until the lease is over.
+
+    COMMAND has WAGGLE_CLAIM, WAGGLE_POD_NAME, _NAMESPACE, _UID, _NODE and _IP in its environment; of several pods all
+    names and addresses, with blanks between them. It gets SIGTERM if the claim is lost.
+
+    Exit status: that of COMMAND; 1 there is no such pool, no pod to be had, or the claim was lost, 2 Waggle cannot be
+    reached, or refuses it.
+    """
+    namespace, name = _split(pool)
+    if command and detach:
+        raise _bad("--detach: with a COMMAND the claim ends when that does")
+    required, labels = _pairs("--require", require), _pairs("--label", label)
+    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
+    with _waggle(*options) as waggle, _terminated_like_interrupted():
+        wanted = waggle.pool(namespace, name).claim(
+            timeout=timeout,
+            count=count,
+            key=claim_key,
+            requires=required,
+            labels=labels,
+            tenant=tenant or None,
+            lease=lease or (_DETACHED if detach else _RENEWED),
+            on_empty=on_empty.value,
+        )
+        status = 0
+        with wanted as held:
+            if command:
+                status = _run(command, held)
+            elif detach:
+                held.keep()
+                _show(held, output)
+            else:
+                _hold(held, output)
+    raise typer.Exit(status)
+
+
+def pools(
+    pool: Annotated[str, typer.Argument(metavar="[NAMESPACE/POOL]", help="Only this one, with its tenants.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Only pools of this one.")] = "",
+    output: OutputOption = Format.TEXT,
+    server: ServerOption = "",
+    ca_file: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    token_file: TokenOption = None,
+    waggle_namespace: WaggleOption = NAMESPACE,
+    service: ServiceOption = "waggle",
+    service_account: AccountOption = "",
+    context: ContextOption = "",
+    kubeconfig: KubeconfigOption = "",
+) -> None:
+    """Show pools of warm pods: how many are idle and claimed, how many requests wait, and why.
+
+    Exit status: 0 shown, 1 there is no such pool, 2 Waggle cannot be reached, or does not show it to you.
+    """
+    from extender.operate.claim_text import pool_text, pools_text
+
+    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
+    with _waggle(*options) as waggle:
+        if pool:
+            one = waggle.pool(*_split(pool)).status()
+            say(_json(one) if output is Format.JSON else pool_text(one))
+        else:
+            all_of_them = waggle.pools(namespace)
+            say(_json({"items": all_of_them}) if output is Format.JSON else pools_text(all_of_them))
+
+
+def release(
+    claim: Annotated[str, typer.Argument(metavar="ID", help="The claim's id, as `waggle claim` prints it.")],
+    server: ServerOption = "",
+    ca_file: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    token_file: TokenOption = None,
+    waggle_namespace: WaggleOption = NAMESPACE,
+    service: ServiceOption = "waggle",
+    service_account: AccountOption = "",
+    context: ContextOption = "",
+    kubeconfig: KubeconfigOption = "",
+) -> None:
+    """End a claim: its pods are deleted, or return to their pool.
+
+    Exit status: 0 it is over, 1 there is no such claim, 2 Waggle cannot be reached, or refuses it.
+    """
+    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
+    with _waggle(*options) as waggle:
+        found = waggle.get(claim)
+        waggle.release(claim)
+        say(f"{claim} is released: {', '.join(pod.name for pod in found.pods) or 'it had no pods'}")
+
+
+# -- while it is held -----------------------------------------------------------------------------------------------
+
+
+def _show(held: SyncClaim, output: Format) -> None:
+    from extender.operate.claim_text import claim_text
+
+    say(_json(held.record) if output is Format.JSON else claim_text(held.record))
+
+
+def _hold(held: SyncClaim, output: Format) -> None:
+    """Show the claim, and wait for Ctrl-C, or for its loss."""
+    from extender.client import ClaimLostError
+
+    try:
+        _show(held, output)
+        remark("It is renewed until Ctrl-C, which releases it.")
+        while not held.wait_lost(_LOOK):
+            pass
+    except KeyboardInterrupt:
+        return
+    raise held.lost or ClaimLostError("the claim is lost")
+
+
+def _run(command: Sequence[str], held: SyncClaim) -> int:
+    """Run the command, and return its exit status. Ctrl-C is the command's, as it is in a shell."""
+    names, addresses = [pod.name for pod in held.pods], [pod.address for pod in held.pods]
+    first = held.pods[0]
+    environment = {
+        **os.environ,
+        "WAGGLE_CLAIM": held.id,
+        "WAGGLE_POD_NAME": " ".join(names),
+        "WAGGLE_POD_NAMESPACE": held.record.namespace,
+        "WAGGLE_POD_UID": " ".join(pod.uid for pod in held.pods),
+        "WAGGLE_POD_NODE": " ".join(pod.node for pod in held.pods) if len(names) > 1 else first.node,
+        "WAGGLE_POD_IP": " ".join(addresses),
+    }
+    try:
+        child = subprocess.Popen(command, env=environment)  # noqa: S603 - what the user asks for
+    except OSError as error:
+        remark(f"{command[0]}: {error.strerror}", title="waggle", style="red")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    is_told = False
+    while True:
+        try:
+            status = child.wait(_LOOK)
+        except subprocess.TimeoutExpired:
+            if held.lost is not None and not is_told:
+                is_told = True
+                _end(child)
+        except KeyboardInterrupt as interrupt:
+            if interrupt.args:  # SIGTERM came to us alone
+                _end(child)
+        else:
+            return status if status >= 0 else 128 - status
+
+
+def _end(child: subprocess.Popen[Any]) -> None:
+    child.terminate()
+    try:
+        child.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM releases the claim, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt("SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# -- the way to it --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _waggle(
+    server: str,
+    ca_file: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    token_file: Path | None,
+    waggle_namespace: str,
+    service: str,
+    service_account: str,
+    context: str,
+    kubeconfig: str,
+) -> Iterator[SyncWaggle]:
+    """The client. What goes wrong ends the command."""
+    from extender.client import ClaimLostError, ClaimTimeoutError, NotFoundError, WaggleError
+    from extender.operate.claim_reach import waggle_of
+    from extender.operate.look import Server
+    from extender.operate.reach import ReachError, Target
+
+    target = Target(waggle_namespace, service, "", kubeconfig, context, service_account)
+    direct = Server(server, ca_file, cert, key) if server else None
+    try:
+        with waggle_of(direct, target, token_file) as waggle:
+            yield waggle
+    except (NotFoundError, ClaimTimeoutError, ClaimLostError) as error:
+        remark(_said(error), title="waggle", style="red")
+        raise typer.Exit(1) from error
+    except WaggleError as error:
+        raise refuse(ReachError(_said(error))) from error
+    except (ReachError, OSError, UnicodeDecodeError) as error:
+        hint = "" if server else ". For a Waggle on this machine: --server http://127.0.0.1:9096"
+        raise refuse(ReachError(f"{error}{hint}")) from error
+    except KeyboardInterrupt:
+        remark("stopped: nothing stays claimed")
+        raise typer.Exit(130) from None
+
+
+def _said(error: Any) -> str:
+    return f"{error} ({error.code})" if error.code else str(error)
+
+
+def _split(pool: str) -> tuple[str, str]:
+    namespace, _, name = pool.partition("/")
+    if not namespace or not name or "/" in name:
+        raise _bad(f"expected NAMESPACE/POOL, got {pool!r}")
+    return namespace, name
+
+
+def _pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given or ()]
+    for name, equals, _ in pairs:
+        if not equals or not name:
+            raise _bad(f"{option}: expected LABEL=VALUE, got {name!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _bad(text: str) -> typer.Exit:
+    return refuse(ValueError(text))
+
+
+def _json(found: object) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)

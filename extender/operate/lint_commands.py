@@ -1,0 +1,170 @@
+"""`waggle lint` of a KubeSchedulerConfiguration, and `waggle lint pool`.
+
+Exit status: 0 nothing worse than a remark, 1 something to mend, 2 what was given cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from extender.operate.help import App, first_is
+from extender.operate.output import say
+from extender.operate.refusal import refuse
+
+if TYPE_CHECKING:
+    from extender.operate.pool_scene import Scene
+    from extender.settings import Settings
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Waggle's own configuration (waggle.yaml).")
+]
+
+
+def add_lint_commands(app: typer.Typer) -> None:
+    """Make these commands of `app`."""
+    linter = App(cls=first_is("file"), help="Find the traps in kube-scheduler's configuration, and in pools.")
+    linter.command("file")(lint)
+    linter.command("pool")(lint_pool)
+    app.add_typer(linter, name="lint")
+
+
+def lint(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A KubeSchedulerConfiguration; - for standard input.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Find the traps in a KubeSchedulerConfiguration: what will happen, and what to do about it.
+
+    With `--config`, it is held against Waggle's own configuration: the same pods, port, TLS and time-outs?
+
+    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
+    cannot be read.
+
+    `waggle lint pool` looks at pools of warm pods: `waggle lint pool --help`.
+    """
+    from extender.operate import lint as linter
+    from extender.operate.document import DocumentError, read
+    from extender.operate.rules import REGISTRY
+
+    if rules:
+        say(linter.as_markdown(), nl=False)
+        return
+    if file is None:
+        raise typer.BadParameter("name the file to look at", param_hint="FILE")
+    settings = settings_of(config)
+    try:
+        findings = linter.lint(read(_text(file)), settings, ignore=_codes(ignore or [], REGISTRY))
+    except (DocumentError, OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise refuse(ValueError(f"{file}: {why}")) from error
+    show = linter.as_json if as_json else linter.as_text
+    say(show(str(file), findings, with_config=settings is not None))
+    raise typer.Exit(1 if linter.to_mend(findings) else 0)
+
+
+def lint_pool(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Waggle's own configuration (waggle.yaml), with its pools.")
+    ] = None,
+    objects: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Workloads, budgets, policies, Pools, as YAML or JSON; - for standard input."
+        ),
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Ask the API server for them, and for Waggle's rights.")
+    ] = False,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="--cluster: look for Pools here, too; again for several."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL733 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+) -> None:
+    """Find misconfigured pools before they bite: what will happen, and what to do about it.
+
+    Looks at the pools of FILE, and at Pool objects among the others; without `--objects` and `--cluster` at FILE
+    alone.
+    With `--cluster`, run it with the credentials that Waggle has: it changes nothing.
+
+    Exit status: 0 nothing worse than a remark, 1 something to mend, 2 something cannot be read.
+    """
+    from extender.kube.client.api import ApiError
+    from extender.operate import lint_pools
+    from extender.operate.pool_rules import POOL_RULES
+    from extender.operate.pool_scene import SceneError
+
+    if rules:
+        say(lint_pools.as_markdown(), nl=False)
+        return
+    if config is None and objects is None and not cluster:
+        raise typer.BadParameter("name Waggle's configuration, or use --objects or --cluster", param_hint="FILE")
+    settings = settings_of(config)
+    try:
+        scene = _pool_scene(settings, objects, namespace or []) if not cluster else _from_cluster(settings, namespace)
+    except (SceneError, ApiError, OSError, ValueError) as error:
+        raise refuse(error) from error
+    findings = lint_pools.lint(scene, ignore=_codes(ignore or [], POOL_RULES))
+    say(lint_pools.as_json(scene, findings) if as_json else lint_pools.as_text(scene, findings))
+    raise typer.Exit(1 if lint_pools.to_mend(findings) else 0)
+
+
+def _pool_scene(settings: Settings | None, objects: Path | None, namespaces: list[str]) -> Scene:
+    from extender.operate.pool_scene import Scene, configured, from_text
+
+    if namespaces:
+        raise ValueError("--namespace: only with --cluster; the objects of a file say where they are")
+    if objects is None:
+        return Scene(configured(settings.claims) if settings else [], settings)
+    return from_text(_text(objects), settings)
+
+
+def _from_cluster(settings: Settings | None, namespaces: list[str] | None) -> Scene:
+    from extender.kube.client.kubeconfig import connect
+    from extender.operate import lint_pools
+    from extender.operate.pool_scene import from_cluster
+    from extender.settings import ClusterSettings
+
+    api = connect(settings.cluster if settings else ClusterSettings())
+    try:
+        scene = from_cluster(api, settings, namespaces or [])
+        scene.missing_rights = dict(lint_pools.missing_rights(api, scene.pools))
+    finally:
+        api.close()
+    return scene
+
+
+def settings_of(config: Path | None) -> Settings | None:
+    """Read the configuration, if one is named. Raises typer.Exit with an error that says what is wrong."""
+    from extender.settings import SettingsError, load
+
+    try:
+        return load(config) if config else None
+    except SettingsError as error:
+        raise refuse(error) from error
+
+
+def _text(file: Path) -> str:
+    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+
+
+def _codes(given: list[str], known: Container[str]) -> list[str]:
+    for code in given:
+        if code not in known:
+            raise typer.BadParameter(f"{code} is no rule; `waggle lint --rules` lists them", param_hint="--ignore")
+    return given

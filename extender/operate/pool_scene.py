@@ -1,0 +1,234 @@
+"""What `waggle lint pool` looks at: pools, and the objects around them, out of files or from the API server.
+
+Objects are read leniently: a field that is absent or of another type reads as empty, as in `document`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml
+
+from extender.claim_settings import ClaimSettings
+from extender.kube.client import bounds
+from extender.kube.client.api import ApiError, ApiServer
+from extender.operate.document import Section
+from extender.settings import Settings
+
+#: The kinds that are looked at, with the collections of the API server, {} for the namespace; without one: the cluster.
+COLLECTIONS = {
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "DaemonSet": "/apis/apps/v1/namespaces/{}/daemonsets",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Service": "/api/v1/namespaces/{}/services",
+    "HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "Pool": "/apis/waggle.dev/v1alpha1/namespaces/{}/pools",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+#: Kinds that make pods of a template.
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+_PAGE = 500
+#: Objects of one kind that are read; a lint is no inventory.
+_MOST = 20_000
+_TIMEOUT = 30.0
+
+
+class SceneError(ValueError):
+    """It cannot be read; the message says what, and why."""
+
+
+@dataclass(frozen=True)
+class LintedPool:
+    """A pool, from the configuration or from an object."""
+
+    namespace: str
+    name: str
+    selector: Mapping[str, str]
+    mode: str = "detach"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def takes(self, labels: Mapping[str, str]) -> bool:
+        """Whether pods with these labels are the pool's."""
+        return self.selector.items() <= labels.items()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something that makes pods, or a pod that nothing makes."""
+
+    kind: str
+    namespace: str
+    name: str
+    #: Its own labels, those of its pods, and of its selector; with the labels that expressions of the selector name.
+    labels: Mapping[str, str]
+    pod_labels: Mapping[str, str]
+    selector: Mapping[str, str]
+    selected_by: frozenset[str]
+    pod: Section
+    object: Section
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass
+class Scene:
+    """Everything that rules look at. `objects` by kind; None: nobody has looked for them.
+
+    `missing_rights`: None if they were not asked for. `unread`: what could not be read, with the reason.
+    """
+
+    pools: list[LintedPool]
+    settings: Settings | None = None
+    objects: dict[str, list[Section]] | None = None
+    missing_rights: dict[str, list[str]] | None = None
+    unread: list[str] = field(default_factory=list)
+
+    def of(self, kind: str, namespace: str = "") -> list[Section]:
+        """The objects of a kind, of a namespace if one is named."""
+        found = (self.objects or {}).get(kind, [])
+        return [each for each in found if not namespace or namespace_of(each) == namespace]
+
+    def workloads(self, namespace: str) -> list[Workload]:
+        """All that make pods in a namespace, without those that another one of them owns, and pods of nobody."""
+        kinds = (*WORKLOADS, "Pod")
+        return [_workload(kind, each) for kind in kinds for each in self.of(kind, namespace) if not _is_owned(each)]
+
+    def of_pool(self, pool: LintedPool) -> list[Workload]:
+        """The workloads whose pods are the pool's."""
+        return [each for each in self.workloads(pool.namespace) if pool.takes(each.pod_labels)]
+
+
+def namespace_of(item: Section) -> str:
+    return item.section("metadata").text("namespace") or "default"
+
+
+def name_of(item: Section) -> str:
+    return item.section("metadata").text("name")
+
+
+def texts(section: Section) -> dict[str, str]:
+    """The fields that are texts."""
+    return {name: value for name, value in section.fields.items() if isinstance(value, str)}
+
+
+def selector_of(section: Section) -> tuple[dict[str, str], frozenset[str]]:
+    """The labels of a label selector that pods must have, and all labels that change whether they match."""
+    plain = texts(section.section("matchLabels"))
+    asked = {
+        each.text("key") for each in section.items("matchExpressions") if each.text("operator") in ("In", "Exists")
+    }
+    return plain, frozenset(plain) | asked
+
+
+def _is_owned(item: Section) -> bool:
+    return any(owner.flag("controller") for owner in item.section("metadata").items("ownerReferences"))
+
+
+def _workload(kind: str, item: Section) -> Workload:
+    template = item if kind == "Pod" else item.section("spec").section("template")
+    plain, selected_by = selector_of(item.section("spec").section("selector"))
+    return Workload(
+        kind,
+        namespace_of(item),
+        name_of(item),
+        texts(item.section("metadata").section("labels")),
+        texts(template.section("metadata").section("labels")),
+        plain,
+        selected_by,
+        template.section("spec"),
+        item,
+    )
+
+
+# -- pools --------------------------------------------------------------------------------------------------------
+
+
+def configured(settings: ClaimSettings) -> list[LintedPool]:
+    return [LintedPool(each.namespace, each.name, each.selector, each.mode) for each in settings.pools]
+
+
+def _pool(item: Section) -> LintedPool:
+    spec = item.section("spec")
+    selector, _ = selector_of(spec.section("selector"))
+    return LintedPool(namespace_of(item), name_of(item), selector, spec.text("mode") or "detach")
+
+
+# -- sources ------------------------------------------------------------------------------------------------------
+
+
+def from_text(text: str, settings: Settings | None) -> Scene:
+    """The objects of a YAML or JSON file: several documents, or Lists. Raises SceneError."""
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SceneError(f"not readable as YAML: {str(error)[:300]}") from error
+    return _scene(_flat(documents), settings)
+
+
+def _flat(documents: Iterable[Any]) -> Iterator[Section]:
+    for each in documents:
+        if not isinstance(each, dict):
+            continue
+        section = Section(each)
+        if section.text("kind").endswith("List"):
+            kind = section.text("kind").removesuffix("List")
+            yield from (Section({"kind": kind, **item.fields}) for item in section.items("items"))
+        else:
+            yield section
+
+
+def _scene(items: Iterable[Section], settings: Settings | None) -> Scene:
+    objects: dict[str, list[Section]] = {}
+    for item in items:
+        objects.setdefault(item.text("kind"), []).append(item)
+    pools = configured(settings.claims) if settings else []
+    return Scene(pools + [_pool(each) for each in objects.get("Pool", [])], settings, objects)
+
+
+def from_cluster(api: ApiServer, settings: Settings | None, namespaces: Iterable[str] = ()) -> Scene:
+    """What is around the pools of the configuration, and of `namespaces`. Raises ApiError if nobody answers."""
+    pools = configured(settings.claims) if settings else []
+    looked = sorted({pool.namespace for pool in pools} | set(namespaces)) or ["default"]
+    items: list[Section] = []
+    unread: list[str] = []
+    for kind, collection in COLLECTIONS.items():
+        for path in dict.fromkeys(collection.format(namespace) for namespace in looked):
+            found, why = _list(api, path)
+            items += [Section({**item, "kind": kind}) for item in found]
+            if why:
+                unread.append(f"{path}: {why}")
+    scene = _scene(items, settings)
+    scene.unread = unread
+    return scene
+
+
+def _list(api: ApiServer, path: str) -> tuple[list[Mapping[str, Any]], str]:
+    """The objects of a collection, and why it is not all of them. One that does not exist is empty."""
+    found: list[Mapping[str, Any]] = []
+    query = {"limit": str(_PAGE)}
+    while len(found) < _MOST:
+        response = api.request("GET", path, query=query, timeout=_TIMEOUT, most=bounds.PAGE)
+        if response.status == 404:
+            return [], ""
+        if not response.ok:
+            return found, f"{response.status} {response.message}"
+        try:
+            page = Section(msgspec.json.decode(response.body, type=dict[str, Any]))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ApiError(f"GET {path}: {error}") from error
+        found += [each.fields for each in page.items("items")]
+        query["continue"] = page.section("metadata").text("continue")
+        if not query["continue"]:
+            return found, ""
+    return found, f"more than {_MOST} objects"
