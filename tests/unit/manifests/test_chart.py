@@ -25,6 +25,7 @@ from tests.support.manifests import (
     helm,
     helm_template,
     kubectl,
+    kustomized,
     pod_templates,
     render,
     unmatched,
@@ -79,7 +80,8 @@ def test_chart_image_and_program_have_one_version() -> None:
 def test_files_that_kustomize_has_too_are_links_to_them() -> None:
     for path in (CHART / "files").iterdir():
         assert path.is_symlink()
-        assert path.resolve().is_relative_to(MANIFESTS / "components")
+        assert path.resolve().is_relative_to(MANIFESTS)
+        assert not path.resolve().is_relative_to(CHART)
 
 
 def plain(item: Any) -> Any:
@@ -127,12 +129,51 @@ def test_it_makes_what_the_overlay_of_the_static_pod_makes() -> None:
     assert ours == by_name(render("static-pod"))
 
 
+@needs_both
+def test_it_makes_the_claims_that_the_overlay_of_claims_makes() -> None:
+    """But for who may reach the port and the CA, which are the release's, and for the pools, which are an example."""
+    ours, theirs = by_name(chart(*CHART_VALUES["chart with claims"])), by_name(render("claims"))
+    own = {("NetworkPolicy", "waggle-claims"), ("ConfigMap", "waggle-claims-config"), ("Certificate", "waggle-claims")}
+    resources = ours["Deployment", "waggle-claims"]["spec"]["template"]["spec"]["containers"][0]["resources"]
+    resources["limits"] = {"memory": "1Gi"}  # one value for both Deployments
+    for name in theirs.keys() - own:
+        if "-ca" not in name[1] and "self-signed" not in name[1]:
+            assert ours[name] == theirs[name], name
+    config = ours["ConfigMap", "waggle-claims-config"]["data"]["waggle.yaml"]
+    shipped = theirs["ConfigMap", "waggle-claims-config"]["data"]["waggle.yaml"]
+    shipped["claims"]["pools"] = ()
+    assert config == shipped
+
+
+@needs_both
+def test_claims_beside_the_extender_are_what_the_component_makes(tmp_path: Path) -> None:
+    ours = by_name(chart(*CHART_VALUES["chart with claims beside"]))
+    parts = ("second-scheduler", "cert-manager", "pod-guard", "image", "claims", "claims-guard")
+    theirs = by_name(kustomized(tmp_path, parts))
+    assert ours.keys() - theirs.keys() == {("NetworkPolicy", "waggle-claims-clients")}
+    assert theirs.keys() <= ours.keys()
+    for name in theirs.keys() - {("ConfigMap", "waggle-config")}:
+        assert ours[name] == theirs[name], name
+
+
+@needs_helm
+def test_rights_on_pods_are_bound_in_the_namespaces_of_pools() -> None:
+    options = "--set=claims.enabled=true,claims.separate=true,claims.cold=true,claims.namespaces={a,b}"
+    bound = [
+        (item["metadata"]["namespace"], item["roleRef"]["name"], item["subjects"][0]["name"])
+        for item in chart(options)
+        if item["kind"] == "RoleBinding" and item["metadata"]["namespace"] in ("a", "b")
+    ]
+    roles = ("waggle-claims-pods", "waggle-claims-cold")
+    assert bound == [(namespace, role, "waggle-claims") for namespace in ("a", "b") for role in roles]
+
+
 @needs_helm
 @pytest.mark.parametrize("values", CHART_VALUES)
 def test_a_release_of_another_name_shares_nothing_with_the_first(values: str) -> None:
     """What is in no namespace has the release's name, and everything leads to what is of this release."""
     objects = chart(*CHART_VALUES[values], release="second", namespace="elsewhere")
-    made_elsewhere = {("Secret", f"second-{whose}-tls") for whose in ("server", "kube-scheduler", "viewer")}
+    made_elsewhere = {("Secret", f"second-{whose}-tls") for whose in ("server", "kube-scheduler", "viewer", "claims")}
     assert dangling(objects, made_elsewhere) == []
     assert unmatched(objects) == []
     assert {item["metadata"].get("namespace") for item in objects} <= {None, "elsewhere", "kube-system"}

@@ -14,6 +14,9 @@ import pytest
 import yaml
 from prometheus_client import Metric
 
+from extender.claims.events import PoolsConfigured
+from extender.claims.records import Pool, PoolKey
+from extender.server.claims.service import ClaimService
 from extender.server.service import Service
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.pages.metrics import Metrics
@@ -45,10 +48,14 @@ def served() -> dict[str, Metric]:
 def shown_by(algorithm: str) -> list[Metric]:
     election, cluster = LeaderElectionSettings(enabled=True), ClusterSettings(server="http://127.0.0.1:1")
     chosen = AlgorithmSettings(name=algorithm)
-    service = Service(Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    claims = ClaimService(settings, service.api, nodes=service.nodes)
+    pool = Pool(key=PoolKey("sandboxes", "python"), selector={"pool": "python"})
+    claims.runtime.handle(PoolsConfigured((pool,)))
     try:
-        return list(Metrics(service.runtime, *SOURCES).registry.collect())
+        return list(Metrics(service.runtime, *SOURCES, claims.metrics).registry.collect())
     finally:
+        claims.stop()
         service.stop()
 
 
@@ -131,13 +138,13 @@ def test_the_dashboard_asks_the_chosen_data_source() -> None:
 
 
 def test_the_monitor_scrapes_the_health_port() -> None:
-    monitor, _ = documents(HERE / "monitor.yaml")
-    (service,) = (
-        item for item in documents(MANIFESTS / "base" / "service.yaml") if item["metadata"]["name"] == "waggle-metrics"
-    )
-    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-    assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == "waggle"
-    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    monitors = {item["metadata"]["name"]: item for item in documents(HERE / "monitor.yaml")}
+    for folder, job in (("base", "waggle"), ("claims", "waggle-claims")):
+        monitor, services = monitors[job], documents(MANIFESTS / folder / "service.yaml")
+        (service,) = (item for item in services if item["metadata"]["name"] == f"{job}-metrics")
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == job
+        assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
 
 
 @needs_promtool

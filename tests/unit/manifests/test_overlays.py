@@ -41,13 +41,28 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(params=[*OVERLAYS, *CHART_VALUES])
-def objects(request: pytest.FixtureRequest) -> list[Object]:
-    if request.param in OVERLAYS:
-        return render(request.param)
+#: Those with the extender. `claims` has claims only: test_claims.py
+EXTENDER_OVERLAYS = [overlay for overlay in OVERLAYS if overlay != "claims"]
+
+
+def made_by(name: str) -> list[Object]:
+    if name in OVERLAYS:
+        return render(name)
     if not helm():
         pytest.skip("needs helm (or its path in WAGGLE_HELM); `make e2e` builds it")
-    return chart(*CHART_VALUES[request.param])
+    return chart(*CHART_VALUES[name])
+
+
+@pytest.fixture(params=[*OVERLAYS, *CHART_VALUES])
+def shipped(request: pytest.FixtureRequest) -> list[Object]:
+    """Everything that can be applied."""
+    return made_by(request.param)
+
+
+@pytest.fixture(params=[*EXTENDER_OVERLAYS, *CHART_VALUES])
+def objects(request: pytest.FixtureRequest) -> list[Object]:
+    """Everything with an extender in it."""
+    return made_by(request.param)
 
 
 def one(objects: list[Object], kind: str, name: str) -> Any:
@@ -65,36 +80,36 @@ def settings(objects: list[Object]) -> Settings:
     return Settings.model_validate(yaml.safe_load(one(objects, "ConfigMap", "waggle-config")["data"]["waggle.yaml"]))
 
 
-def test_every_reference_leads_somewhere(objects: list[Object]) -> None:
-    assert dangling(objects) == []
+def test_every_reference_leads_somewhere(shipped: list[Object]) -> None:
+    assert dangling(shipped) == []
 
 
-def test_every_selector_selects_something(objects: list[Object]) -> None:
-    assert unmatched(objects) == []
+def test_every_selector_selects_something(shipped: list[Object]) -> None:
+    assert unmatched(shipped) == []
 
 
-def test_every_port_that_is_named_exists(objects: list[Object]) -> None:
-    assert ports_without_container(objects) == []
+def test_every_port_that_is_named_exists(shipped: list[Object]) -> None:
+    assert ports_without_container(shipped) == []
 
 
-def test_every_pod_is_restricted(objects: list[Object]) -> None:
-    assert insecure(objects) == []
+def test_every_pod_is_restricted(shipped: list[Object]) -> None:
+    assert insecure(shipped) == []
 
 
-def test_everything_is_in_one_namespace(objects: list[Object]) -> None:
-    elsewhere = {item["metadata"].get("namespace") for item in objects} - {None, "waggle-system"}
+def test_everything_is_in_one_namespace(shipped: list[Object]) -> None:
+    elsewhere = {item["metadata"].get("namespace") for item in shipped} - {None, "waggle-system"}
     assert elsewhere <= {"kube-system"}
     # What has none would be created in the namespace that kubectl happens to be in.
-    nowhere = {item["kind"] for item in objects if "namespace" not in item["metadata"]}
+    nowhere = {item["kind"] for item in shipped if "namespace" not in item["metadata"]}
     assert nowhere <= OF_THE_CLUSTER
-    assert [item["kind"] for item in objects if item["metadata"].get("namespace") == "kube-system"] in (
+    assert [item["kind"] for item in shipped if item["metadata"].get("namespace") == "kube-system"] in (
         [],
         ["RoleBinding"],
     )
 
 
-def test_no_image_is_left_without_a_version(objects: list[Object]) -> None:
-    for _, template in pod_templates(objects):
+def test_no_image_is_left_without_a_version(shipped: list[Object]) -> None:
+    for _, template in pod_templates(shipped):
         for container in template["spec"]["containers"]:
             _, _, tag = container["image"].rpartition(":")
             assert tag not in ("", "latest", container["image"])
@@ -168,7 +183,7 @@ def test_prometheus_sees_followers_too(objects: list[Object]) -> None:
     assert LABEL not in spec["selector"]
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", EXTENDER_OVERLAYS)
 def test_a_change_of_the_configuration_restarts_the_pods(overlay: str) -> None:
     objects = render(overlay)
     spec = one(objects, "Deployment", "waggle")["spec"]["template"]["spec"]
