@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import queue
+import select
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -35,6 +37,10 @@ class Process:
             raise RuntimeError(f"{module} did not start")
         self.url = line.removeprefix("ready ").strip()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _end(self) -> None:
         self._process.communicate(timeout=30)
 
@@ -54,13 +60,29 @@ class Connection:
     def __init__(self, url: str) -> None:
         self._socket = socket.create_connection((urlsplit(url).hostname or "", urlsplit(url).port or 0), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._asked = ""
         self._bytes = bytearray(_BUFFER)
         self._buffer = memoryview(self._bytes)
 
     def call(self, method: str, path: str, body: bytes = b"") -> bytes:
         """The answer's body. Raises RuntimeError if the status is neither 200 nor 201."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-        self._socket.sendall(b"%sContent-Length: %d\r\n\r\n%s" % (head.encode(), len(body), body))
+        self.ask(method, path, body)
+        return self.answer()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> None:
+        """Send a request. Its `answer` must be read before the next one is sent."""
+        self._asked = f"{method} {path}"
+        head = b"%s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        parts = [head % (self._asked.encode(), len(body)), body]
+        sent = self._socket.sendmsg(parts)
+        if sent < len(parts[0]) + len(body):
+            self._socket.sendall(b"".join(parts)[sent:])
+
+    def answer(self) -> bytes:
+        """Wait for the answer to what was asked, and return its body. Raises RuntimeError as `call` does."""
         got, end = 0, -1
         while end < 0:
             got += self._more(self._buffer[got:])
@@ -74,7 +96,7 @@ class Connection:
             got += self._more(self._buffer[got:whole])
         answer = bytes(self._buffer[end + 4 : whole])
         if first[9:12] not in (b"200", b"201"):
-            raise RuntimeError(f"{method} {path}: {first.decode()}: {answer[:300].decode()}")
+            raise RuntimeError(f"{self._asked}: {first.decode()}: {answer[:300].decode()}")
         return answer
 
     def _more(self, into: memoryview) -> int:
@@ -131,6 +153,52 @@ class Binders:
                 self._failure = error
             self._done.release()
         connection.close()
+
+
+class Decider:
+    """Filter after filter, each bind beside the next filters, all of it on one thread: threads that wake each other for
+    every answer would take more of the cores that are shared with the extender than the calls themselves do."""
+
+    def __init__(self, url: str, connections: int = _BINDERS) -> None:
+        self._caller = Connection(url)
+        self._idle = [Connection(url) for _ in range(connections)]
+        self._busy: dict[int, Connection] = {}
+        self._unbound: deque[bytes] = deque()
+        self._poll = select.epoll()
+        for connection in (self._caller, *self._idle):
+            self._poll.register(connection.fileno(), select.EPOLLIN)
+
+    def decide(self, names: list[str], bodies: list[bytes]) -> None:
+        """Have each pod filtered with its body, and bound; returns when all are. Raises what goes wrong."""
+        waiting = deque(zip(names, bodies, strict=True))
+        asked = self._next(waiting)
+        while asked or self._busy or self._unbound:
+            for descriptor, _ in self._poll.poll():
+                if descriptor != self._caller.fileno():
+                    connection = self._busy.pop(descriptor)
+                    expect_no_error(connection.answer())
+                    self._idle.append(connection)
+                    continue
+                node, name = proposed(self._caller.answer()), asked
+                asked = self._next(waiting)
+                self._unbound.append(binding(name, node))
+            while self._unbound and self._idle:
+                connection = self._idle.pop()
+                connection.ask("POST", "/bind", self._unbound.popleft())
+                self._busy[connection.fileno()] = connection
+
+    def _next(self, waiting: deque[tuple[str, bytes]]) -> str:
+        """Send the next filter; return its pod, "" if there is none left."""
+        if not waiting:
+            return ""
+        name, body = waiting.popleft()
+        self._caller.ask("POST", "/filter", body)
+        return name
+
+    def close(self) -> None:
+        self._poll.close()
+        for connection in (self._caller, *self._idle, *self._busy.values()):
+            connection.close()
 
 
 class Cluster:

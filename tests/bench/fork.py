@@ -120,7 +120,7 @@ def _measured(pieces: Iterator[bool], times: list[Piece]) -> Iterator[bool]:
 
 def _keep_busy(engine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], stop: threading.Event) -> None:
     """Pods change all the time: a thousand events a second."""
-    pods, turn = [entry.pod for entry in engine.entries() if entry.node], 0
+    pods, turn = [pod_info.pod for pod_info in engine.pod_infos() if pod_info.node], 0
     nodes = SuggestedNodes(engine.driver.nodes)
     while not stop.wait(0.001):
         turn += 1
@@ -161,11 +161,11 @@ def _filled(algorithm: str, nodes: int, pods: int) -> SchedulerStateMachine:
     for pod in made:
         answers = engine.handle(FilterRequested(pod, offered), 2.0)
         node = next((each.node for each in answers if isinstance(each, FilterAnswer)), None)
-        entry = engine.state.pods.get(pod.uid)
-        if node is None or entry is None or entry.placed is None:
+        pod_info = engine.state.pods.get(pod.uid)
+        if node is None or pod_info is None or pod_info.placed is None:
             refused += 1
             continue
-        engine.handle(PodSeen(entry.placed), 2.0)
+        engine.handle(PodSeen(pod_info.placed), 2.0)
     took = time.perf_counter() - began
     print(f"{algorithm}: {nodes} nodes, {pods} pods, {refused} of them wait; filled in {took:.0f} s", flush=True)
     return engine

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from statistics import fmean
 
-from tests.bench.client import Binders, Cluster, Connection, expect_no_error, proposed
+from tests.bench.client import Binders, Cluster, Connection, Decider, expect_no_error, proposed
 from tests.bench.report import Decisions, Filter
 from tests.bench.world import Requests, Scale
 
@@ -32,6 +32,7 @@ class Bench:
     def __init__(self, extender: str, api_server: str, scale: Scale, say: Callable[[str], None]) -> None:
         self._scale = scale
         self._say = say
+        self._extender = extender
         self._caller = Connection(extender)
         self._binders = Binders(extender)
         self._cluster = Cluster(api_server, extender)
@@ -54,6 +55,14 @@ class Bench:
         with self._churn():
             filters += [each for offer in offers for each in self._filter(offer, load=True)]
         return filters, [self._decisions(offer) for offer in (self._sample, offers[-2])]
+
+    @contextmanager
+    def pods(self, number: int) -> Iterator[list[str]]:
+        """So many pods that fit, by name; at the end all of them are gone."""
+        names = self._names("placed", number)
+        self._cluster.make(names)
+        yield names
+        self._cluster.clear()
 
     def rates(self) -> tuple[float, float]:
         """Events and binds a second that the load really had."""
@@ -159,10 +168,10 @@ class Bench:
             names = self._names("placed", self._scale.decisions)
             bodies = [offer.body(name) for name in names]  # what the caller does itself shares the cores
             self._cluster.make(names)
-            began = time.monotonic()
-            for name, body in zip(names, bodies, strict=True):
-                self._binders.bind(name, proposed(self._caller.call("POST", "/filter", body)))
-            self._binders.wait()
-            result.rates.append(len(names) / (time.monotonic() - began))
+            # Connected now, since the extender closes connections that are idle for long.
+            with closing(Decider(self._extender)) as decider:
+                began = time.monotonic()
+                decider.decide(names, bodies)
+                result.rates.append(len(names) / (time.monotonic() - began))
             self._cluster.clear()
         return result

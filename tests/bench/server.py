@@ -40,7 +40,7 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
 
     def placed(_runtime: Runtime, body: bytes) -> bytes:
         offer = decode_offer(body)
-        return encode_filter(FilterAnswer(node=offer.names[0]), offer)
+        return encode_filter(FilterAnswer(node=offer.nodes[0]), offer)
 
     def refused(_runtime: Runtime, body: bytes) -> bytes:
         offer = decode_offer(body)

@@ -33,7 +33,7 @@ REASONS = {
     "state": "BUG-23: the recorded state of a cell above devices is stale; ours follows from the devices' states",
     "tenant": "BUG-23: the recorded tenant of a device that is or was used opportunistically is stale",
     "names": "lots: the original iterates over a map, and which of a tenant's equal virtual cells it names is chance",
-    "cells": "BUG-11, BUG-21: which bad cells are doomed; the original dooms some without need, or forgets to pardon",
+    "cells": "BUG-11, BUG-21: which bad cells are doomed; the original dooms some without need, or forgets to undoom",
     "group state": "BUG-8: the original calls a victim BeingPreempted for ever after the preemption is cancelled",
     "group allocated": "BUG-10: the place of a recovered pod within its group",
     "group preempting": "deciding leaves no trace here: a pod counts as preempting when its preemption is taken",

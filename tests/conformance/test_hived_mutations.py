@@ -55,8 +55,8 @@ def buddies_are_not_merged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ChainAllocator, "_put_back", lazy)
 
 
-def nobody_is_ever_pardoned(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ChainAllocator, "_absolve", lambda self, level: None)
+def nobody_is_ever_undoomed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ChainAllocator, "_undoom", lambda self, level: None)
 
 
 def nobody_is_ever_doomed(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ SOON = (
     a_trial_is_not_taken_back,
     a_copy_shares_the_groups,
 )
-LATER = (nobody_is_ever_pardoned, nobody_is_ever_doomed)
+LATER = (nobody_is_ever_undoomed, nobody_is_ever_doomed)
 
 
 def cases() -> Iterator[object]:

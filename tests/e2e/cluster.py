@@ -31,12 +31,15 @@ HERE = Path(__file__).parent
 PATIENCE = 90.0
 #: What an operator applies: the tests run under exactly these rights.
 WAGGLES_RIGHTS = HERE.parents[1] / "manifests" / "base" / "rbac.yaml"
+#: The same for claims that are served by a Deployment of their own.
+CLAIMS_RIGHTS = HERE.parents[1] / "manifests" / "claims" / "rbac.yaml"
 WAGGLES_NAMESPACE = "waggle-system"
 #: Who is who: common name and groups of each client certificate.
 USERS = {
     "admin": ("admin", ("system:masters",)),
     "kube-scheduler": ("system:kube-scheduler", ()),
     "waggle": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle", ("system:serviceaccounts",)),
+    "waggle-claims": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle-claims", ("system:serviceaccounts",)),
 }
 
 
@@ -75,6 +78,8 @@ class ControlPlane:
         self.processes: list[Process] = []
         #: Every request under Waggle's name, as the API server decided it: a line of JSON each.
         self.audit_log = folder / "waggle-audit.log"
+        #: When the API server was restarted: from when to when it was not ready, seconds since 1970.
+        self.restarts: list[tuple[float, float]] = []
 
     def start(self) -> None:
         """Raises ProcessError, naming the log that says why."""
@@ -149,6 +154,17 @@ class ControlPlane:
         self.processes.append(process)
         return process
 
+    def restart_api_server(self) -> None:
+        """End kube-apiserver in an orderly way and start it again; returns when it answers."""
+        old = next(process for process in self.processes if process.name == "kube-apiserver")
+        begun = time.time()
+        old.stop()
+        self.processes.remove(old)
+        new = self._start_api_server()
+        with self.client() as admin:
+            self._wait(new, admin, "/readyz")
+        self.restarts.append((begun, time.time()))
+
     def _start_etcd(self) -> None:
         peer = f"http://127.0.0.1:{free_port()}"
         self._run(
@@ -201,6 +217,8 @@ class ControlPlane:
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig('admin')}",
             "--controllers=" + ",".join(f"{name}-controller" for name in (*controllers, "pod-garbage-collector")),
+            # As in every real cluster: admission policies tell controllers apart by their names.
+            "--use-service-account-credentials=true",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={free_port()}",
@@ -234,8 +252,9 @@ class ControlPlane:
 
     def _apply_rights(self, admin: httpx.Client) -> None:
         self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
-        for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")):
-            self._apply(admin, item)
+        for path in (WAGGLES_RIGHTS, CLAIMS_RIGHTS):
+            for item in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+                self._apply(admin, item)
 
     def _apply(self, admin: httpx.Client, item: dict[str, Any]) -> None:
         """Server-side apply; what has a namespace goes to Waggle's."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,17 +23,16 @@ import pytest
 
 from algorithm.model import Node, Pod
 from extender.embedded.apiserver.faults import Fault as Rule
-from extender.embedded.apiserver.faults import Faults, Plan
 from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.backoff import BackoffSettings
 from extender.kube.informers.reflector import Timing
 from extender.scheduling.events import NodeSeen, PodSeen
 from extender.server.leader_label import LABEL
-from tests.faults.table import Pair, operation_of
+from tests.faults.noting import WAGGLE, Noting, armed
+from tests.faults.table import Pair
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.local_cluster import LocalCluster, world
 
-WAGGLE = "^waggle$"
 BINDING = {"method": "POST", "path": "/binding$", "agent": WAGGLE}
 LEASE = {"method": "PUT", "path": "/leases/waggle$", "agent": WAGGLE}
 #: The pod that Waggle runs in, as far as the API server knows.
@@ -56,23 +55,6 @@ RELEASED = {
     "metadata": {"name": "waggle", "namespace": "default"},
     "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z"},
 }
-
-
-class Noting(Faults):
-    """Faults that look at every request of Waggle's, and note what the table does not know."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-        self.unknown: list[str] = []
-
-    def plan(self, methods: Sequence[str], path: str, agent: str = "") -> Plan:
-        if agent == "waggle":
-            try:
-                self.seen[operation_of(methods, path).name] += 1
-            except AssertionError as error:
-                self.unknown.append(str(error))
-        return super().plan(methods, path, agent)
 
 
 class Arena:
@@ -119,7 +101,7 @@ class Arena:
     def try_one(self, pair: Pair) -> None:
         """Raises AssertionError, naming the pair, if anything does not hold."""
         try:
-            self._rule = self._arm(pair)
+            self._rule = armed(self.w.faults, pair, self.chance)
             self._bring_about(pair)
             self._come_and_go()
             struck = self._struck()
@@ -145,17 +127,6 @@ class Arena:
     def _struck(self) -> int:
         """How often the fault at hand has struck."""
         return self.w.faults.fired(self._rule)
-
-    def _arm(self, pair: Pair) -> Rule:
-        operation, given = pair.operation, dict(pair.fault.rule)
-        path = f"^{operation.path}$"
-        if "path" in given:
-            path = f"^(?=.*{given.pop('path')}){operation.path}$"
-            self._strike("page", method="LIST", path=f"^{operation.path}$", agent=WAGGLE, after=1, times=None)
-        if "after" in given:
-            given["after"] = self.chance.randint(1, 3)
-        times = 1 if operation.kind == "watch" else self.chance.randint(1, 2)
-        return self._strike(**given, method=operation.method, path=path, agent=WAGGLE, times=times)
 
     def _strike(self, action: str, **rule: Any) -> Rule:
         return self.w.faults.inject(action, **rule)

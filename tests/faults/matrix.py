@@ -1,15 +1,29 @@
-"""Every pair of operation and fault, one after the other, in two arenas: with and without leader election."""
+"""Every pair of operation and fault, one after the other, in three arenas: pods, leader election, claims."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 
-from tests.faults.arena import arena
+from tests.faults.arena import Arena, arena
+from tests.faults.claim_arena import ClaimArena, claim_arena
 from tests.faults.table import Pair, pairs
 
 _ELECTION = ("elector", "leadership", "signpost")
+_ARENAS: dict[str, Callable[[int], AbstractContextManager[Arena | ClaimArena]]] = {
+    "pods": partial(arena, elected=False),
+    "election": partial(arena, elected=True),
+    "claims": claim_arena,
+}
+
+
+def arena_name(pair: Pair) -> str:
+    """The arena in which a pair is tried."""
+    by = pair.operation.by
+    return "claims" if by == "claims" else "election" if by in _ELECTION else "pods"
 
 
 def _ignore(_pair: Pair) -> None:
@@ -25,11 +39,11 @@ def try_all(
 ) -> Counter[tuple[str, str]]:
     """How often each struck and was survived, as long as `more` says so. Raises AssertionError, naming the pair."""
     survived: Counter[tuple[str, str]] = Counter()
-    for elected in (False, True):
-        mine = [pair for pair in chosen if (pair.operation.by in _ELECTION) == elected]
+    for name, arena_of in _ARENAS.items():
+        mine = [pair for pair in chosen if arena_name(pair) == name]
         if not mine or not more():
             continue
-        with arena(seed, elected=elected) as place:
+        with arena_of(seed) as place:
             for pair in mine:
                 if not more():
                     break

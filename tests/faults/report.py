@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.faults.table import FAULTS, OPERATIONS, Operation, senseless, why_not
 
 #: Operations side by side, so that a line has room on a screen.
-_GROUPS = (OPERATIONS[:8], OPERATIONS[8:16], OPERATIONS[16:])
+_GROUPS = tuple(OPERATIONS[begin : begin + 8] for begin in range(0, len(OPERATIONS), 8))
 _WIDTH = 11
 
 

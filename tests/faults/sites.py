@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "extender"
-#: No server carries out what the engine of claims asks for. Its writes come into the table with the first that does.
-_NOT_RUN = ("claims/",)
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
 #: us. And the client itself, whose calls of its own methods are no further ones.
-OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py", *_NOT_RUN)
+OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py")
 #: The names under which a client is kept, and its methods that make requests.
 _CALLS = {
     "_api": ("request", "exchange", "stream", "encoded"),
@@ -26,19 +24,45 @@ _CALLS = {
 #: What makes a request of the parts of one.
 _MAKERS = ("Request", "post_request", "patch_request", "annotation_request")
 
+#: What is written to Pool and Claim objects, and the read that follows a write that did not end well.
+OBJECTS = ("pool status", "claim status", "claim finalizer", "read claim")
+
+#: What committers send.
+COMMITTED = (
+    *("bind", "read pod", "evict", "mark preemption"),
+    *(
+        "take pod",
+        "look at pod",
+        "delete pod",
+        "return pod",
+        "renew pod",
+        "advance pod",
+        "create pod",
+        "scale workload",
+        "mark surplus",
+    ),
+    *OBJECTS,
+)
+
 SITES: dict[str, tuple[str, ...]] = {
-    "kube/informers/reflector.py Reflector._get": ("list nodes", "list pods"),
-    "kube/informers/reflector.py Reflector._watch": ("watch nodes", "watch pods"),
+    "kube/informers/reflector.py Reflector._get": (
+        *("list nodes", "list pods", "list pool pods", "list workload"),
+        *("list pools", "list claims"),
+    ),
+    "kube/informers/reflector.py Reflector._watch": (
+        *("watch nodes", "watch pods", "watch pool pods", "watch workload"),
+        *("watch pools", "watch claims"),
+    ),
     "kube/writes/fenced.py FencedApi.exchange": (
-        *("bind", "read pod", "evict", "mark preemption"),
+        *COMMITTED,
         *("nudge", "event", "count event"),
     ),
-    "kube/writes/committer.py Committer._sent": ("bind", "read pod", "evict", "mark preemption"),
-    "kube/writes/committer.py Committer._carry_out": ("bind", "read pod", "evict", "mark preemption"),
-    "kube/writes/multiplexer.py HttpMultiplexer.send": ("bind", "read pod", "evict", "mark preemption"),
+    "kube/writes/committer.py Committer._sent": COMMITTED,
+    "kube/writes/committer.py Committer._carry_out": COMMITTED,
+    "kube/writes/multiplexer.py HttpMultiplexer.send": COMMITTED,
     "kube/writes/best_effort.py BestEffortWriter._request": ("nudge", "event", "count event"),
     "core/requests.py post_request": ("bind", "evict", "event"),
-    "core/requests.py patch_request": ("mark preemption", "nudge", "count event"),
+    "core/requests.py patch_request": ("mark preemption", "nudge", "count event", "scale workload", *OBJECTS[:3]),
     "core/requests.py annotation_request": ("mark preemption", "nudge"),
     "scheduling/writes/binding.py request": ("bind",),
     "scheduling/writes/pod_read.py request": ("read pod",),
@@ -47,6 +71,17 @@ SITES: dict[str, tuple[str, ...]] = {
     "scheduling/writes/requeue.py request": ("nudge",),
     "scheduling/writes/event.py new_event": ("event",),
     "scheduling/writes/event.py count_event": ("count event",),
+    "claims/writes/names.py patch_request": ("take pod", "return pod", "renew pod", "advance pod", "mark surplus"),
+    "claims/writes/create.py request": ("create pod",),
+    "claims/writes/scale.py request": ("scale workload",),
+    "claims/writes/look.py request": ("look at pod",),
+    "claims/writes/give.py request": ("delete pod", "return pod"),
+    "server/claims/objects/writes.py _pool_status": ("pool status",),
+    "server/claims/objects/writes.py _claim_status": ("claim status",),
+    "server/claims/objects/writes.py _finalizer": ("claim finalizer",),
+    "server/claims/objects/writes.py _read": ("read claim",),
+    "server/claims/members.py Membership._call": ("renew member", "make member", "forget member"),
+    "server/claims/members.py Membership._list": ("list members",),
     "kube/lease/elector.py Elector._request": ("read lease", "make lease", "renew lease"),
     "server/leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
     "server/leader_label.py LeaderLabeler._found": ("find label",),

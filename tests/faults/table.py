@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 Kind = Literal["list", "watch", "read", "write"]
 POD = r"/namespaces/[^/]+/pods/[^/?]+"
+POOL = "/api/v1/namespaces/[^/]+/pods"
+WORKLOAD = "/apis/apps/v1/namespaces/[^/]+/deployments"
+CUSTOM = "/apis/waggle.dev/v1alpha1"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
 
 
@@ -60,6 +63,31 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("compare pods", "list", "LIST", r"/api/v1/pods(\?limit=500.*|\?continue=.*)?", "comparer"),
     Operation("heal node", "read", "GET", "/api/v1/nodes/[^/?]+", "comparer"),
     Operation("heal pod", "read", "GET", f"/api/v1{POD}", "comparer"),
+    Operation("list pool pods", "list", "LIST", rf"{POOL}(\?limit=500.*|\?continue=.*)?", "claims"),
+    Operation("watch pool pods", "watch", "WATCH", rf"{POOL}\?watch=true&.*", "claims"),
+    Operation("take pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
+    Operation("look at pod", "read", "GET", f"/api/v1{POD}", "claims"),
+    Operation("delete pod", "write", "DELETE", f"/api/v1{POD}", "claims"),
+    Operation("return pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
+    Operation("renew pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
+    Operation("advance pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
+    Operation("create pod", "write", "POST", POOL, "claims"),
+    Operation("list workload", "list", "LIST", rf"{WORKLOAD}\?(limit=500|continue=).*", "claims"),
+    Operation("watch workload", "watch", "WATCH", rf"{WORKLOAD}\?watch=true&.*", "claims"),
+    Operation("scale workload", "write", "PATCH", f"{WORKLOAD}/[^/?]+/scale", "claims"),
+    Operation("mark surplus", "write", "PATCH", f"/api/v1{POD}", "claims"),
+    Operation("renew member", "write", "PATCH", f"{LEASES}/[^/?]+", "claims"),
+    Operation("list members", "read", "LIST", rf"{LEASES}\?labelSelector=.*", "claims"),
+    Operation("make member", "write", "POST", LEASES, "claims"),
+    Operation("forget member", "write", "DELETE", f"{LEASES}/[^/?]+", "claims"),
+    Operation("list pools", "list", "LIST", rf"{CUSTOM}/pools(\?limit=500.*|\?continue=.*)?", "claims"),
+    Operation("watch pools", "watch", "WATCH", rf"{CUSTOM}/pools\?watch=true&.*", "claims"),
+    Operation("list claims", "list", "LIST", rf"{CUSTOM}/claims(\?limit=500.*|\?continue=.*)?", "claims"),
+    Operation("watch claims", "watch", "WATCH", rf"{CUSTOM}/claims\?watch=true&.*", "claims"),
+    Operation("pool status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/pools/[^/?]+/status", "claims"),
+    Operation("claim status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+/status", "claims"),
+    Operation("claim finalizer", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+", "claims"),
+    Operation("read claim", "read", "GET", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+", "claims"),
 )
 
 
@@ -82,12 +110,28 @@ _READS = dict.fromkeys(("list", "read", "watch"), _SAME)
 _LIE = "a pod that is there is never 'not found'; pods that are deleted meanwhile are in the mixtures"
 _NO_CONFLICT = dict.fromkeys(("list", "read", "watch"), "what changes nothing is in conflict with nothing")
 _NO_VERSION = dict.fromkeys(("read", "write"), "it names no resourceVersion that could have expired")
-_NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages")
+_NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages") | {
+    "list workload": "it is one object, on one page"
+}
 _NO_WATCH = dict.fromkeys(("read", "write", "list"), "it is not a watch")
 _NO_PAST = dict.fromkeys(("ask who", "ask rights"), "it reads nothing that has a past")
 _QUORUM = "a term stands on this one read being from the quorum, as a read without resourceVersion is"
 _PODS = dict.fromkeys(
-    ("bind", "read pod", "evict", "mark preemption", "nudge", "move label", "heal pod", "heal node"), _LIE
+    (
+        *("bind", "read pod", "evict", "mark preemption", "nudge", "move label", "heal pod", "heal node"),
+        *(
+            "take pod",
+            "look at pod",
+            "delete pod",
+            "return pod",
+            "renew pod",
+            "advance pod",
+            "create pod",
+            "scale workload",
+            "mark surplus",
+        ),
+    ),
+    _LIE,
 )
 
 
@@ -160,6 +204,13 @@ def why_not(operation: Operation, fault: Fault) -> str:
 def pairs() -> tuple[Pair, ...]:
     """Every pair that makes sense, operation by operation."""
     return tuple(Pair(op, fault) for op in OPERATIONS for fault in FAULTS if not why_not(op, fault))
+
+
+@cache
+def simulated() -> tuple[Pair, ...]:
+    """The pairs that the simulation of pods tries (`tests.soak`). Claims have a random machine of their own, in
+    tests/unit/claims, with an API server byte by byte."""
+    return tuple(pair for pair in pairs() if pair.operation.by != "claims")
 
 
 @cache

@@ -76,8 +76,14 @@ def next_due(engine: SchedulerStateMachine) -> float | None:
 def pods_of(engine: SchedulerStateMachine) -> list[list[str]]:
     """Every pod that it knows, by name: UID, state, node, and the code of why it waits."""
     return [
-        [str(entry.key), entry.uid, entry.state.value, entry.node, entry.reason.code if entry.reason else ""]
-        for entry in engine.entries()
+        [
+            str(pod_info.key),
+            pod_info.uid,
+            pod_info.state.value,
+            pod_info.node,
+            pod_info.reason.code if pod_info.reason else "",
+        ]
+        for pod_info in engine.pod_infos()
     ]
 
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
+from algorithm.decoding import decode_pod
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
-from algorithm.model import Pod, decode_pod
+from algorithm.model import Pod
 from algorithm.registry import create, reads
 from extender.embedded.apiserver.patches import MERGE
 from extender.embedded.apiserver.resources import Target

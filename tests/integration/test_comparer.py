@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from algorithm.decoding import decode_node, decode_pod
 from algorithm.interface import SuggestedNodes
-from algorithm.model import Pod, decode_node, decode_pod
+from algorithm.model import Pod
 from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
 from extender.kube.client.api import ApiServer, Response
 from extender.kube.client.kubeconfig import connect

@@ -16,12 +16,17 @@ from rich.console import Console
 
 from extender.demo import hived
 from extender.demo.cast import Cast, CastError, Process
+from extender.demo.claims.books import Books
+from extender.demo.claims.play import ClaimsDemo
+from extender.demo.claims.pools import cluster_objects, sections
+from extender.demo.claims.table import Verdict, show_verdict
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.run import Demo
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
 from tests.support.apiserver.api import eventually
+from tests.support.cluster.claim_world import ClaimWorld, claim_world
 from tests.support.cluster.local_cluster import LocalCluster, world
 
 
@@ -124,6 +129,82 @@ def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
         text = shown((show_report, outlook))
         assert "speech-more needs 32: 16 more have to become free." in " ".join(text.split()).replace("│ ", "")
         assert sum(outlook.gpus_by_node().values()) == 256
+
+
+# -- claims ---------------------------------------------------------------------------------------------------------
+
+
+def test_claims_under_load_and_faults_obey_the_laws():
+    def prepare(w: ClaimWorld) -> None:
+        for item in cluster_objects():
+            group = "apis/apps/v1/namespaces/sandboxes/deployments" if item["kind"] == "Deployment" else "api/v1/nodes"
+            assert w.api.post(f"/{group}", item).status_code == 201
+
+    with claim_world(pods=0, serve=False, prepare=prepare) as w, closing(Cast(port=0, verbose=False)) as cast:
+        cast.url = w.serve(pools=sections()["claims"]["pools"]).handle.url
+        cast._face = connect(ClusterSettings(server=cast.url))
+        cast._api = connect(ClusterSettings(server=w.cluster.url))
+        demo = ClaimsDemo(pace=0.1, rate=20)
+        demo._console, demo._cast = Console(file=io.StringIO()), cast
+        with demo._callers(20) as callers:
+            load, _rush, faults, crash = demo._acts(callers)
+            assert "killed" in crash.title
+            assert demo._perform(load)
+            assert demo._perform(faults)
+            assert demo._end(callers)
+
+        verdict = demo._verdict()
+        assert verdict.wrong == []
+        assert verdict.books.numbers().claimed > 0
+        assert verdict.faults > 0
+        assert verdict.idle == 72
+        assert "no pod given away twice" in " ".join(shown((show_verdict, verdict, 1.0)).split())
+
+
+def test_broken_laws_of_claims_are_told():
+    books = Books()
+    for _ in range(3):
+        books.asked("python")
+    books.claimed("python", 0.01, "c-1", [("u1", "pod-1")], None)
+    books.claimed("python", 0.01, "c-2", [("u1", "pod-1")], None)
+    assert books.wrong == ["pod pod-1 was given to c-2 while c-1 had it"]
+    assert books.numbers().pending == 1
+
+    verdict = Verdict(books=books, wrong=books.wrong, faults=0, looks=1, own_looks=1, claimed=1, idle=0)
+    said = shown((show_verdict, verdict, 1.0))
+    assert "pod-1 was given to c-2" in said
+    assert "Not all ended as it should" in said
+
+
+def test_a_pod_of_a_caller_that_is_not_its_claims_at_the_api_server_is_told():
+    with claim_world(pods=1) as w, closing(Cast(port=0, verbose=False)) as cast:
+        cast._api = connect(ClusterSettings(server=w.cluster.url))
+        answer = w.claim().json()
+        (pod,) = answer["pods"]
+        demo = ClaimsDemo()
+        demo._cast, books = cast, demo._scene.books
+        books.claimed("warm", 0.01, answer["id"], [(pod["uid"], pod["name"])], None)
+        demo._compare()
+        assert books.wrong == []
+        books.gives_back([pod["uid"]])
+        books.claimed("warm", 0.01, "c-other", [(pod["uid"], pod["name"])], None)
+        demo._compare()
+        assert books.wrong == [f"pod {pod['name']} of claim c-other belongs to {answer['id']!r} at the API server"]
+
+
+@pytest.mark.slow
+def test_the_demo_of_claims_survives_a_crash_and_leaves_nothing_behind():
+    done = demo({**os.environ}, "--claims")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Crash: Waggle is killed" in done.stdout
+    assert "nothing left claimed" in " ".join(done.stdout.split())
+
+
+def test_the_demo_of_claims_has_no_use_for_an_algorithm():
+    done = demo({**os.environ}, "--claims", "--algorithm", "hived")
+    assert done.returncode == 2
+    assert "--algorithm" in done.stderr
 
 
 # -- any algorithm --------------------------------------------------------------------------------------------------

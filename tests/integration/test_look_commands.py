@@ -13,6 +13,7 @@ from algorithm.reasons import Code, reason
 from extender.cli import app
 from extender.operate.certs import create
 from extender.operate.look_text import age, number, table, top
+from extender.server.rows import PodRow
 from extender.server.views import Explanation, PodView
 from extender.settings import ServerSettings, Settings, TlsSettings
 from extender.web.app import create_app
@@ -107,6 +108,14 @@ def test_top(url: str):
     assert "1 Bound" not in run("top", "-n", "other", "--server", url).stdout
 
 
+def test_top_of_a_misspelt_namespace_tells_its_neighbour(url: str, runtime: FixedRuntime):
+    runtime.pod_rows = [PodRow("team-red", "p", "Waiting", "", "", "", "", 0, 0, "")]
+    found = run("top", "-n", "team-rde", "--server", url)
+    assert (found.exit_code, "Nodes: 1 of 1" in found.stdout) == (0, True)
+    assert found.stderr == "No pod of namespace team-rde is known; did you mean team-red?\n"
+    assert run("top", "--server", url).stderr == ""
+
+
 def test_what_a_pods_author_wrote_does_not_reach_the_terminal(url: str, runtime: FixedRuntime):
     runtime.explanations["ns", "p"] = Explanation(WAITS, REFUSED, advice=["\x1b[2Jgone"])
     assert "\x1b" not in run("explain", "ns/p", "--server", url).stdout
@@ -165,9 +174,22 @@ def test_ages_numbers_and_tables():
     assert table([]) == ""
 
 
-@pytest.mark.parametrize(("devices", "rows"), [(0, ["example.com/gpu", "cpu"]), (8, ["cpu"])])
-def test_devices_that_the_algorithm_counts_are_not_shown_as_idle(devices: int, rows: list[str]):
+@pytest.mark.parametrize(
+    ("devices", "requested", "rows"),
+    [
+        (0, {}, ["a.b/gpu", "a.b/nic", "cpu"]),
+        (8, {}, ["cpu"]),
+        (8, {"a.b/gpu": 8}, ["a.b/gpu", "a.b/nic", "cpu"]),
+        (8, {"a.b/gpu": 4}, ["a.b/gpu", "cpu"]),
+        (1, {"not.of.the.node/enable": 1}, ["cpu"]),
+    ],
+    ids=["idle", "nobody requests devices", "all are requested", "some are requested", "requested of no node"],
+)
+def test_devices_are_hidden_only_if_the_algorithm_counts_more_than_pods_request(
+    devices: int, requested: dict[str, int], rows: list[str]
+):
     node = {"ready": True, "known": True, "unschedulable": False, "devices": devices}
-    amounts = {"allocatable": {"example.com/gpu": 64, "cpu": 8000}, "requested": {"cpu": 2000}}
+    amounts = {"allocatable": {"a.b/gpu": 64, "a.b/nic": 8, "cpu": 8000}, "requested": {"cpu": 2000} | requested}
     lines = top([], [node | amounts]).splitlines()
     assert [line.split()[0] for line in lines[3:]] == rows
+    assert ("devices in use, as the algorithm counts them" in lines[0]) is ("a.b/nic" not in rows)

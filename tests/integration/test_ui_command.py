@@ -227,6 +227,7 @@ def test_without_the_right_to_look_it_is_said_which(site: Site) -> None:
     assert done.returncode == 2
     assert "kubectl get secret nothing-there:" in done.stderr
     assert "not found" in done.stderr
+    assert "Is there a Waggle in namespace waggle-system of this cluster (docs/install.md)?" in done.stderr
     assert "docs/web-page.md" in done.stderr
     assert site.forwardings() == []
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.faults.report import grid, summary
-from tests.faults.table import pairs
+from tests.faults.table import simulated
 from tests.soak.runs import Result, run, run_pair
 from tests.soak.wire import CALLS, Name, every_pair
 
@@ -103,7 +103,7 @@ def _show(results: list[Result]) -> int:
     print(f"\n\n  {', '.join(f'{number} times {what}' for what, number in sorted(happened.items()))}")
     print(
         f"\n{len(results)} runs, {sum(r.steps for r in results)} steps, {sum(r.bound for r in results)} pods bound; "
-        f"{summary(faults)} of {len(pairs()) + sum(map(len, CALLS.values()))}",
+        f"{summary(faults)} of {len(simulated()) + sum(map(len, CALLS.values()))}",
         flush=True,
     )
     return 0

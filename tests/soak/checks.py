@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from algorithm.model import Pod, decode_pod
+from algorithm.decoding import decode_pod
+from algorithm.model import Pod
 from extender.embedded.apiserver.store import Stored
 from extender.embedded.apiserver.table import NODES, PODS
 from extender.scheduling.state.pod_info import State
@@ -70,18 +71,18 @@ class Checks:
 
     def _pods(self, replica: Replica) -> None:
         """Every pod is bound where the engine says, or waits and its owner was told why."""
-        entries = {entry.uid: entry for entry in replica.machine.entries()}
+        pod_infos = {pod_info.uid: pod_info for pod_info in replica.machine.pod_infos()}
         for stored in self.world.api.store.collection(PODS):
             pod = decode_pod(stored.raw)
             if pod.finished:
                 continue
-            entry = entries.pop(pod.uid)
+            pod_info = pod_infos.pop(pod.uid)
             if pod.node_name:
-                assert (entry.state, entry.node) == (State.BOUND, pod.node_name)
+                assert (pod_info.state, pod_info.node) == (State.BOUND, pod.node_name)
             else:
-                assert entry.state is State.WAITING, f"{pod.key} is {entry.state}"
+                assert pod_info.state is State.WAITING, f"{pod.key} is {pod_info.state}"
                 assert _told_why(stored), f"{pod.key} waits, and nobody was told why"
-        assert not entries, f"the engine knows pods that do not exist: {sorted(entries)}"
+        assert not pod_infos, f"the engine knows pods that do not exist: {sorted(pod_infos)}"
 
     def _gangs(self) -> None:
         """All or none of a gang whose members all still exist, unless the API server itself refused to bind one, or a

@@ -332,7 +332,7 @@ class _Guarded:
 
     def disagreements(self) -> list[str]:
         engine = self._replica.machine
-        return [text for entry in engine.entries() if (text := complaint(engine.state, entry))]
+        return [text for pod_info in engine.pod_infos() if (text := complaint(engine.state, pod_info))]
 
     def handle(self, *events: Event) -> None:
         self._replica._handle_all(*events)

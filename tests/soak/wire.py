@@ -25,7 +25,7 @@ from extender.embedded.apiserver.watch import Watcher, WatchOptions, error_line
 from extender.kube.client.api import ApiServer, Interrupted, Response, Unreachable
 from extender.kube.client.api import Request as Asked
 from extender.kube.client.transport import Endpoint
-from tests.faults.table import LATE, Fault, Operation, Pair, operation_of, pairs
+from tests.faults.table import LATE, Fault, Operation, Pair, operation_of, simulated
 
 #: What can go wrong with the calls of kube-scheduler, which are not the API server's to spoil.
 CALLS: Mapping[str, tuple[str, ...]] = {"filter": ("refused", "answer lost"), "bind call": ("answer lost",)}
@@ -47,7 +47,7 @@ CAUSES: Mapping[str, Name] = {
 
 def every_pair() -> list[Name]:
     """Every pair of the table, and kube-scheduler's calls."""
-    table = [(pair.operation.name, pair.fault.name) for pair in pairs()]
+    table = [(pair.operation.name, pair.fault.name) for pair in simulated()]
     return table + [(call, fault) for call, faults in CALLS.items() for fault in faults]
 
 
@@ -60,7 +60,7 @@ class Draws:
         self.only = only
         self.counts: Counter[Name] = Counter()
         self._faults: dict[str, list[Fault]] = {}
-        for pair in pairs():
+        for pair in simulated():
             self._faults.setdefault(pair.operation.name, []).append(pair.fault)
 
     def strikes(self, operation: Operation) -> Fault | None:

@@ -284,7 +284,7 @@ class SoakWorld:
     def _remove_node(self) -> None:
         kept: set[str] = set()
         for replica in self.replicas:
-            kept |= {entry.node for entry in replica.machine.entries()}
+            kept |= {pod_info.node for pod_info in replica.machine.pod_infos()}
             kept |= {hold.node for hold in replica.algorithm._state.holds.values()}
         self.users.remove_node(kept)
 

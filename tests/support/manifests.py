@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ MADE_ELSEWHERE = {
     ("Secret", "waggle-server-tls"),
     ("Secret", "waggle-kube-scheduler-tls"),
     ("Secret", "waggle-viewer-tls"),
+    ("Secret", "waggle-claims-tls"),
     ("ClusterRole", "system:kube-scheduler"),
     ("ClusterRole", "system:volume-scheduler"),
     ("ClusterRole", "system:auth-delegator"),
@@ -69,6 +70,20 @@ def render(overlay: str, program: str = "") -> list[Object]:
     return [document for document in yaml.safe_load_all(_rendered(overlay, program or kubectl())) if document]
 
 
+def kustomized(folder: Path, components: Iterable[str]) -> list[Object]:
+    """What `kubectl kustomize` makes of the base with these components, as an overlay in `folder`."""
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(MANIFESTS / "base", folder)],
+        "components": [os.path.relpath(MANIFESTS / "components" / name, folder) for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    done = subprocess.run([kubectl(), "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
 # -- the chart ----------------------------------------------------------------------------------------------------
 
 CHART = MANIFESTS / "chart"
@@ -81,6 +96,8 @@ CHART_VALUES: dict[str, tuple[str, ...]] = {
         "--set=authDelegator=true",
         "--set=certificates.certManager=false",
     ),
+    "chart with claims": ("--set=claims.enabled=true,claims.separate=true,claims.clients={ci}",),
+    "chart with claims beside": ("--set=claims.enabled=true,claims.clients={ci}",),
 }
 
 

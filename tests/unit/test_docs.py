@@ -24,7 +24,7 @@ from tests.support.http.fixed_runtime import FixedRuntime
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-ROW = re.compile(r"^\| `([a-z_.]+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z0-9_.]+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from algorithm.model import Pod, decode_pod
+from algorithm.decoding import decode_pod
+from algorithm.model import Pod
 from algorithm.packing import PackingSettings
 from algorithm.packing.gangs import membership
 from extender.demo.workloads import MANIFESTS as DEMO

@@ -43,5 +43,5 @@ def test_the_page_on_reliability_has_the_right_figures() -> None:
 
 
 def test_a_request_that_is_not_in_the_table_is_found_out() -> None:
-    with pytest.raises(AssertionError, match="DELETE /api/v1/namespaces/x/pods/p"):
-        operation_of(("DELETE",), "/api/v1/namespaces/x/pods/p")
+    with pytest.raises(AssertionError, match="DELETE /api/v1/namespaces/x/services/p"):
+        operation_of(("DELETE",), "/api/v1/namespaces/x/services/p")

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from algorithm.model import decode_node
+from algorithm.decoding import decode_node
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
 from extender.embedded.kubescheduler.config import SchedulerConfig, from_kube_scheduler_configuration
 from extender.embedded.kubescheduler.scheduler import KubeSchedulerStandIn

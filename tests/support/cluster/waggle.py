@@ -69,9 +69,9 @@ class Waggle:
 
     # -- looking inside -------------------------------------------------------------------------------------------
 
-    def entries(self) -> list[PodInfo]:
+    def pod_infos(self) -> list[PodInfo]:
         with self.runtime.loop.paused():
-            return self.machine.entries()
+            return self.machine.pod_infos()
 
     def holds(self) -> dict[str, str]:
         """The owners of all active holds, with the holds' states."""
@@ -87,8 +87,8 @@ class Waggle:
         """What happened to every pod, for assertions that fail."""
         with self.runtime.loop.paused():
             return "\n".join(
-                f"{entry.key} ({entry.state})\n  " + "\n  ".join(self.machine.history(entry.uid))
-                for entry in self.machine.entries()
+                f"{pod_info.key} ({pod_info.state})\n  " + "\n  ".join(self.machine.history(pod_info.uid))
+                for pod_info in self.machine.pod_infos()
             )
 
     def has_seen(self, nodes: Mapping[str, str], pods: Mapping[str, str]) -> bool:
@@ -132,4 +132,4 @@ class Waggle:
 
 
 def _stories(engine: SchedulerStateMachine) -> dict[str, Any]:
-    return {str(entry.key): [str(entry.state), *engine.history(entry.uid)] for entry in engine.entries()}
+    return {str(pod_info.key): [str(pod_info.state), *engine.history(pod_info.uid)] for pod_info in engine.pod_infos()}

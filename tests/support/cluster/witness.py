@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from algorithm.decoding import decode_node, decode_pod
 from algorithm.model import PODS as POD_COUNT
-from algorithm.model import Pod, decode_node, decode_pod
+from algorithm.model import Pod
 from extender.embedded.apiserver.server import EmbeddedCluster
 from extender.embedded.apiserver.store import Change
 from extender.embedded.apiserver.table import NODES, PODS

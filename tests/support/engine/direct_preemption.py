@@ -122,13 +122,13 @@ class DirectPreemptionSimulation(EngineSimulation):
 
     # -- seeing ---------------------------------------------------------------------------------------------------
 
-    def entry(self, name: str) -> PodInfo:
-        entry = self.machine.find("default", name)
-        assert entry is not None
-        return entry
+    def pod_info(self, name: str) -> PodInfo:
+        pod_info = self.machine.find("default", name)
+        assert pod_info is not None
+        return pod_info
 
     def state(self, name: str) -> State:
-        return self.entry(name).state
+        return self.pod_info(name).state
 
     def gone(self) -> list[str]:
         return sorted(eviction.name for eviction in self.cluster.evicted)
@@ -149,20 +149,20 @@ class DirectPreemptionSimulation(EngineSimulation):
         intention = read(leader)
         assert intention is not None, f"{eviction.name} goes, and nobody said so"
         members = [pod for pod in self.store.values() if (i := read(pod)) is not None and i.plan == intention.plan]
-        shares = {pod.uid: read(pod).share for pod in members}  # type: ignore[union-attr]
-        owners = [pod for pod in members if eviction.uid in {v.uid for v in shares[pod.uid].victims}]
+        member_plans = {pod.uid: read(pod).member_plan for pod in members}  # type: ignore[union-attr]
+        owners = [pod for pod in members if eviction.uid in {v.uid for v in member_plans[pod.uid].victims}]
         assert len(owners) == 1, f"{eviction.name} goes for {[pod.name for pod in owners]}"
         assert self.store[eviction.name].priority < owners[0].priority, f"{eviction} of the same or higher priority"
-        victims = {victim.uid for share in shares.values() for victim in share.victims}
-        seats: Counter[str] = Counter()
+        victims = {victim.uid for member_plan in member_plans.values() for victim in member_plan.victims}
+        planned: Counter[str] = Counter()
         for pod in members:
-            seats[shares[pod.uid].node] += dict(pod.requests)[CPU]
-        for where, wanted in seats.items():
+            planned[member_plans[pod.uid].node] += dict(pod.requests)[CPU]
+        for where, wanted in planned.items():
             free = self._free(where, victims, members)
             assert wanted <= free, f"{wanted} do not fit on {where}, where {free} will be free"
         where = self.machine.driver.allocated[eviction.uid].node_name
         spared = self._free(where, victims - {eviction.uid}, members)
-        assert seats[where] > spared, f"{eviction.name} goes for nothing"
+        assert planned[where] > spared, f"{eviction.name} goes for nothing"
 
     def _free(self, where: str, gone: set[str], members: list[Pod]) -> int:
         """So much is free there when these are gone, beside what is held for others of the same or higher priority."""

@@ -85,8 +85,8 @@ class EngineHarness:
         return self.handle(Ticked())
 
     def state(self, pod: Pod) -> str:
-        entry = self.machine.find(pod.namespace, pod.name)
-        return entry.state.value if entry is not None and entry.uid == pod.uid else "Unknown"
+        pod_info = self.machine.find(pod.namespace, pod.name)
+        return pod_info.state.value if pod_info is not None and pod_info.uid == pod.uid else "Unknown"
 
 
 def only(instructions: list[Instruction], kind: type[T]) -> T:

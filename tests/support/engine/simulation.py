@@ -334,8 +334,8 @@ class EngineSimulation:
         assert len(answers) == 1
         if not fails and not answers[0].error and not (pod.nominated_node_name and len(nodes) == 1):
             self._check_leaving(pod)
-        entry = self.machine.find(pod.namespace, pod.name)
-        insisted = entry is not None and entry.state is State.BINDING
+        pod_info = self.machine.find(pod.namespace, pod.name)
+        insisted = pod_info is not None and pod_info.state is State.BINDING
         assert answers[0].pass_through == (not self.policy.manages(pod)) or (insisted and not self.policy.manages(pod))
         if answers[0].node is not None:
             assert answers[0].node in nodes, "a node was named that was not offered"
@@ -379,14 +379,21 @@ class EngineSimulation:
 
     def _check_leaving(self, pod: Pod) -> None:
         """A preemption that kube-scheduler carries out does not outlast victims that should be gone."""
-        entry = self.machine.find(pod.namespace, pod.name)
-        if entry is None or entry.uid != pod.uid or entry.state is not State.PREEMPTING or entry.preemption is not None:
+        pod_info = self.machine.find(pod.namespace, pod.name)
+        if (
+            pod_info is None
+            or pod_info.uid != pod.uid
+            or pod_info.state is not State.PREEMPTING
+            or pod_info.preemption is not None
+        ):
             return
-        for victim in entry.victims:
+        for victim in pod_info.victims:
             held = self.machine.driver.allocated.get(victim.uid)
             if held is not None and held.terminating:
                 since = self.leaving.setdefault(victim.uid, self.now)
-                assert self.now < since + held.grace_period + self.policy.patience, f"{entry.key} waits for {held.key}"
+                assert self.now < since + held.grace_period + self.policy.patience, (
+                    f"{pod_info.key} waits for {held.key}"
+                )
 
     # -- the committer ----------------------------------------------------------------------------------------------
 
@@ -521,12 +528,12 @@ class EngineSimulation:
         self.check_replay()
 
     def _check_beliefs(self) -> None:
-        entries = {entry.uid: entry for entry in self.machine.entries()}
+        pod_infos = {pod_info.uid: pod_info for pod_info in self.machine.pod_infos()}
         live = {p.uid: p for p in self.cluster.pods.values() if self._is_live(p)}
-        assert entries.keys() == live.keys(), f"engine knows {sorted(entries)}, the cluster has {sorted(live)}"
+        assert pod_infos.keys() == live.keys(), f"engine knows {sorted(pod_infos)}, the cluster has {sorted(live)}"
         for uid, pod in live.items():
             wanted = State.BOUND if pod.node_name else State.WAITING
-            assert (entries[uid].state, entries[uid].node) == (wanted, pod.node_name)
+            assert (pod_infos[uid].state, pod_infos[uid].node) == (wanted, pod.node_name)
         assert not self.machine.state.ledger.active(), "a hold leaked"
         while self.machine.driver.pending_count:
             self.machine.driver.catch_up()

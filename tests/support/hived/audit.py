@@ -26,10 +26,10 @@ def audit(hive: HivedCluster) -> None:
     _audit_groups(hive)
     _audit_places(hive)
     _audit_usage(hive)
-    for books in hive.books.values():
-        _audit_books(books, hive)
+    for allocator in hive.allocators.values():
+        _audit_allocator(allocator, hive)
         if hive.started:
-            _audit_doom(books)
+            _audit_doom(allocator)
 
 
 def virtual_cells(tenant: Tenant) -> Iterator[VirtualCell]:
@@ -141,38 +141,44 @@ def _audit_holder(device: PhysicalCell) -> None:
         assert virtual.root.pinned_id == group.pinned_id, (device, virtual)
 
 
-def _audit_books(books: ChainAllocator, hive: HivedCluster) -> None:
-    full = books.chain.full
-    free = {cell for cells in full.values() for cell in cells if books.is_free(cell)}
+def _audit_allocator(allocator: ChainAllocator, hive: HivedCluster) -> None:
+    full = allocator.chain.full
+    free = {cell for cells in full.values() for cell in cells if allocator.is_free(cell)}
     for level, cells in full.items():
         here = [cell for cell in cells if cell in free]
-        assert books.total_left[level] == len(here), (level, books.total_left[level], here)
+        assert allocator.total_left[level] == len(here), (level, allocator.total_left[level], here)
         bad = {cell for cell in here if not cell.healthy}
-        assert set(books.bad_free[level]) == bad, (level, list(books.bad_free[level]), bad)
+        assert set(allocator.bad_free[level]) == bad, (level, list(allocator.bad_free[level]), bad)
         whole = {cell for cell in here if cell.parent is None or cell.parent.split}
-        assert set(books.free[level]) == whole, (level, set(books.free[level]) ^ whole)
+        assert set(allocator.free[level]) == whole, (level, set(allocator.free[level]) ^ whole)
         for cell in cells:
             inner = any(_is_taken(below) for below in cell.walk() if below is not cell)
             assert cell.split == (inner and not _is_taken_at_or_above(cell)), (cell, cell.split, inner)
     for level in full:
         owed_in_all = 0
-        for name, owed in books.owed_to.items():
+        for name, owed in allocator.vc_free_cells.items():
             tenant = hive.layout.tenants[name]
             unbound = [
-                cell for cell in tenant.preassigned.get(books.chain.name, {}).get(level, []) if not cell.physical
+                cell for cell in tenant.preassigned.get(allocator.chain.name, {}).get(level, []) if not cell.physical
             ]
             assert owed[level] == len(unbound), (name, level, owed[level], unbound)
             owed_in_all += owed[level]
-            for cell in books.doomed[name][level]:
+            for cell in allocator.doomed[name][level]:
                 assert cell.virtual is not None, cell
                 assert cell.virtual.tenant == name, cell
                 assert cell.virtual.is_preassigned, cell
-        assert books.owed[level] == owed_in_all, level
+        assert allocator.all_vc_free_cells[level] == owed_in_all, level
     wanted = 0
     for level in sorted(full, reverse=True):
         # What is owed of larger cells is made of cells of this level, too.
-        wanted = wanted * books.chain.levels[level + 1].fanout + books.owed[level] if wanted else books.owed[level]
-        assert books.total_left[level] >= wanted, f"safety: {level} {books.total_left} {books.owed}"
+        wanted = (
+            wanted * allocator.chain.levels[level + 1].fanout + allocator.all_vc_free_cells[level]
+            if wanted
+            else allocator.all_vc_free_cells[level]
+        )
+        assert allocator.total_left[level] >= wanted, (
+            f"safety: {level} {allocator.total_left} {allocator.all_vc_free_cells}"
+        )
 
 
 def _is_taken(cell: Cell) -> bool:
@@ -187,21 +193,21 @@ def _is_taken_at_or_above(cell: PhysicalCell | None) -> bool:
     return False
 
 
-def _audit_doom(books: ChainAllocator) -> None:
+def _audit_doom(allocator: ChainAllocator) -> None:
     """Nobody is doomed who need not be, and everybody who must be, as far as there is bad hardware to show."""
-    for level in books.chain.full:
-        healthy = books.healthy_free(level)
-        for tenant, owed in books.owed_to.items():
-            idle = [cell for cell in books.doomed[tenant][level] if cell.virtual and cell.virtual.priority < 0]
+    for level in allocator.chain.full:
+        healthy = allocator.healthy_free(level)
+        for tenant, owed in allocator.vc_free_cells.items():
+            idle = [cell for cell in allocator.doomed[tenant][level] if cell.virtual and cell.virtual.priority < 0]
             assert not (idle and owed[level] < healthy), f"{idle} of {tenant} need not be doomed"
-            spare = [cell for cell in books.bad_free[level] if _can_be_spared(books, cell)]
+            spare = [cell for cell in allocator.bad_free[level] if _can_be_spared(allocator, cell)]
             assert not (spare and owed[level] > healthy), f"{tenant} must be doomed at level {level}: {spare}"
 
 
-def _can_be_spared(books: ChainAllocator, cell: PhysicalCell) -> bool:
+def _can_be_spared(allocator: ChainAllocator, cell: PhysicalCell) -> bool:
     above = cell.parent
     while above is not None and not above.split:
-        if books.total_left[above.level] <= books.owed[above.level]:
+        if allocator.total_left[above.level] <= allocator.all_vc_free_cells[above.level]:
             return False
         above = above.parent
     return True

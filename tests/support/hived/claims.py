@@ -19,15 +19,17 @@ from tests.support.hived.harness import FILTERING, PREEMPTING, HivedHarness, gan
 
 def kept(hive: HivedCluster) -> set[str]:
     """The chains in which all that is owed could be had at once, on healthy hardware that is free."""
-    return {name for name, books in hive.books.items() if _fits(books)}
+    return {name for name, allocator in hive.allocators.items() if _fits(allocator)}
 
 
-def _fits(books: ChainAllocator) -> bool:
+def _fits(allocator: ChainAllocator) -> bool:
     """Top down: what is left of the healthy cells when larger ones are handed out."""
-    chain, wanted = books.chain, 0
+    chain, wanted = allocator.chain, 0
     for level in range(chain.top, 0, -1):
-        wanted = (wanted * chain.levels[level + 1].fanout if level < chain.top else 0) + books.owed[level]
-        if sum(cell.healthy and books.is_free(cell) for cell in chain.full[level]) < wanted:
+        wanted = (wanted * chain.levels[level + 1].fanout if level < chain.top else 0) + allocator.all_vc_free_cells[
+            level
+        ]
+        if sum(cell.healthy and allocator.is_free(cell) for cell in chain.full[level]) < wanted:
             return False
     return True
 
@@ -98,7 +100,7 @@ def claim_everything(world: HivedHarness, luck: random.Random) -> int:
         number += 1
     audit(twin.hive)
     for name in certain:
-        left = {level: owed for level, owed in twin.hive.books[name].owed.items() if owed}
+        left = {level: owed for level, owed in twin.hive.allocators[name].all_vc_free_cells.items() if owed}
         assert not left, f"in {name}, cells of these levels were promised and not had: {left}"
     return number
 

@@ -114,7 +114,7 @@ def snapshot(hive: HivedCluster) -> dict[str, Any]:
             for tenant in tenants
             for cell in virtual_cells(tenant)
         ],
-        "books": {name: _books(books) for name, books in hive.books.items()},
+        "allocators": {name: _allocator(allocator) for name, allocator in hive.allocators.items()},
         "groups": {name: _group(group) for name, group in hive.groups.items()},
     }
 
@@ -138,16 +138,16 @@ def _name(group: Group | None) -> str:
     return "" if group is None else group.name
 
 
-def _books(books: Any) -> dict[str, Any]:
+def _allocator(allocator: Any) -> dict[str, Any]:
     def addresses(lists: Mapping[int, Iterable[Any]]) -> dict[int, list[str]]:
         return {level: [cell.address for cell in cells] for level, cells in lists.items()}
 
     return {
-        "free": addresses(books.free),
-        "bad": addresses(books.bad_free),
-        "left": dict(books.total_left),
-        "owed": {name: dict(levels) for name, levels in books.owed_to.items()},
-        "doomed": {name: addresses(levels) for name, levels in books.doomed.items()},
+        "free": addresses(allocator.free),
+        "bad": addresses(allocator.bad_free),
+        "left": dict(allocator.total_left),
+        "owed": {name: dict(levels) for name, levels in allocator.vc_free_cells.items()},
+        "doomed": {name: addresses(levels) for name, levels in allocator.doomed.items()},
     }
 
 
@@ -164,10 +164,11 @@ def _group(group: Group) -> dict[str, Any]:
 
 def in_any_order(shot: dict[str, Any]) -> dict[str, Any]:
     """A snapshot whose lists of cells are compared as sets."""
-    books = {
-        name: {**each, **{key: _sets(each[key]) for key in ("free", "bad")}} for name, each in shot["books"].items()
+    allocators = {
+        name: {**each, **{key: _sets(each[key]) for key in ("free", "bad")}}
+        for name, each in shot["allocators"].items()
     }
-    return {**shot, "books": books}
+    return {**shot, "allocators": allocators}
 
 
 def _sets(lists: dict[int, list[str]]) -> dict[int, set[str]]:

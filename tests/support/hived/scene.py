@@ -1,6 +1,6 @@
 """A cluster that HiveD divides, behind the real runtime and face: what the web page is tried with.
 
-The API server's part is small: every binding is reported as written, nobody is ever evicted.
+The API server's part is small: every binding is reported as written and then seen, nobody is ever evicted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import yaml
 
 from algorithm.hived import HivedAlgorithm, HivedSettings
@@ -31,6 +32,7 @@ class Scene:
 
     def __init__(self, configuration: dict[str, Any]) -> None:
         self.algorithm = HivedAlgorithm(HivedSettings.model_validate(configuration))
+        self._asked: dict[str, Pod] = {}
         self.machine = SchedulerStateMachine(self.algorithm)
         self.runtime = Runtime(self.machine, self._carry_out)
         self.machines = tuple(self.algorithm.hive.layout.machines)
@@ -40,7 +42,10 @@ class Scene:
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, WriteBinding):
-            self.runtime.handle(BindFinished(command.token, Outcome(OutcomeKind.DONE)))
+            pod = self._asked[command.uid]
+            annotations = (*pod.annotations, *command.annotations)
+            bound = msgspec.structs.replace(pod, node_name=command.node, annotations=annotations)
+            self.runtime.handle(BindFinished(command.token, Outcome(OutcomeKind.DONE)), PodSeen(bound))
 
     def health(self, machines: Iterable[str], *, ready: bool = True) -> None:
         self.runtime.handle(*[NodeSeen(Node(name=name, uid=name, ready=ready)) for name in machines])
@@ -66,6 +71,7 @@ class Scene:
         return found
 
     def _ask(self, pod: Pod, *, preempt: bool) -> list[str]:
+        self._asked[pod.uid] = pod
         self.runtime.handle(PodSeen(pod))
         node = self.runtime.filter(pod, SuggestedNodes(self.machines)).node
         if node:
