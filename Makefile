@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-e2e hived-figure soak demo image demo-real e2e audit lock clean
+.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-claims bench-e2e hived-figure soak demo image demo-real e2b e2e audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ bench: $(INSTALLED) ## measure; prints a table of ratios
 
 bench-hived: $(INSTALLED) ## measure HiveD on the original's workload, beside what the original took
 	@$(BIN)/python -m tests.bench.hived $(ARGS)
+
+bench-claims: $(INSTALLED) ## measure claims: the engine alone, and beside the source's policy and a naive client
+	@$(BIN)/python -m tests.bench.claims $(ARGS)
 
 bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (needs Go, as e2e does)
 	@$(BIN)/python -m tests.e2e.build >/dev/null
@@ -73,6 +76,16 @@ image: $(INSTALLED) ## build the image without Docker, and test it on a real con
 	@$(BIN)/python -m tests.e2e.build >/dev/null
 	@WAGGLE_E2E_IMAGE=yes $(BIN)/python -m pytest tests/e2e/test_image.py $(ARGS)
 
+# E2B's own package and what it needs stay out of .venv: nothing else uses them.
+E2B_LOCK := tests/integration/e2b/requirements.lock
+e2b: $(INSTALLED) .venv-e2b/.installed ## try E2B's own package against Waggle (installs it in .venv-e2b, once)
+	@$(BIN)/python -m pytest tests/integration/e2b $(ARGS)
+
+.venv-e2b/.installed: $(E2B_LOCK)
+	@$(PYTHON) -m venv --clear .venv-e2b
+	@.venv-e2b/bin/pip install --quiet --require-hashes --requirement $(E2B_LOCK)
+	@touch $@
+
 demo-real: $(INSTALLED) ## the demo on a real control plane, built first if need be (ARGS=--stay keeps it up)
 	@$(BIN)/python -m tests.e2e.build >/dev/null
 	@$(BIN)/python -m tests.e2e.demo $(ARGS)
@@ -96,7 +109,7 @@ lock: ## resolve pyproject.toml again into requirements.lock (ARGS=--upgrade tak
 		--output-file requirements.lock $(ARGS) pyproject.toml
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	@rm -rf $(VENV) .venv-e2b build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last: an installation that was interrupted is done again.
