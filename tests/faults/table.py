@@ -72,7 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("renew pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
     Operation("advance pod", "write", "PATCH", f"/api/v1{POD}", "claims"),
     Operation("create pod", "write", "POST", POOL, "claims"),
-    Operation("list workload", "list", "LIST", rf"{WORKLOAD}\?(limit=500|continue=).*", "claims"),
+    Operation("list workload", "list", "LIST", rf"{WORKLOAD}\?(limit=500|continue=|fieldSelector=).*", "claims"),
     Operation("watch workload", "watch", "WATCH", rf"{WORKLOAD}\?watch=true&.*", "claims"),
     Operation("scale workload", "write", "PATCH", f"{WORKLOAD}/[^/?]+/scale", "claims"),
     Operation("mark surplus", "write", "PATCH", f"/api/v1{POD}", "claims"),
