@@ -6,12 +6,14 @@ Pools can also be objects of the API server, if `claims.custom_resources` is set
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _NAMESPACE = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+_Image = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 _LABEL_NAME = re.compile(r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 
@@ -66,9 +68,13 @@ class PoolSettings(_Section):
     autoscaler: AutoscalerSettings | None = None
     #: In pools that recycle: the image that each of these containers gets back when a claim ends that changed it.
     #: Others get back the one that they had.
-    images: dict[str, str] = Field(default_factory=dict, max_length=16)
+    images: dict[_Name, _Image] = Field(default_factory=dict, max_length=16)
     #: Seconds in which a pod whose images a claim changes, or that is created for one, must be ready.
     start_seconds: float = Field(120, ge=1, le=3600)
+    #: A claim ends when a container restarts whose image it chose: what was in it is lost.
+    ends_on_restart: bool = True
+    #: Seconds that a request waits for a pod, if its caller does not say.
+    wait_seconds: float = Field(30, ge=0, le=3600)
     #: Seconds that a claim lasts unless it is renewed, if its caller does not say.
     lease_seconds: float = Field(3600, ge=1, le=30 * 86_400)
     #: How many requests may wait, of all tenants and of one.
@@ -78,6 +84,8 @@ class PoolSettings(_Section):
     most_pods_of_tenant: int = Field(0, ge=0, le=100_000)
     #: How many pods one claim may have.
     most_pods_of_claim: int = Field(64, ge=1, le=1000)
+    #: How many pods may be created at once for claims that find none idle (`on_empty: cold`).
+    most_cold: int = Field(64, ge=0, le=10_000)
     #: Tenants that wait are served in proportion to their weights; 1 if not given.
     weights: dict[str, float] = Field(default_factory=dict, max_length=10_000)
 

@@ -1,8 +1,9 @@
 """The custom resources of claims: Pool and Claim of waggle.dev/v1alpha1, as pydantic models.
 
 The models check what the server reads, and the CustomResourceDefinitions in manifests/crds are generated from them
-(`definitions.py`, `python -m extender.operate.crds`), so that the API server refuses what the server would refuse. Two
-rules are beyond a schema, and only here: which names a label may have, and that a selector names no label of Waggle's.
+(`definitions.py`, `python -m extender.operate.crds`), so that the API server refuses what the server would refuse.
+Three rules are beyond a schema, and only here: which names a label may have, that a selector names no label of
+Waggle's, and that an autoscaler needs a workload.
 
 A room of its own, below the engine of claims: the server, the HTTP layer and the generator use it, and the engine,
 which is pure, knows its own records only.

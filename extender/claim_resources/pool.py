@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from extender.claim_resources.shared import Conditions, Image, Labels, Metadata, Name, Part, Seen
+
+_WorkloadName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 def _are_not_ours(labels: dict[str, str]) -> dict[str, str]:
@@ -33,6 +35,9 @@ class Limits(Part):
         0, ge=0, le=100_000, description="Pods that one tenant may have at once; 0 is any number."
     )
     max_pods_per_claim: int = Field(64, ge=1, le=1000, description="Pods that one claim may have.")
+    max_cold: int = Field(
+        64, ge=0, le=10_000, description="Pods that may be created at once for claims that find none idle."
+    )
 
 
 class Defaults(Part):
@@ -42,27 +47,38 @@ class Defaults(Part):
     lease_seconds: int = Field(3600, ge=1, le=30 * 86_400, description="How long it lasts unless it is renewed.")
 
 
-class ScaleTarget(Part):
-    """A workload in the pool's namespace with a scale sub-resource."""
+class Workload(Part):
+    """A workload of apps/v1 in the pool's namespace."""
 
-    api_version: str = Field("apps/v1", min_length=1, max_length=317)
-    kind: str = Field("Deployment", min_length=1, max_length=63)
-    name: Name
+    kind: Literal["Deployment", "ReplicaSet", "StatefulSet"] = "Deployment"
+    name: _WorkloadName
 
 
 class Autoscaler(Part):
     """How many replicas the pool's workload has: as many as are claimed, wait, and are to be spare."""
 
-    scale_target_ref: ScaleTarget = Field(description="The workload that makes the pool's pods.")
     max_replicas: int = Field(ge=1, le=100_000, description="It never has more. The least is spec.replicas.")
-    buffer: Literal["one", "quarter", "half"] = Field(
-        "quarter", description="Spare pods beyond the demand: one, a quarter or a half of the demand."
+    buffer: Literal["none", "one", "quarter", "half"] = Field(
+        "quarter", description="Spare pods beyond the demand: none, one, a quarter or a half of the demand."
     )
     idle_seconds: int = Field(300, ge=0, le=86_400, description="How long a pod is idle before it may go.")
     cooldown_seconds: int = Field(10, ge=0, le=3600, description="Time between two changes of the workload.")
     full_cooldown_seconds: int = Field(
         60, ge=0, le=86_400, description="Time until the next try after the cluster was full."
     )
+    empty_seconds: int = Field(
+        5,
+        ge=0,
+        le=3600,
+        description="Time without an idle pod after which spare pods are ordered although nobody waits.",
+    )
+    quiet_seconds: int = Field(
+        300, ge=0, le=86_400, description="Time after the last request for which spare pods are kept."
+    )
+    refill_pods: int = Field(
+        0, ge=0, le=100_000, description="Pods that are ordered within refillSeconds; 0 is any number."
+    )
+    refill_seconds: int = Field(60, ge=1, le=86_400, description="See refillPods.")
 
 
 class PoolSpec(Part):
@@ -86,7 +102,13 @@ class PoolSpec(Part):
     limits: Limits = Field(default_factory=Limits)
     defaults: Defaults = Field(default_factory=Defaults)
     start_seconds: int = Field(
-        120, ge=1, le=3600, description="Time in which a pod whose images a claim changes must be ready."
+        120,
+        ge=1,
+        le=3600,
+        description="Time in which a pod whose images a claim changes, or that is created for one, must be ready.",
+    )
+    ends_on_restart: bool = Field(
+        True, description="A claim ends when a container restarts whose image it chose: what was in it is lost."
     )
     images: dict[Name, Image] = Field(
         default_factory=dict,
@@ -95,7 +117,7 @@ class PoolSpec(Part):
     )
     weights: dict[Name, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default_factory=dict,
-        max_length=1000,
+        max_length=10_000,
         description="Tenants that wait are served in proportion to their weights; 1 for those that are not here.",
     )
     replicas: int = Field(
@@ -104,7 +126,21 @@ class PoolSpec(Part):
         le=100_000,
         description="The least number of replicas that the autoscaler gives the workload; what `kubectl scale` sets.",
     )
+    workload: Workload | None = Field(
+        None,
+        description=(
+            "The workload that makes the pool's pods. Absent: no pod is created for a claim (onEmpty: cold), and "
+            "nothing is scaled."
+        ),
+    )
     autoscaler: Autoscaler | None = Field(None, description="Absent: Waggle leaves the workload's replicas alone.")
+
+    @field_validator("autoscaler")
+    @classmethod
+    def _has_a_workload(cls, autoscaler: Autoscaler | None, info: ValidationInfo) -> Autoscaler | None:
+        if autoscaler is not None and info.data.get("workload") is None:
+            raise ValueError("expected `workload` beside it: whose replicas to change")
+        return autoscaler
 
 
 class PoolStatus(Seen):

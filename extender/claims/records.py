@@ -88,6 +88,8 @@ class Pool:
     order: Order = Order.FIFO
     #: Seconds that a claim lasts unless it is renewed.
     lease_seconds: float = 3600.0
+    #: Seconds that a request waits for a pod, if its caller does not say: the layers that make requests read it.
+    wait_seconds: float = 30.0
     #: How many requests may wait, of all tenants and of one.
     most_waiting: int = 8192
     most_waiting_of_tenant: int = 4096

@@ -114,7 +114,7 @@ def _a_wrong_value_is_refused_and_the_field_named(kubectl: Kubectl) -> None:
         ({"mode": "keep"}, 'spec.mode: Unsupported value: "keep"'),
         ({"selector": {"matchLabels": {}}}, "spec.selector.matchLabels"),
         ({"limits": {"maxPending": 0}}, "spec.limits.maxPending"),
-        ({"autoscaler": {"maxReplicas": 5}}, "spec.autoscaler.scaleTargetRef: Required value"),
+        ({"autoscaler": {"buffer": "one"}}, "spec.autoscaler.maxReplicas: Required value"),
     ):
         done = kubectl.run("create -f -", given={**POOL, "metadata": {"name": "x"}, "spec": {**POOL["spec"], **spec}})
         assert done.returncode != 0

@@ -47,13 +47,12 @@ def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
 
 
 def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, WorkloadRef]:
-    """Return where the workloads of these Pools are: those that their autoscalers name."""
-    found = {}
-    for key, spec in specs.items():
-        if spec.autoscaler is not None:
-            ref = spec.autoscaler.scale_target_ref
-            found[key] = WorkloadRef(key.namespace, ref.kind, ref.name)
-    return found
+    """Return where the workloads of these Pools are."""
+    return {
+        key: WorkloadRef(key.namespace, spec.workload.kind, spec.workload.name)
+        for key, spec in specs.items()
+        if spec.workload is not None
+    }
 
 
 def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
@@ -66,6 +65,10 @@ def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[P
             idle_seconds=rules.idle_seconds,
             cooldown=rules.cooldown_seconds,
             full_cooldown=rules.full_cooldown_seconds,
+            empty_seconds=rules.empty_seconds,
+            quiet_seconds=rules.quiet_seconds,
+            refill_pods=rules.refill_pods,
+            refill_seconds=rules.refill_seconds,
         )
         for key, spec in specs.items()
         if (rules := spec.autoscaler) is not None
@@ -90,10 +93,13 @@ def _pool(settings: PoolSettings) -> Pool:
         lease_seconds=settings.lease_seconds,
         start_seconds=settings.start_seconds,
         images=dict(settings.images),
+        ends_on_restart=settings.ends_on_restart,
+        wait_seconds=settings.wait_seconds,
         most_waiting=settings.most_waiting,
         most_waiting_of_tenant=settings.most_waiting_of_tenant,
         most_pods_of_tenant=settings.most_pods_of_tenant,
         most_pods_of_claim=settings.most_pods_of_claim,
+        most_cold=settings.most_cold,
         weights=dict(settings.weights),
     )
 
@@ -107,11 +113,14 @@ def custom_pool(found: claim_resources.Pool) -> Pool:
         mode=Mode(spec.mode),
         order=Order(spec.order),
         lease_seconds=float(spec.defaults.lease_seconds),
+        wait_seconds=float(spec.defaults.wait_seconds),
         most_waiting=limits.max_pending,
         most_waiting_of_tenant=limits.max_pending_per_tenant,
         most_pods_of_tenant=limits.max_pods_per_tenant,
         most_pods_of_claim=limits.max_pods_per_claim,
+        most_cold=limits.max_cold,
         start_seconds=float(spec.start_seconds),
         images=dict(spec.images),
+        ends_on_restart=spec.ends_on_restart,
         weights={tenant: float(weight) for tenant, weight in spec.weights.items()},
     )

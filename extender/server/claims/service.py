@@ -99,7 +99,8 @@ class ClaimService:
             observe=self._pods_changed,
             on_synced=self._namespace_synced,
         )
-        self._configured = self._pools = configured_pools(settings.claims)
+        self._configured = configured_pools(settings.claims)
+        self._pools = {pool.key: pool for pool in self._configured}
         self.objects = self._make_objects(api, timing, clock) if settings.claims.custom_resources else None
         self.members = self._make_members(settings, api) if settings.claims.share_pools else None
         self._own_nodes = None if nodes is not None else self._reflect_nodes(api, timing)
@@ -187,11 +188,15 @@ class ClaimService:
 
     def pools(self) -> tuple[Pool, ...]:
         """All pools, also those that are not served yet."""
-        return self._pools
+        return tuple(self._pools.values())
+
+    def find(self, key: PoolKey) -> Pool | None:
+        """The pool of this name, also if it is not served yet; None if there is none."""
+        return self._pools.get(key)
 
     def _serve(self, pools: tuple[Pool, ...]) -> None:
         """The pools are these from now on."""
-        self._pools = pools
+        self._pools = {pool.key: pool for pool in pools}
         self.workloads.configure(configured_workloads(self.settings) | custom_workloads(self._specs()))
         self._configure()
 
@@ -209,7 +214,7 @@ class ClaimService:
         """Whether the pool is there and its pods are not known yet, or it is not known yet which pools there are."""
         if self.objects is not None and not self.objects.are_pools_known:
             return all(each.key != pool for each in self._configured) or self.pods.is_coming(pool.namespace)
-        return self.pods.is_coming(pool.namespace) and any(each.key == pool for each in self.pools())
+        return self.pods.is_coming(pool.namespace) and pool in self._pools
 
     def scale_policies(self) -> dict[PoolKey, ScalePolicy]:
         """The pools whose workloads are scaled, with the rules."""

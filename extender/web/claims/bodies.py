@@ -14,9 +14,6 @@ from extender.claims.events import Answered
 from extender.claims.records import OnEmpty, WarmPod
 from extender.claims.views import ClaimStage, ClaimView, PoolSnapshot
 
-#: Seconds that a request waits for a pod if its caller does not say.
-DEFAULT_WAIT = 30.0
-
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 _Value = Annotated[str, StringConstraints(max_length=63)]
 _Text = Annotated[str, StringConstraints(max_length=16_384)]
@@ -31,8 +28,11 @@ class ClaimRequest(_Request):
     """A request for pods of a pool. Every field is optional; an empty body asks for one pod."""
 
     count: int = Field(1, ge=1, le=1000, description="How many pods, all or none")
-    wait_seconds: float = Field(
-        DEFAULT_WAIT, ge=0, le=3600, description="How long the request may wait for pods; 0: it is served now or never"
+    wait_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=3600,
+        description="How long the request may wait for pods; 0: it is served now or never; absent: as the pool says",
     )
     key: str = Field(
         "",

@@ -119,8 +119,12 @@ class ClaimHandlers:
 
     def _asked(self, pool: PoolKey, wanted: ClaimRequest, tenant: str) -> ClaimAsked:
         limits = self._service.settings
+        wait = wanted.wait_seconds
+        if wait is None:
+            found = self._service.find(pool)
+            wait = min(found.wait_seconds, limits.longest_wait_seconds) if found is not None else 0.0
         for field, value, most in (
-            ("wait_seconds", wanted.wait_seconds, limits.longest_wait_seconds),
+            ("wait_seconds", wait, limits.longest_wait_seconds),
             ("lease_seconds", wanted.lease_seconds, limits.longest_lease_seconds),
         ):
             if value > most:
@@ -133,7 +137,7 @@ class ClaimHandlers:
             count=wanted.count,
             demand=Demand(_pairs(wanted.requires), tuple(sorted(wanted.images))),
             priority=wanted.priority,
-            wait_seconds=wanted.wait_seconds,
+            wait_seconds=wait,
             lease_seconds=wanted.lease_seconds,
             key=wanted.key,
             digest=wanted.digest() if wanted.key else "",
@@ -302,7 +306,7 @@ class ClaimHandlers:
     async def pool(self, request: Request, namespace: str, pool: str) -> Response:
         await self._callers.reader(request, namespace)
         key = PoolKey(namespace, pool)
-        if all(each.key != key for each in self._service.pools()):
+        if self._service.find(key) is None:
             return _refusal(self._with_pools(key, Answered(request="", code=ClaimCode.UNKNOWN_POOL)))
         return _json(200, self._pool(key))
 
@@ -318,7 +322,8 @@ class ClaimHandlers:
         found = self._runtime.look(lambda engine, now: engine.snapshot(key, now))
         if found is not None:
             return pool_body(found)
-        mode = next((each.mode.value for each in self._service.pools() if each.key == key), "")
+        pool = self._service.find(key)
+        mode = pool.mode.value if pool is not None else ""
         return PoolBody(namespace=key.namespace, name=key.name, mode=mode, served=False)
 
     # -- bodies ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from shutil import which
 
 import pytest
 
+from extender.claims.records import PoolKey
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from tests.e2e.build import find
 from tests.support.apiserver.api import eventually
@@ -269,15 +270,33 @@ def test_without_definitions_configured_pools_are_served_and_with_them_all() -> 
 def test_a_pools_workload_is_scaled_for_those_who_wait_and_has_pods_created_for_those_who_do_not() -> None:
     with object_world(pods=1) as w:
         w.deploy("more", 0, {"pool": "more"})
-        rules = {"scaleTargetRef": {"name": "more"}, "maxReplicas": 3, "idleSeconds": 0, "cooldownSeconds": 0}
-        add_pool(w, "more", selector={"matchLabels": {"pool": "more"}}, autoscaler=rules)
+        rules = {"maxReplicas": 3, "idleSeconds": 0, "cooldownSeconds": 0}
+        add_pool(w, "more", workload={"name": "more"}, autoscaler=rules)
         eventually(lambda: condition(pool_status(w, "more"), "Ready")[0] == "True")
         assert w.claim("more", wait_seconds=20).status_code == 201
         eventually(lambda: w.claim("more", count=4, on_empty="cold", wait_seconds=20).status_code == 201)
 
 
-def test_a_pool_whose_workload_cannot_be_scaled_says_so() -> None:
+def test_pods_are_created_for_claims_of_a_pool_that_waggle_does_not_scale() -> None:
     with object_world(pods=1) as w:
-        rules = {"scaleTargetRef": {"kind": "Job", "name": "more"}, "maxReplicas": 3}
-        add_pool(w, "more", selector={"matchLabels": {"pool": "more"}}, autoscaler=rules)
-        eventually(lambda: condition(pool_status(w, "more"), "Misconfigured")[:2] == ("True", "UnsupportedWorkload"))
+        w.deploy("more", 0, {"pool": "more"})
+        add_pool(w, "more", workload={"name": "more"})
+        eventually(lambda: w.claim("more", on_empty="cold", wait_seconds=20).status_code == 201)
+
+
+def test_a_pool_with_an_autoscaler_and_no_workload_says_so() -> None:
+    with object_world(pods=1) as w:
+        add_pool(w, "more", autoscaler={"maxReplicas": 3})
+        eventually(lambda: condition(pool_status(w, "more"), "Misconfigured")[:2] == ("True", "Unreadable"))
+        assert "spec.autoscaler: expected `workload`" in condition(pool_status(w, "more"), "Misconfigured")[2]
+
+
+def test_a_request_that_does_not_say_how_long_it_waits_waits_as_its_pool_says() -> None:
+    with object_world(pods=1) as w:
+        add_pool(w, "short", defaults={"waitSeconds": 0})
+        eventually(lambda: w.server.claims.find(PoolKey("default", "short")) is not None)
+        assert w.claim("short").json()["code"] == "NoIdlePod"
+        assert w.claim("short", wait_seconds=0.05).json()["code"] == "DeadlineExceeded"
+        add_claim(w, pool="short")
+        eventually(lambda: is_in(w, "Failed"))
+        assert status(w)["reason"] == "NoIdlePod"

@@ -212,7 +212,10 @@ class ClaimObjects:
             if obj.spec is not None:
                 default = self._around.wait_seconds(pool_of(obj.spec, obj.namespace))
                 said = obj.spec.wait_seconds
-                wait = float(said) if said is not None else DEFAULT_WAIT if default is None else default
+                if said is not None:
+                    wait = float(said)
+                elif default is not None:
+                    wait = min(default, self._settings.longest_wait_seconds)
             is_current = obj.status.claim in tracked.stood or not older(
                 self._around.version(obj.namespace), obj.resource_version
             )

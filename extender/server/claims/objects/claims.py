@@ -26,7 +26,7 @@ from extender.server.claims.objects.records import FINALIZER, ClaimObject
 
 #: Phases after which nothing happens any more.
 FINAL = frozenset({"Ended", "Released", "Failed"})
-#: Seconds that a request waits if neither the claim nor its pool says.
+#: Seconds that a claim waits that does not say, if its pool, which would say, is not served.
 DEFAULT_WAIT = 30.0
 #: Seconds after which a claim that is not served yet says so, and between two updates of its place in the line.
 _QUICK, _POSITION = 1.0, 10.0

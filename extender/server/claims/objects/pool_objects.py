@@ -15,7 +15,6 @@ from extender.claims.records import Pool, PoolKey
 from extender.claims.views import PoolSnapshot
 from extender.core.freshness import older
 from extender.core.outcomes import OutcomeKind
-from extender.server.claims.objects.claims import DEFAULT_WAIT
 from extender.server.claims.objects.conditions import moment
 from extender.server.claims.objects.pools import PAUSE, SETTLED, Verdict, is_news, judge, pool_status
 from extender.server.claims.objects.records import PoolObject
@@ -57,7 +56,6 @@ class PoolObjects:
         self._send = send
         self._tracked: dict[str, _Tracked] = {}
         self._writing: dict[int, _Tracked] = {}
-        self._waits: dict[PoolKey, float] = {pool.key: DEFAULT_WAIT for pool in configured}
         #: What the served Pools say, as of the last call of `pools`. Replaced as a whole.
         self.specs: dict[PoolKey, PoolSpec] = {}
         #: Whether `pools` has something new to say.
@@ -86,7 +84,6 @@ class PoolObjects:
             return None
         self.is_stale = False
         verdicts = judge(self._configured, [each.obj for each in self._tracked.values()])
-        self._waits = {pool.key: DEFAULT_WAIT for pool in self._configured}
         served, specs = list(self._configured), {}
         for uid, verdict in verdicts.items():
             tracked = self._tracked[uid]
@@ -98,13 +95,8 @@ class PoolObjects:
             if verdict.pool is not None and tracked.obj.spec is not None:
                 served.append(verdict.pool)
                 specs[verdict.pool.key] = tracked.obj.spec
-                self._waits[verdict.pool.key] = float(tracked.obj.spec.defaults.wait_seconds)
         self.specs = specs
         return tuple(served)
-
-    def wait_seconds(self, pool: PoolKey) -> float | None:
-        """How long claims of the pool wait that do not say; None if no such pool is served."""
-        return self._waits.get(pool)
 
     def misconfigured(self) -> int:
         """How many Pools are not served, for a fault of theirs."""

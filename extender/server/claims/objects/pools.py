@@ -17,7 +17,6 @@ from extender.claims.views import PoolSnapshot
 from extender.server.claims.objects.conditions import conditions
 from extender.server.claims.objects.records import PoolObject
 from extender.server.claims.pools import custom_pool
-from extender.server.claims.workloads import PLURALS
 
 #: Pools that are served at once, those of the configuration included.
 MOST_POOLS = 1000
@@ -59,8 +58,6 @@ def _verdict(obj: PoolObject, configured: frozenset[PoolKey], others: Iterable[P
         return Verdict(None, "Unreadable", obj.fault)
     if obj.key in configured:
         return Verdict(None, "InConfiguration", "the configuration file has a pool of this name, which is served")
-    if obj.spec.autoscaler is not None and obj.spec.autoscaler.scale_target_ref.kind not in PLURALS:
-        return Verdict(None, "UnsupportedWorkload", f"autoscaler.scaleTargetRef.kind: expected {', '.join(PLURALS)}")
     for other in others:
         if _overlap(obj.spec.selector.match_labels, other.selector):
             message = f"a pod can have the labels of this selector and of pool {other.key.name}, which came first"

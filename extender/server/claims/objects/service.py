@@ -191,7 +191,7 @@ class CustomResources:
             informer.ask_for_bookmark()
 
     def wait_seconds(self, pool: PoolKey) -> float | None:
-        return self.pools.wait_seconds(pool) if self._runtime.look(partial(_has_pool, pool=pool)) else None
+        return self._runtime.look(partial(_wait_seconds, pool=pool))
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
@@ -276,5 +276,6 @@ def _members(engine: ClaimEngine, _: float) -> tuple[str, ...]:
     return engine.members.others
 
 
-def _has_pool(engine: ClaimEngine, _: float, *, pool: PoolKey) -> bool:
-    return pool in engine.state.pools
+def _wait_seconds(engine: ClaimEngine, _: float, *, pool: PoolKey) -> float | None:
+    found = engine.state.pools.get(pool)
+    return found.pool.wait_seconds if found is not None else None

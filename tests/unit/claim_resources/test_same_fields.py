@@ -1,0 +1,143 @@
+"""A Pool object and a pool of the configuration have the same fields, with the same defaults, choices and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic.alias_generators import to_camel
+
+from extender.claim_resources import Pool, read
+from extender.claim_resources.definitions import schema_of
+from extender.claim_settings import ClaimSettings, PoolSettings
+from extender.claims.records import PoolKey
+from extender.server.claims.pools import (
+    configured_policies,
+    configured_pools,
+    configured_workloads,
+    custom_policies,
+    custom_pool,
+    custom_workloads,
+)
+
+Object = dict[str, Any]
+
+#: Fields that an object has in its metadata.
+IN_METADATA = {"namespace", "name"}
+#: Where an object has a field that the configuration has under another name, as Kubernetes' own objects have it.
+ELSEWHERE = {
+    "selector": "selector.matchLabels",
+    "lease_seconds": "defaults.leaseSeconds",
+    "wait_seconds": "defaults.waitSeconds",
+    "most_waiting": "limits.maxPending",
+    "most_waiting_of_tenant": "limits.maxPendingPerTenant",
+    "most_pods_of_tenant": "limits.maxPodsPerTenant",
+    "most_pods_of_claim": "limits.maxPodsPerClaim",
+    "most_cold": "limits.maxCold",
+    "autoscaler.least": "replicas",  # what `kubectl scale` sets
+    "autoscaler.most": "autoscaler.maxReplicas",
+}
+#: What a schema of Kubernetes says of labels, and the configuration's own model checks.
+CHECKED_IN_CODE = {("selector", "additionalProperties")}
+
+
+def schema(node: Object, parts: Object) -> Object:
+    """A field of pydantic's schema without references, and without the null that stands for "absent"."""
+    for each in node.get("anyOf", ()):
+        if each.get("type") != "null":
+            return schema({**node, "anyOf": (), **each}, parts)
+    if "$ref" in node:
+        return {**parts[node["$ref"].rpartition("/")[2]], "default": node.get("default")}
+    return node
+
+
+def leaves(node: Object, parts: Object, path: str = "") -> Iterator[tuple[str, Object]]:
+    for name, given in node["properties"].items():
+        found, place = schema(given, parts), f"{path}.{name}".lstrip(".")
+        if "properties" in found:
+            yield from leaves(found, parts, place)
+        else:
+            yield place, found
+
+
+def in_whole_numbers(field: Object) -> Object:
+    """What both say of a field. Specifications of Kubernetes have no fractions: an object's numbers are whole ones."""
+    kept = ("enum", "maximum", "minLength", "maxLength", "pattern", "minProperties", "maxProperties")
+    said = {name: field[name] for name in kept if name in field}
+    if field.get("default") not in (None, {}):  # a map is empty by default in both
+        said["default"] = field["default"]
+    is_number = field.get("type") in ("number", "integer")
+    said["type"] = "number" if is_number else field.get("type")
+    if is_number:
+        least = field.get("minimum", field.get("exclusiveMinimum", 0))
+        said["minimum"] = 1 if 0 < least < 1 or "exclusiveMinimum" in field else least
+    return said
+
+
+WHOLE = PoolSettings.model_json_schema()
+CONFIGURED = dict(leaves(WHOLE, WHOLE["$defs"]))
+OBJECT = dict(leaves(schema_of(Pool)["properties"]["spec"], {}))
+
+
+def place(field: str) -> str:
+    return ELSEWHERE.get(field) or ".".join(to_camel(part) for part in field.split("."))
+
+
+def test_both_have_the_same_fields() -> None:
+    assert {place(field) for field in CONFIGURED if field not in IN_METADATA} == set(OBJECT)
+
+
+@pytest.mark.parametrize("field", sorted(set(CONFIGURED) - IN_METADATA))
+def test_both_say_the_same_of_a_field(field: str) -> None:
+    ours, theirs = CONFIGURED[field], OBJECT[place(field)]
+    assert in_whole_numbers(ours) == in_whole_numbers(theirs)
+    if "additionalProperties" in ours and (field, "additionalProperties") not in CHECKED_IN_CODE:
+        values = in_whole_numbers(ours["additionalProperties"]), in_whole_numbers(theirs["additionalProperties"])
+        if field == "weights":  # any positive number in the configuration: a validator checks it
+            assert values[1] == {"type": "number", "minimum": 1, "maximum": 1000}
+        else:
+            assert values[0] == values[1]
+
+
+#: A value for each field that is not its default.
+UNUSUAL: Object = {
+    "selector": {"app": "a"},
+    "mode": "recycle",
+    "order": "pack",
+    "images": {"main": "idle:1"},
+    "weights": {"blue": 2},
+    "ends_on_restart": False,
+    "workload.kind": "StatefulSet",
+    "workload.name": "w",
+    "autoscaler.buffer": "none",
+    "autoscaler.least": 2,
+    "autoscaler.most": 9,
+}
+
+
+def put(into: Object, path: str, value: Any) -> None:
+    *way, last = path.split(".")
+    for name in way:
+        into = into.setdefault(name, {})
+    into[last] = value
+
+
+def test_both_become_the_same_pool() -> None:
+    """Every field has an unusual value of its own, so one that is lost, or mixed up with another, is seen."""
+    given: Object = {"namespace": "n", "name": "p"}
+    spec: Object = {}
+    for number, field in enumerate(sorted(set(CONFIGURED) - IN_METADATA), 11):
+        value = UNUSUAL.get(field, number)
+        put(given, field, value)
+        put(spec, place(field), value)
+    key = PoolKey("n", "p")
+    settings = ClaimSettings.model_validate({"pools": [given]})
+    found = read(Pool, {"metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+    assert configured_pools(settings) == (custom_pool(found),)
+    assert configured_policies(settings) == custom_policies({key: found.spec})
+    assert configured_workloads(settings) == custom_workloads({key: found.spec})
+    defaults = configured_pools(ClaimSettings.model_validate({"pools": [{"name": "p", "selector": {"a": "b"}}]}))[0]
+    (made,) = configured_pools(settings)
+    same = {name for name in made.__slots__ if getattr(made, name) == getattr(defaults, name)}
+    assert same == {"template"}  # which the workload has
