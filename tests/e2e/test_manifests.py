@@ -253,6 +253,12 @@ def test_only_waggle_writes_its_decisions(decided: Kubectl) -> None:
         assert patch(decided, change, f"--as={WAGGLE}") == ""
 
 
+def test_an_update_of_the_status_writes_no_decision(decided: Kubectl) -> None:
+    forged = {"metadata": {"annotations": {"waggle.dev/gang-plan": "forged"}}}
+    assert "waggle-decision-guard" in patch(decided, forged, "--subresource=status")
+    assert patch(decided, {"status": {"message": "busy"}}, "--subresource=status") == ""
+
+
 def test_a_pod_with_a_decision_of_somebody_else_is_not_created(decided: Kubectl) -> None:
     pod = {**POD, "metadata": {"name": "forged", "annotations": {"hivedscheduler.microsoft.com/pod-bind-info": "x"}}}
     done = decided("create", "--namespace=guarded", "--filename=-", given=yaml.safe_dump(pod))
