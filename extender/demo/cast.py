@@ -127,6 +127,8 @@ class Cast:
         except CastError as error:
             if "cannot listen" not in str(error):
                 raise
+            if self._waggle is not None:
+                self._waggle.stop()
             if self._wanted_port:
                 raise CastError(
                     f"port {self._wanted_port} of 127.0.0.1 is taken; without --port any free one is used"
@@ -227,6 +229,7 @@ class Cast:
             "Pod": f"/api/v1/namespaces/{namespace}/pods",
             "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
             "Deployment": f"/apis/apps/v1/namespaces/{namespace}/deployments",
+            "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         }
         path = paths.get(kind)
         if path is None:

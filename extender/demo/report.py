@@ -14,6 +14,7 @@ from rich.table import Table
 from algorithm.quantity import parse_quantity
 from algorithm.reasons import Code
 from extender.demo.cast import Cast
+from extender.demo.own_command import own_command
 from extender.demo.workloads import GPU, GPUS_PER_NODE, Act, Object
 from extender.operate.output import as_markup
 from extender.scheduling.reads import GANG_ANNOTATION
@@ -154,12 +155,13 @@ def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     """Lines that work while the demo stays up."""
     told = [item["name"] for item in outlook.waiting if item["reason"]["code"] != Code.NOT_ASKED]
     waiting = min(told, default=min(outlook.pods))
+    waggle = own_command()
     console.print(f"\nThe nodes, and who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
     lines = (
         ("is it ready", f"curl {cast.url}/readyz"),
         ("who waits, and why", f"curl '{cast.url}/v1/inspect/pods?state=Waiting'"),
-        ("the cluster in a screenful", f"waggle top --server {cast.url}"),
-        ("why this one waits, and what would help", f"waggle explain {waiting} --server {cast.url}"),
+        ("the cluster in a screenful", f"{waggle} top --server {cast.url}"),
+        ("why this one waits, and what would help", f"{waggle} explain {waiting} --server {cast.url}"),
         ("everything about one pod", f"curl {cast.url}/v1/explain/default/{waiting}"),
         ("the nodes as Waggle counts them", f"curl {cast.url}/v1/inspect/nodes"),
         ("what the algorithm holds", f"curl {cast.url}/v1/inspect/algorithm"),

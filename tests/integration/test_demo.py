@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -18,8 +19,10 @@ from extender.demo import hived
 from extender.demo.cast import Cast, CastError, Process
 from extender.demo.claims.books import Books
 from extender.demo.claims.play import ClaimsDemo
-from extender.demo.claims.pools import cluster_objects, sections
+from extender.demo.claims.pools import CLUSTER_ARGUMENTS, cluster_objects, sections
 from extender.demo.claims.table import Verdict, show_verdict
+from extender.demo.claims.table import show_stay as show_claims_stay
+from extender.demo.own_command import own_command
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.run import Demo
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
@@ -137,6 +140,8 @@ def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
 def test_claims_under_load_and_faults_obey_the_laws():
     def prepare(w: ClaimWorld) -> None:
         for item in cluster_objects():
+            if item["kind"] == "CustomResourceDefinition":
+                continue
             group = "apis/apps/v1/namespaces/sandboxes/deployments" if item["kind"] == "Deployment" else "api/v1/nodes"
             assert w.api.post(f"/{group}", item).status_code == 201
 
@@ -199,6 +204,42 @@ def test_the_demo_of_claims_survives_a_crash_and_leaves_nothing_behind():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Crash: Waggle is killed" in done.stdout
     assert "nothing left claimed" in " ".join(done.stdout.split())
+
+
+def test_the_lines_that_the_demo_of_claims_prints_work():
+    """In the shell of somebody who has read only these lines: each is run as it is printed."""
+    with closing(Cast(port=0, verbose=False, sections=sections())) as cast:
+        cast.start_cluster(cluster_objects(), CLUSTER_ARGUMENTS)
+        cast.start_waggle()
+        cast.wait_ready()
+        assert eventually(lambda: cast.waggle("/v1/pools/sandboxes/python")["idle"] == 48)
+        said = shown((show_claims_stay, cast))
+        lines = [line.strip() for line in said.splitlines() if line.startswith("  ") and not line.startswith("  #")]
+        assert len(lines) >= 9
+        claim = ""
+        for line in lines:
+            done = subprocess.run(
+                line.replace("/ID", f"/{claim}"), shell=True, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+            assert '"error"' not in done.stdout, f"{line}: {done.stdout}"
+            claim = json.loads(done.stdout)["id"] if "lease_seconds" in line else claim
+
+
+def test_the_demo_names_the_command_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    installed = tmp_path / "bin" / "waggle"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert own_command() == f"{tmp_path}/bin/python -m extender.cli"
+
+    installed.parent.mkdir()
+    installed.touch(0o755)
+    assert own_command() == "waggle"
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert own_command() == str(installed)
+    monkeypatch.chdir(tmp_path)
+    assert own_command() == "bin/waggle"
 
 
 def test_the_demo_of_claims_has_no_use_for_an_algorithm():

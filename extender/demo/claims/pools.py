@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from extender.claim_resources.definitions import definitions
 from extender.demo.workloads import Object
 
 NAMESPACE = "sandboxes"
@@ -36,8 +37,9 @@ TENANTS = {"web": 0.7, "batch": 0.3}
 
 
 def cluster_objects() -> list[Object]:
-    """The nodes, and a Deployment for each pool."""
-    return [*(_node(f"node-{number}") for number in range(4)), *map(_deployment, POOLS)]
+    """The nodes, a Deployment for each pool, and the definitions with which claims can be objects, too."""
+    nodes = (_node(f"node-{number}") for number in range(4))
+    return [*nodes, *map(_deployment, POOLS), *definitions().values()]
 
 
 def _node(name: str) -> Object:
@@ -71,7 +73,7 @@ def sections() -> Object:
     ]
     return {
         "extender": {"enabled": False},
-        "claims": {"enabled": True, "pools": pools},
+        "claims": {"enabled": True, "custom_resources": True, "pools": pools},
         "cluster": {"request_timeout_seconds": TIMEOUT},
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,14 +12,25 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from extender.claim_resources.shared import API_VERSION
 from extender.demo.cast import Cast
 from extender.demo.claims.books import Books, percentile
 from extender.demo.claims.pools import NAMESPACE, POOLS
+from extender.demo.own_command import own_command
 from extender.logs.printable import printable
 from extender.operate.output import as_markup
 
 #: Seconds over which rates and percentiles of the live table are taken.
 _LATELY = 3.0
+#: A claim as an object, on one line.
+_CLAIM = json.dumps(
+    {
+        "apiVersion": API_VERSION,
+        "kind": "Claim",
+        "metadata": {"name": "mine"},
+        "spec": {"poolRef": {"name": POOLS[0].name}},
+    }
+)
 
 
 @dataclass
@@ -153,24 +165,43 @@ def _numbers(books: Books) -> Table:
 
 def show_stay(console: Console, cast: Cast) -> None:
     """Lines that work while the demo stays up."""
-    pool = f"{cast.url}/v1/pools/{NAMESPACE}/{POOLS[0].name}"
     console.print(f"\nThe pools, who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
-    kubectl = f"{cast.kubectl} --kubeconfig {cast.kubeconfig}" if cast.kubectl else ""
-    pods = f"{cast.cluster_url}/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=waggle.dev/claim"
-    lines = (
-        ("the pools, with their queues", f"waggle pools --server {cast.url}"),
-        ("the same of one pool, as JSON", f"curl {pool}"),
+    console.print("\nA few callers go on. Everything stays up until Ctrl-C. Try in another terminal:\n")
+    for what, line in (*_waggle_lines(cast), *(_kubectl_lines(cast) if cast.kubectl else _curl_lines(cast))):
+        if what:
+            console.print(f"  [dim]# {what}[/dim]")
+        console.print(f"  {as_markup(line)}", soft_wrap=True)
+
+
+def _waggle_lines(cast: Cast) -> tuple[tuple[str, str], ...]:
+    name, waggle = f"{NAMESPACE}/{POOLS[0].name}", own_command()
+    pool = f"{cast.url}/v1/pools/{name}"
+    return (
+        ("the pools, with their queues", f"{waggle} pools --server {cast.url}"),
+        (
+            "a warm pod while a command runs",
+            f"{waggle} claim {name} --server {cast.url} -- sh -c 'echo $WAGGLE_POD_NAME $WAGGLE_POD_IP'",
+        ),
+        ("one pool, as JSON", f"curl {pool}"),
         ("claim a pod, for a minute", f"""curl {pool}/claims -d '{{"lease_seconds": 60}}'"""),
         ("three at once, or none", f"""curl {pool}/claims -d '{{"count": 3, "lease_seconds": 60}}'"""),
         ("give it back (with the id that the claim has)", f"curl -X DELETE {cast.url}/v1/claims/ID"),
         ("the claims that there are", f"curl {pool}/claims"),
         ("metrics", f"curl -s {cast.url}/metrics | grep -E 'waggle_(claims|pool)'"),
-        (
-            "the claimed pods, at the API server",
-            f"{kubectl} get pods -n {NAMESPACE} -l waggle.dev/claim" if kubectl else f"curl '{pods}'",
-        ),
     )
-    console.print("\nA few callers go on. Everything stays up until Ctrl-C. Try in another terminal:\n")
-    for what, line in lines:
-        console.print(f"  [dim]# {what}[/dim]")
-        console.print(f"  {as_markup(line)}", soft_wrap=True)
+
+
+def _kubectl_lines(cast: Cast) -> tuple[tuple[str, str], ...]:
+    kubectl = f"{cast.kubectl} --kubeconfig {cast.kubeconfig} -n {NAMESPACE}"
+    return (
+        ("the claimed pods, at the API server", f"{kubectl} get pods -l waggle.dev/claim"),
+        ("a claim as an object: create it, wait for its pod, release it", f"echo '{_CLAIM}' | {kubectl} create -f -"),
+        ("", f"{kubectl} wait --for=condition=Ready claim/mine"),
+        ("", f"{kubectl} get claims"),
+        ("", f"{kubectl} delete claim mine"),
+    )
+
+
+def _curl_lines(cast: Cast) -> tuple[tuple[str, str], ...]:
+    pods = f"{cast.cluster_url}/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=waggle.dev/claim"
+    return (("the claimed pods, at the API server", f"curl '{pods}'"),)
