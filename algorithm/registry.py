@@ -18,16 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from algorithm import plugins
 from algorithm.decisions import GangText
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reads import Reads
-from algorithm.suggest import for_error, near
+from algorithm.suggest import for_error
 
 GROUP = "waggle.algorithms"
 #: The version of algorithm/interface.py that this Waggle speaks; a plug-in says which one it was written for.
@@ -68,7 +69,7 @@ class Plugin(Generic[S]):
 
 def available() -> dict[str, EntryPoint]:
     """The installed plug-ins by name, not imported."""
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+    return plugins.available(GROUP)
 
 
 def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlgorithm:
@@ -105,26 +106,10 @@ def gang_texts(name: str) -> Mapping[str, GangText]:
 
 
 def _load(name: str) -> Plugin[Any]:
-    points = available()
-    if name not in points:
-        there = ", ".join(points) or "none"
-        raise AlgorithmError(f"no algorithm named {name!r} is installed; there are: {there}{near(name, points)}")
-    claims = sorted({point.value for point in entry_points(group=GROUP, name=name)})
-    if len(claims) > 1:
-        raise AlgorithmError(f"algorithm {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
     try:
-        plugin = points[name].load()
-    except Exception as error:
-        raise AlgorithmError(f"algorithm {name!r} cannot be imported: {error!r}") from error
-    if not isinstance(plugin, Plugin):
-        raise AlgorithmError(
-            f"algorithm {name!r}: entry point {points[name].value} is not an algorithm.registry.Plugin"
-        )
-    if plugin.api_version != API_VERSION:
-        raise AlgorithmError(
-            f"algorithm {name!r} was written for interface version {plugin.api_version}, this is version {API_VERSION}"
-        )
-    return plugin
+        return plugins.load(GROUP, "algorithm", name, Plugin, API_VERSION)
+    except plugins.PluginError as error:
+        raise AlgorithmError(str(error)) from error
 
 
 #: Plain words for errors that pydantic words for its own users.

@@ -6,7 +6,7 @@ Pools can also be objects of the API server, if `claims.custom_resources` is set
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
@@ -59,8 +59,9 @@ class PoolSettings(_Section):
     #: detach: a claim takes the pod out of its ReplicaSet, which makes another one, and ends with its deletion.
     #: recycle: the pod's phase label changes, and it returns to the pool.
     mode: Literal["detach", "recycle"] = "detach"
-    #: Which idle pod is given away first: the one that was first seen idle, by age, or by the use of its node.
-    order: Literal["fifo", "oldest", "newest", "pack", "spread"] = "fifo"
+    #: Which idle pod is given away first: the one that was first seen idle, by age, by the use of its node, or by
+    #: `claims.score`.
+    order: Literal["fifo", "oldest", "newest", "pack", "spread", "score"] = "fifo"
     #: The workload that makes the pool's pods. Without it no pod is created for a claim (`on_empty: cold`), and nothing
     #: is scaled.
     workload: WorkloadSettings | None = None
@@ -117,6 +118,14 @@ class PoolSettings(_Section):
         return weights
 
 
+class ScoreSettings(_Section):
+    """The installed plug-in that chooses pods in pools of the order `score`. See docs/claim-scores.md."""
+
+    name: str = Field(min_length=1, max_length=253)
+    #: Its own settings, checked by its model.
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
 class E2bSettings(_Section):
     """E2B's API under /e2b, for programs that use its package. See docs/e2b.md."""
 
@@ -133,6 +142,8 @@ class ClaimSettings(_Section):
     """Claims: idle warm pods are handed out over HTTP. See docs/claims.md."""
 
     enabled: bool = False
+    #: What chooses pods in pools of the order `score`.
+    score: ScoreSettings | None = None
     pools: tuple[PoolSettings, ...] = Field((), max_length=1000)
     #: Serve the Pool and Claim objects of the API server, too: their CustomResourceDefinitions must be installed.
     custom_resources: bool = False
@@ -151,6 +162,16 @@ class ClaimSettings(_Section):
     concurrent_writes: int = Field(32, ge=1, le=128)
     #: Memory that the pods of pools may take, in MiB, estimated: some 2 KB each. Lists that need more fail.
     cache_mib: int = Field(512, ge=16, le=65_536)
+
+    @field_validator("pools")
+    @classmethod
+    def _have_a_score(cls, pools: tuple[PoolSettings, ...], info: ValidationInfo) -> tuple[PoolSettings, ...]:
+        scored = [pool for pool in pools if pool.order == "score"]
+        if scored and info.data.get("score") is None:
+            raise ValueError(
+                f"{scored[0].namespace}/{scored[0].name}: order: expected `claims.score.name`: which plug-in scores"
+            )
+        return pools
 
     @field_validator("pools")
     @classmethod

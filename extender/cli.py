@@ -209,11 +209,13 @@ def check(config: ConfigOption = None) -> None:
     Files that it names are looked for: run it where Waggle will run.
     """
     from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
+    from extender.server.claims.score_plugins import configured_score
     from extender.web.http.certificates import Certificates
 
     settings = _settings(config)
     try:
         create(settings.algorithm.name, algorithm_settings(settings.algorithm))
+        configured_score(settings.claims)
         connect(settings.cluster).close()
         Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:

@@ -92,11 +92,12 @@ class PoolSpec(Part):
             "recycle: the pod's phase label changes, and it returns to the pool."
         ),
     )
-    order: Literal["fifo", "oldest", "newest", "pack", "spread"] = Field(
+    order: Literal["fifo", "oldest", "newest", "pack", "spread", "score"] = Field(
         "fifo",
         description=(
-            "Which idle pod is given away first: the one that was first seen idle (fifo), by age, or on the node with "
-            "the most (pack) or the fewest (spread) claimed pods of the pool."
+            "Which idle pod is given away first: the one that was first seen idle (fifo), by age, on the node with the "
+            "most (pack) or the fewest (spread) claimed pods of the pool, or the one that the plug-in of the server's "
+            "configuration prefers (score)."
         ),
     )
     limits: Limits = Field(default_factory=Limits)

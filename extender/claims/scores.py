@@ -1,5 +1,10 @@
 """Pools of the order `score`: a plug-in's function says which of the idle pods suits a request best.
 
+docs/claim-scores.md shows how to write one. A plug-in is a `ScorePlugin` that an installed distribution names:
+
+    [project.entry-points."waggle.scores"]
+    mine = "my_package:PLUGIN"
+
 The function sees the pod and the request, and returns a number: the pod with the highest one is taken, the one that
 came first among equals. It is called for the first `CANDIDATES` pods that fit, or as many as the request needs if those
 are more, so that a choice costs the same however large the pool is. A call that fails, or returns no finite number,
@@ -11,14 +16,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
 
 from extender.claims.events import ClaimAsked
 from extender.claims.records import WarmPod
 from extender.claims.supply import Supply
 
 CANDIDATES = 16
+#: The entry-point group of scores, and the version of `Score` that this Waggle speaks.
+GROUP, API_VERSION = "waggle.scores", 1
 
 Score = Callable[[WarmPod, ClaimAsked], float]
+S = TypeVar("S", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorePlugin(Generic[S]):
+    """What a plug-in exports: how to check the settings, and how to make the function from them."""
+
+    settings: type[S]
+    create: Callable[[S], Score]
+    api_version: int = API_VERSION
 
 
 class Scores:

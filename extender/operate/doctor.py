@@ -33,6 +33,7 @@ from extender.operate.inventory import InventoryError, from_cluster
 from extender.operate.rights import Right, allowed
 from extender.operate.rules import Severity
 from extender.operate.scheduler_config import MARKERS
+from extender.server.claims.score_plugins import configured_score
 from extender.server.leadership import own_namespace
 from extender.settings import ClusterSettings, Settings, SettingsError, algorithm_settings, load
 from extender.web.http.authorities import first, lifetime, not_signed_by
@@ -73,6 +74,7 @@ def examine(config: Path | None, scheduler_config: Path | None = None, readyz: s
     try:
         settings = load(config) if config else Settings()
         create(settings.algorithm.name, algorithm_settings(settings.algorithm))
+        configured_score(settings.claims)
     except (SettingsError, AlgorithmError) as error:
         return [
             Check("configuration", Status.FAIL, str(error), "correct the field; docs/configuration.md has them all")

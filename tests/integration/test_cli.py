@@ -306,6 +306,7 @@ def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
         ("cluster: {server: foo}", "cluster.server: 'foo' must be http(s)://host:port"),
         ("cluster: {kubeconfig: /nope}", "cluster.kubeconfig: there is no file /nope"),
         ("cluster: {server: 'http://h:1'}\nserver: {tls: {cert_file: a, key_file: b}}", "cert_file: no such file: a"),
+        ("claims: {score: {name: nope}}", "claims.score.name: no score named 'nope' is installed"),
         ("server: {port: 1}\nserver: {port: 2}", "server: stands here twice"),
     ],
 )

@@ -58,6 +58,12 @@ def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
             _one(engine.giving.lapsed),
         ),
         Metric(
+            "waggle_claims_score_failures_total",
+            "counter",
+            "Calls of the plug-in that scores pods which raised or gave no finite number.",
+            _one(engine.scores.failures),
+        ),
+        Metric(
             "waggle_claims_missed_total",
             "counter",
             "What only the safety net found: pods and requests that no event had woken.",

@@ -53,6 +53,7 @@ from extender.server.claims.pools import (
 )
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.claims.scaling import Autoscaler
+from extender.server.claims.score_plugins import configured_score
 from extender.server.claims.workloads import Workloads
 from extender.server.leadership import own_namespace
 from extender.server.views import Metric, Readiness
@@ -70,6 +71,8 @@ class ClaimService:
     `nodes` is an informer of nodes that runs anyway, and has not been started yet; None: the service has its own.
     `leads` says whether this replica does what one replica does: it scales workloads. None: the first of those that
     share pools does it.
+
+    Raises SettingsError if the score that the settings name cannot be used.
     """
 
     def __init__(
@@ -87,7 +90,8 @@ class ClaimService:
         self._committer: Committer[ClaimEvent | ObjectWritten] = Committer(
             api, commands, report=self._report, most=settings.claims.concurrent_writes
         )
-        self.runtime = ClaimRuntime(ClaimEngine(epoch=time.time() - clock()), self._committer.submit, clock=clock)
+        engine = ClaimEngine(epoch=time.time() - clock(), score=configured_score(settings.claims))
+        self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock)
         self._watch_reader = LoopReader()
         self.pods = PodInformers(
             api,

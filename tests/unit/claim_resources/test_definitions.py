@@ -61,8 +61,7 @@ def test_every_field_of_a_spec_is_described(plural: str) -> None:
 def test_the_choices_are_those_of_the_engine() -> None:
     spec, claim = (SCHEMAS[plural]["properties"]["spec"]["properties"] for plural in ("pools", "claims"))
     assert set(spec["mode"]["enum"]) == set(Mode)
-    # Which plug-in scores is not a pool's choice.
-    assert set(spec["order"]["enum"]) == set(Order) - {Order.SCORE}
+    assert set(spec["order"]["enum"]) == set(Order)
     assert set(claim["onEmpty"]["enum"]) == set(OnEmpty)
 
 

@@ -45,12 +45,14 @@ class PoolObjects:
         runtime: ClaimRuntime,
         configured: tuple[Pool, ...],
         *,
+        has_score: bool,
         epoch: float,
         tokens: itertools.count[int],
         send: Callable[[WritePoolStatus], None],
     ) -> None:
         self._runtime = runtime
         self._configured = configured
+        self._has_score = has_score
         self._epoch = epoch
         self._tokens = tokens
         self._send = send
@@ -83,7 +85,8 @@ class PoolObjects:
         if not self.is_stale:
             return None
         self.is_stale = False
-        verdicts = judge(self._configured, [each.obj for each in self._tracked.values()])
+        objects = [each.obj for each in self._tracked.values()]
+        verdicts = judge(self._configured, objects, has_score=self._has_score)
         served, specs = list(self._configured), {}
         for uid, verdict in verdicts.items():
             tracked = self._tracked[uid]

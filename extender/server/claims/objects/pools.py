@@ -12,7 +12,7 @@ from typing import Any
 
 from extender import claim_resources
 from extender.claim_resources import PoolStatus
-from extender.claims.records import Mode, Pool, PoolKey
+from extender.claims.records import Mode, Order, Pool, PoolKey
 from extender.claims.views import PoolSnapshot
 from extender.server.claims.objects.conditions import conditions
 from extender.server.claims.objects.records import PoolObject
@@ -36,8 +36,8 @@ class Verdict:
     message: str = ""
 
 
-def judge(configured: Iterable[Pool], objects: Iterable[PoolObject]) -> dict[str, Verdict]:
-    """Return the verdict on each object, by UID."""
+def judge(configured: Iterable[Pool], objects: Iterable[PoolObject], *, has_score: bool = True) -> dict[str, Verdict]:
+    """Return the verdict on each object, by UID. `has_score`: whether the configuration names a score."""
     served: dict[PoolKey, Pool] = {pool.key: pool for pool in configured}
     in_configuration = frozenset(served)
     by_namespace: dict[str, list[Pool]] = {}
@@ -46,6 +46,8 @@ def judge(configured: Iterable[Pool], objects: Iterable[PoolObject]) -> dict[str
     verdicts: dict[str, Verdict] = {}
     for obj in sorted(objects, key=lambda each: (each.created, each.key)):
         verdict = _verdict(obj, in_configuration, by_namespace.get(obj.key.namespace, ()), len(served))
+        if verdict.pool is not None and verdict.pool.order is Order.SCORE and not has_score:
+            verdict = Verdict(None, "NoScore", "spec.order: score needs a plug-in, and claims.score names none")
         verdicts[obj.uid] = verdict
         if verdict.pool is not None:
             served[obj.key] = verdict.pool

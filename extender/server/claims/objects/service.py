@@ -76,7 +76,8 @@ class CustomResources:
         self._standing = StandingClaims()
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         tokens, epoch = itertools.count(1), time.time() - clock()
-        self.pools = PoolObjects(runtime, configured, epoch=epoch, tokens=tokens, send=submit)
+        has_score = settings.score is not None
+        self.pools = PoolObjects(runtime, configured, has_score=has_score, epoch=epoch, tokens=tokens, send=submit)
         self.claims = ClaimObjects(
             runtime,
             settings,

@@ -1,0 +1,53 @@
+"""Finds plug-ins, algorithms and scores of claims, by their entry-point groups. Imports only what is named."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, TypeVar
+
+from algorithm.suggest import near
+
+
+class PluginError(ValueError):
+    """The plug-in that the configuration names cannot be used; the message says what to change."""
+
+
+class Versioned(Protocol):
+    """What a plug-in exports says for which version of its interface it was written."""
+
+    @property
+    def api_version(self) -> int: ...
+
+
+P = TypeVar("P", bound=Versioned)
+
+
+def available(group: str) -> dict[str, EntryPoint]:
+    """The installed plug-ins of a group by name, not imported."""
+    return {point.name: point for point in sorted(entry_points(group=group), key=lambda p: p.name)}
+
+
+def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P:
+    """Import the plug-in of this name, and return what it exports: a `kind`, for this version of the interface.
+
+    `noun` is what messages call it. Raises PluginError.
+    """
+    points = available(group)
+    if name not in points:
+        there = ", ".join(points) or "none"
+        raise PluginError(f"no {noun} named {name!r} is installed; there are: {there}{near(name, points)}")
+    claims = sorted({point.value for point in entry_points(group=group, name=name)})
+    if len(claims) > 1:
+        raise PluginError(f"{noun} {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
+    try:
+        plugin = points[name].load()
+    except Exception as error:
+        raise PluginError(f"{noun} {name!r} cannot be imported: {error!r}") from error
+    if not isinstance(plugin, kind):
+        expected = f"{kind.__module__}.{kind.__qualname__}"
+        raise PluginError(f"{noun} {name!r}: entry point {points[name].value} is not an {expected}")
+    if plugin.api_version != api_version:
+        raise PluginError(
+            f"{noun} {name!r} was written for interface version {plugin.api_version}, this is version {api_version}"
+        )
+    return plugin
