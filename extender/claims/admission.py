@@ -1,4 +1,4 @@
-"""Which requests are refused at the door: those that can never be served, and those that are too many."""
+"""Decides which requests are refused on arrival: those that can never be served, and those beyond a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.claims.events import ClaimAsked
 from extender.claims.records import Mode, OnEmpty
 from extender.claims.state import PoolState
 
-#: Different demands for which a pool's pods are kept ready, and with which requests may wait.
+#: How many different demands a pool's waiting requests may have, and for how many its fitting pods are indexed.
 MOST_DEMANDS = 64
 
 Refusal = tuple[ClaimCode, str]
@@ -23,7 +23,7 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refu
     if pool.most_pods_of_tenant and asked.count > pool.most_pods_of_tenant:
         limit = pool.most_pods_of_tenant
         return ClaimCode.TOO_MANY_PODS, f"count: a tenant may have {limit} pods of this pool, got {asked.count}"
-    refused = _line(asked, state)
+    refused = _queue_limits(asked, state)
     if refused is None and asked.on_empty is OnEmpty.COLD:
         refused = _creation(asked, state, creating)
     if refused is None and (asked.labels or asked.annotations or asked.images):
@@ -31,14 +31,15 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refu
     return refused
 
 
-def _line(asked: ClaimAsked, state: PoolState) -> Refusal | None:
-    pool, line = state.pool, state.line
-    if len(line) >= pool.most_waiting:
-        return ClaimCode.QUEUE_FULL, f"{pool.most_waiting} requests wait for {asked.pool}"
-    if line.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
-        return ClaimCode.TENANT_QUEUE_FULL, f"{pool.most_waiting_of_tenant} requests of this tenant wait"
-    if len(line) >= MOST_DEMANDS and len(demands := line.demands()) >= MOST_DEMANDS and asked.demand not in demands:
-        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different requirements wait"
+def _queue_limits(asked: ClaimAsked, state: PoolState) -> Refusal | None:
+    pool, queue = state.pool, state.queue
+    if len(queue) >= pool.most_waiting:
+        return ClaimCode.QUEUE_FULL, f"{pool.most_waiting} requests wait for {asked.pool}: no more may wait"
+    if queue.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
+        limit = pool.most_waiting_of_tenant
+        return ClaimCode.TENANT_QUEUE_FULL, f"{limit} requests of this tenant wait: no more may wait"
+    if len(queue) >= MOST_DEMANDS and len(demands := queue.demands()) >= MOST_DEMANDS and asked.demand not in demands:
+        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different sets of required labels wait"
     return None
 
 
@@ -49,9 +50,9 @@ def _creation(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Re
     labels = (pool.template.get("metadata") or {}).get("labels") or {}
     lacking = [name for name, value in asked.demand.labels if labels.get(name) != value]
     if lacking:
-        return ClaimCode.NOT_POSSIBLE, f"on_empty: pods of {asked.pool} are created without {lacking[0]}"
+        return ClaimCode.NOT_POSSIBLE, f"on_empty: the pod template of {asked.pool} lacks the label {lacking[0]}"
     if len(state.supply) < asked.count and creating.number(asked.pool) + asked.count > pool.most_cold:
-        return ClaimCode.QUEUE_FULL, f"{pool.most_cold} pods are being created for {asked.pool}"
+        return ClaimCode.QUEUE_FULL, f"on_empty: at most {pool.most_cold} pods are created for {asked.pool} at once"
     return None
 
 
@@ -64,9 +65,8 @@ def _contents(asked: ClaimAsked, state: PoolState) -> Refusal | None:
     if wrong:
         return ClaimCode.NOT_POSSIBLE, wrong
     if asked.images and state.pool.mode is Mode.DETACH:
-        # A pod between two images needs the phase label, and one that is deleted after use could have been created with
-        # the image at once.
-        return ClaimCode.NOT_POSSIBLE, f"images: pool {asked.pool} detaches its pods, and changes no images"
+        # A change of images needs the phase label. A pod that is deleted after use can be created with the right image.
+        return ClaimCode.NOT_POSSIBLE, f"images: pool {asked.pool} has mode detach, which changes no images"
     for container, _ in asked.images:
         if state.containers and container not in state.containers:
             known = ", ".join(sorted(state.containers)[:8])

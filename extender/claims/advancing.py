@@ -1,10 +1,10 @@
-"""Ends the changes of images: a pod that starts becomes running, and one that stops becomes idle, once it runs them.
+"""Ends changes of images: a starting pod becomes running, and a stopping pod becomes idle, once it runs its new images.
 
-    starting --- the kubelet reports the claim's images ---> running      its request is answered
-    stopping --- the kubelet reports the idle images ------> idle         all that the claim put on the pod goes
+    starting --- the kubelet reports the claim's images ---> running      the request is answered
+    stopping --- the kubelet reports the idle images ------> idle         everything that the claim set is removed
 
-Everything that is needed stands on the pod, so any server does this, also after the restart of the one that began. The
-server that has the request does it at once, and else the first by `Members`; the others wait, each a little longer.
+The pod has all that is needed, so any server can do this, also if the server that began has restarted. The server with
+the request does it at once. Otherwise the server with rank 0 does (see `Members`), and the others later, by rank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.core.deadlines import Deadlines
 from extender.core.outcomes import OutcomeKind
 
-#: Seconds by which a server is later for each one that comes before it.
+#: Seconds by which a server is later for each server that ranks before it.
 _TURN = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _LEASE = 3600.0
@@ -30,13 +30,14 @@ _LEASE = 3600.0
 
 @dataclass(slots=True)
 class _Step:
-    """One pod between two phases. It is written if `token` is not 0."""
+    """One pod whose images change. It is being written if `token` is not 0."""
 
     uid: str
     claim: str
-    #: When it was first seen to run its images, and whether the write's end must be looked into.
+    #: When it was first seen to run its new images, seconds of the engine's clock.
     since: float | None = None
     token: int = 0
+    #: The outcome of the write is unknown, and the pod is being read.
     is_unclear: bool = False
     tries: int = 0
 
@@ -45,7 +46,7 @@ Command = AdvancePod | LookAtPod
 
 
 class AdvancingPods:
-    """See the module. `is_ours(claim)`: whether this server has the claim's request."""
+    """See the module. `is_ours(claim)`: whether the claim's request is pending at this server."""
 
     def __init__(self, state: ClaimState, members: Members, is_ours: Callable[[str], bool]) -> None:
         self._state = state
@@ -55,11 +56,11 @@ class AdvancingPods:
         self._by_token: dict[int, _Step] = {}
         #: When pods are written or read, by UID.
         self.timers: Deadlines[str] = Deadlines()
-        #: How many pods this server has brought to each phase.
+        #: How many pods this server has moved to each phase.
         self.counts: Counter[Phase] = Counter()
 
     def seen(self, uid: str, now: float) -> list[Command]:
-        """The pod was seen, or is gone."""
+        """Handle a new version of a pod, or its deletion."""
         pod = self._state.pods.get(uid)
         mark = None if pod is None else pod.leaving or pod.mark
         step = self._steps.get(uid)
@@ -88,7 +89,7 @@ class AdvancingPods:
         return pod.mark is not None and images.runs(pod, pod.mark.images, pod.mark.before)
 
     def _turn(self, step: _Step, now: float) -> list[Command]:
-        """Write the pod, or wait for those that come first."""
+        """Write the pod, or wait for the servers of lower rank."""
         rank = 0 if self._is_ours(step.claim) else self._members.rank(step.uid)
         since = now if step.since is None else step.since
         if rank and now < since + rank * _TURN:
@@ -97,7 +98,7 @@ class AdvancingPods:
         return [self._write(step, now)]
 
     def members_changed(self, now: float) -> list[Command]:
-        """Somebody else comes first now."""
+        """Rank the servers again for every pod that waits for another server."""
         found: list[Command] = []
         for step in list(self._steps.values()):
             if step.since is not None and not step.token:
@@ -134,7 +135,7 @@ class AdvancingPods:
     # -- outcomes -------------------------------------------------------------------------------------------------
 
     def advanced(self, report: PodAdvanced, now: float) -> list[Command]:
-        """A write ended."""
+        """Handle the report of a write."""
         step = self._by_token.get(report.token)
         if step is None or step.is_unclear:
             return []
@@ -156,7 +157,7 @@ class AdvancingPods:
         return []
 
     def looked(self, report: PodLooked, now: float) -> list[Command]:
-        """A pod was read, or could not be."""
+        """Handle the report of a read."""
         step = self._by_token.get(report.token)
         if step is None or not step.is_unclear:
             return []
@@ -176,12 +177,12 @@ class AdvancingPods:
         return []
 
     def again(self, now: float) -> list[Command]:
-        """Return what is due."""
+        """Return the commands that are due."""
         found: list[Command] = []
         while (uid := self.timers.pop(now)) is not None:
             step, pod = self._steps[uid], self._state.pods.get(uid)
             if pod is None or not images.is_between(pod):
-                continue  # that is the news of this very event
+                continue  # the event that is being handled has ended the change
             if step.is_unclear:
                 found.append(LookAtPod(step.token, pod.namespace, pod.name))
             elif self._is_done(pod):
@@ -203,7 +204,7 @@ class AdvancingPods:
         del self._steps[step.uid]
 
     def validate(self) -> None:
-        """Raise AssertionError if a pod that runs its images would never be told so."""
+        """Raise AssertionError if a pod that runs its new images would never be written."""
         for uid, pod in self._state.pods.items():
             step = self._steps.get(uid)
             assert (step is not None) == images.is_between(pod), f"{pod.name} is {pod.phase}: {step}"

@@ -1,29 +1,30 @@
-"""Decides how many replicas the workload has that makes a pool's pods. A pure function over a snapshot.
+"""Decides how many replicas a pool's workload should have. A pure function of a snapshot.
 
-    unmet  = queued - idle - coming        pods that nobody has ordered yet        (coming = desired - what exists)
-    spare  = idle + coming - queued        pods that are left when all are served
+    coming = desired replicas - existing pods
+    unmet  = queued - idle - coming        pods that must be added to serve all requests
+    spare  = idle + coming - queued        pods that are left when all requests are served
     demand = claimed + queued
 
-    unmet > 0, or no pod was idle for a while and claims came lately  -->  up by unmet + what the buffer lacks
-    nothing queued, pods idle for long, more spare than the buffer    -->  down by half of what is too much
+    unmet > 0, or no pod was idle for some time and claims arrived recently  -->  up by unmet + what the buffer lacks
+    nothing queued, pods idle for long, more spare pods than the buffer      -->  down by half of the excess
 
-The source of the formula is Agent-Sandbox's second autoscaler, and so are its lessons:
+The formula is that of Agent-Sandbox's second autoscaler, with the same lessons:
 
-* `unmet` counts what is coming. The raw test "somebody waits and nothing is idle" orders the same capacity again at
-  each look while pods start, and ran a pool into the thousands.
-* A decision is made once for each version of the workload. Two looks at the same stale cache cannot both shrink it.
-* When pods are Unschedulable the cluster is full: more replicas would only be more pods that wait.
-* A pod that is Unschedulable is coming for ever, so it is the first to go once nobody waits.
+* `unmet` subtracts pods that are coming. The naive rule "a request waits and no pod is idle" adds the same capacity
+  again at every evaluation while pods start; with it, a pool grew to thousands of pods.
+* One decision is made for each version of the workload: two evaluations of the same stale cache cannot both shrink it.
+* If pods are Unschedulable, the cluster is full: more replicas would only add waiting pods.
+* A pod that is Unschedulable never stops coming, so it is deleted first once no request waits.
 
-In a pool that detaches, claimed pods are no replicas of the workload any more, and the ReplicaSet replaces a claimed
-pod by itself: it is coming as soon as it is missing. In a pool that recycles, claimed pods are replicas, and the
-workload is never smaller than their number.
+In mode `detach`, claimed pods are not replicas of the workload, and the ReplicaSet replaces a claimed pod at once: the
+new pod counts as coming. In mode `recycle`, claimed pods are replicas, and the workload is never scaled below their
+number.
 
-How the victims are chosen: a smaller ReplicaSet deletes pods of its own choice, without preconditions. So the pods
-that may go are marked first (`writes.surplus`): with the lowest `controller.kubernetes.io/pod-deletion-cost`, which
-makes them the ReplicaSet's first choice, and with the annotation that keeps every server from offering them. The
-workload then shrinks by as many as were marked. A claim that is written meanwhile wins: it takes the pod out of the
-ReplicaSet, or has a label that the admission policy protects.
+A ReplicaSet that is scaled down chooses the pods to delete itself, and deletes them without preconditions. So the pods
+to delete are marked first (`writes.surplus`): with the lowest `controller.kubernetes.io/pod-deletion-cost`, by which
+the ReplicaSet chooses them first, and with the annotation because of which no server claims them. Then the workload is
+scaled down by the number of marked pods. A claim that is written at the same time wins: it takes the pod out of the
+ReplicaSet, or sets a label that the admission policy protects.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import msgspec
 
 
 class Buffer(StrEnum):
-    """Spare pods beyond the demand, and how far all pods together may exceed it."""
+    """How many spare pods to keep beyond the demand; and the ceiling for all pods together."""
 
     #: None, and none.
     NONE = "none"
@@ -48,7 +49,7 @@ class Buffer(StrEnum):
     HALF = "half"
 
 
-#: By buffer: its share of the demand, what it is at least while somebody asks, and the ceiling's factor and addend.
+#: By buffer: its share of the demand, its minimum while there is demand, and the ceiling's factor and addend.
 _SHARES: Mapping[Buffer, tuple[float, int, float, int]] = {
     Buffer.NONE: (0.0, 0, 1.0, 0),
     Buffer.ONE: (0.0, 1, 1.0, 1),
@@ -57,8 +58,8 @@ _SHARES: Mapping[Buffer, tuple[float, int, float, int]] = {
 }
 
 
-#: Seconds in which the cluster should show that the workload was changed. After that the change is decided again; if
-#: the first one has happened after all, the precondition of the second fails.
+#: Seconds within which the watch should show a change of the workload. After that, the change is decided again; if the
+#: first one took effect late, the precondition of the second fails.
 _DOUBT = 30.0
 
 
@@ -68,18 +69,18 @@ class ScalePolicy(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 0
     most: int
     buffer: Buffer = Buffer.QUARTER
-    #: How long a pod is idle before it may go.
+    #: How long a pod must be idle before a scale-down may delete it.
     idle_seconds: float = 300.0
-    #: Between two changes, unless requests lack pods.
+    #: The minimum between two changes, unless requests lack pods.
     cooldown: float = 10.0
-    #: Until the next try after the cluster was full.
+    #: The minimum between finding the cluster full and the next scale-up.
     full_cooldown: float = 60.0
-    #: For so long no pod was idle before the buffer is filled although nobody waits.
+    #: How long no pod must have been idle before the buffer is refilled while no request waits.
     empty_seconds: float = 5.0
-    #: Claims that came within this time count as "lately".
+    #: How long after the last request the pool counts as busy: its buffer is kept.
     quiet_seconds: float = 300.0
-    #: At most so many new pods are ordered within `refill_seconds`; 0: any number. It also limits what requests lack:
-    #: it is there to protect the cluster. What a ReplicaSet replaces by itself is not ordered.
+    #: How many pods may be added within `refill_seconds`; 0: no limit. The limit protects the cluster, so it also
+    #: applies to pods that requests lack. Pods that a ReplicaSet replaces by itself do not count.
     refill_pods: int = 0
     refill_seconds: float = 60.0
 
@@ -93,27 +94,27 @@ class ScaleSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     desired: int
     #: Pods of claims, and pods that are being written for one.
     claimed: int = 0
-    #: Pods that requests in line lack.
+    #: Pods that the waiting requests lack.
     queued: int = 0
-    #: Pods that can be claimed now, and those of them that have been idle for at least `idle_seconds`.
+    #: Pods that can be claimed now, and how many of them have been idle for at least `idle_seconds`.
     idle: int = 0
     idle_for_long: int = 0
-    #: Pods that do not start because no node has room for them.
+    #: Pods that no node has room for.
     unschedulable: int = 0
-    #: Since when no pod is idle, seconds of the same clock as `now`; None: one is.
+    #: Since when no pod has been idle, seconds of the same clock as `now`; None: some pod is idle.
     empty_since: float | None = None
-    #: When a claim was asked for last; None: never.
+    #: When the last request for a claim arrived; None: never.
     last_asked: float | None = None
 
 
 class ScaleMemory(msgspec.Struct, frozen=True):
-    """What the autoscaler remembers of its own decisions. A server that starts remembers nothing."""
+    """The autoscaler's earlier decisions. Kept in memory only, so a server that starts has none."""
 
-    #: The version of the workload that the last change was decided for.
+    #: The version of the workload for which the last change was decided.
     version: str = ""
     changed_at: float = -math.inf
     full_until: float = -math.inf
-    #: When how many pods were ordered.
+    #: The scale-ups within `refill_seconds`: when, and by how many pods.
     ordered: tuple[tuple[float, int], ...] = ()
 
 
@@ -133,7 +134,7 @@ class ScaleReason(StrEnum):
 
 
 class ScaleDecision(msgspec.Struct, frozen=True):
-    """The replicas that the workload should have: those that it has, or others."""
+    """The replicas that the workload should have, which may be those that it has."""
 
     replicas: int
     reason: ScaleReason
@@ -141,18 +142,18 @@ class ScaleDecision(msgspec.Struct, frozen=True):
 
 
 def unmet(snapshot: ScaleSnapshot) -> int:
-    """Pods that requests lack and that are not coming; never below 0."""
+    """Return how many pods the waiting requests lack beyond those that are coming; never below 0."""
     return max(0, snapshot.queued - snapshot.idle - coming(snapshot))
 
 
 def coming(snapshot: ScaleSnapshot) -> int:
-    """Pods that the workload will still make, or that return from use; never below 0."""
+    """Return how many pods the workload will still create, or that are not ready yet; never below 0."""
     existing = snapshot.idle + (0 if snapshot.detaches else snapshot.claimed)
     return max(0, snapshot.desired - existing)
 
 
 def buffer(policy: ScalePolicy, snapshot: ScaleSnapshot, now: float) -> int:
-    """How many spare pods there should be."""
+    """Return how many spare pods there should be."""
     share, least, _, _ = _SHARES[policy.buffer]
     demand = snapshot.claimed + snapshot.queued
     return max(least if demand or _is_busy(policy, snapshot, now) else 0, math.ceil(share * demand))
@@ -187,7 +188,7 @@ def _is_busy(policy: ScalePolicy, snapshot: ScaleSnapshot, now: float) -> bool:
 def _up(policy: ScalePolicy, snapshot: ScaleSnapshot, memory: ScaleMemory, now: float, wanted: int) -> ScaleDecision:
     lacking = unmet(snapshot)
     spare = max(0, snapshot.idle + coming(snapshot) - snapshot.queued)
-    # The buffer at most doubles the workload at once; what requests lack is ordered whole.
+    # All pods that requests lack are added at once; the buffer may at most double the workload.
     more = lacking + min(max(0, wanted - spare), max(snapshot.desired, 1))
     _, _, factor, addend = _SHARES[policy.buffer]
     ceiling = math.ceil(factor * (snapshot.claimed + snapshot.queued)) + addend
@@ -219,7 +220,7 @@ def _ordered(
 def _down(
     policy: ScalePolicy, snapshot: ScaleSnapshot, memory: ScaleMemory, now: float, least: int, surplus: int
 ) -> ScaleDecision:
-    # What is above the maximum goes at once, as far as it is idle; the rest by halves.
+    # Idle pods above the maximum are removed at once; other spare pods by half each time.
     above = max(0, snapshot.desired - policy.most)
     may_go = min(surplus, snapshot.idle_for_long + snapshot.unschedulable)
     step = max(min(above, snapshot.idle + snapshot.unschedulable), math.ceil(may_go / 2))
@@ -235,6 +236,6 @@ def _down(
 
 
 def left_over(marked: int, snapshot: ScaleSnapshot, decision: ScaleDecision) -> bool:
-    """Whether the marks of an earlier scale-down are to be cleared: `marked` pods are kept from requests, and nothing
-    will delete them. (Agent-Sandbox had such pods hidden for good.)"""
+    """Whether to clear the marks of an earlier scale-down: `marked` pods cannot be claimed, and nothing will delete
+    them. (In Agent-Sandbox such pods stayed hidden forever.)"""
     return marked > 0 and decision.replicas >= snapshot.desired and decision.reason is not ScaleReason.DECIDED

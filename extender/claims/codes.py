@@ -1,6 +1,6 @@
-"""How a request about a claim ends: the closed set of codes, each with the HTTP status that it becomes.
+"""How a request about a claim ends: the closed set of codes, each with its HTTP status.
 
-The same code stands in the answer, in the label of the metric and on the page.
+The answer, the metric's label and the page use the same code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ClaimCode(StrEnum):
-    """Every end there is. `status` is its HTTP status."""
+    """The codes. `status` is the HTTP status."""
 
     status: int
 
@@ -19,21 +19,21 @@ class ClaimCode(StrEnum):
         member.status = status
         return member
 
-    # Ends of a request for pods. CLAIMED is the only good one.
+    # Ends of a request for pods. CLAIMED is the only success.
     CLAIMED = "Claimed", 201
     #: No pod was idle, and the request does not wait.
     NO_IDLE_POD = "NoIdlePod", 429
     #: No pod became idle before the request's deadline.
     DEADLINE_EXCEEDED = "DeadlineExceeded", 504
-    #: As many requests wait as may.
+    #: The pool's queue has reached its limit.
     QUEUE_FULL = "QueueFull", 429
-    #: The tenant has as many requests waiting as it may.
+    #: The tenant's requests in the queue have reached their limit.
     TENANT_QUEUE_FULL = "TenantQueueFull", 429
-    #: Requests of too many different requirements wait.
+    #: The requests in the queue have too many different sets of required labels.
     TOO_MANY_DEMANDS = "TooManyDemands", 429
-    #: The caller went away.
+    #: The caller disconnected, or another call released the claim while its request waited.
     CANCELLED = "Cancelled", 499
-    #: This server is going down.
+    #: This server is shutting down.
     SHUTTING_DOWN = "ShuttingDown", 503
     #: The pods of the cluster are not known yet.
     NOT_READY = "NotReady", 503
@@ -42,17 +42,17 @@ class ClaimCode(StrEnum):
     KEY_REUSED = "KeyReused", 409
     #: More pods at once than a claim of this pool may have.
     TOO_MANY_PODS = "TooManyPods", 400
-    #: The API server refused the write for good.
+    #: The API server refused the write, and a retry cannot help.
     WRITE_REFUSED = "WriteRefused", 502
     #: It is not known whether the pod was claimed. If it was, it is given back.
     WRITE_UNKNOWN = "WriteUnknown", 504
-    #: The pod did not run with the claim's images in time, or the pod that was created for it was not ready in time.
+    #: A pod did not run the claim's images in time, or a pod that was created for the claim was not ready in time.
     START_TIMEOUT = "StartTimeout", 504
     #: No pod of the pool has a container of this name.
     UNKNOWN_CONTAINER = "UnknownContainer", 400
-    #: The pool does not change images, or creates no pods for claims.
+    #: The pool does not change images, or does not create pods for claims.
     NOT_POSSIBLE = "NotPossible", 400
-    #: A label or an annotation that Kubernetes or Waggle does not let the claim put on its pods.
+    #: Kubernetes or Waggle does not allow this label or annotation on claimed pods.
     INVALID_METADATA = "InvalidMetadata", 400
 
     # Ends of a request about a claim that exists.
@@ -60,7 +60,7 @@ class ClaimCode(StrEnum):
     RENEWED = "Renewed", 200
     UNKNOWN_CLAIM = "UnknownClaim", 404
     NOT_YOURS = "NotYours", 403
-    #: The claim's lease is over, or it is being released.
+    #: The claim's lease has expired, or it is being released.
     CLAIM_ENDED = "ClaimEnded", 410
 
 

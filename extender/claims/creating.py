@@ -1,17 +1,17 @@
-"""Creates pods for requests that find no idle one and do not want to wait for one.
+"""Creates pods for requests with `on_empty: cold` that find too few idle ones.
 
                 create                DONE, or seen
-    (missing) ---------> CREATING ----------------------> the claim's pod, from its beginning: it is ready later
+    (missing) ---------> CREATING ----------------------> a pod of the claim, which becomes ready later
                            ^ |  | LOST (the name exists), UNKNOWN: the pod of this name is read
                            | |  v
-                           | |  looked at -- ours ------> the claim's pod
-                           | |  |          \\ not there: again, under the same name
+                           | |  read -- this claim's ---> a pod of the claim
+                           | |  |     \\ not found: again, under the same name
                            | +--+
                            +----+ THROTTLED: again after a pause
 
-A name follows from the claim, so a claim never gets two pods for one of its places, however often it is tried. The
-request takes whichever pod comes first, the created one or a warm one. What it does not need then is given back, which
-deletes it: a created pod lacks its pool's labels and its owner, so nobody would count it as one of the pool's.
+The pod's name is derived from the claim, so retries never create two pods for the same number. The request uses the pod
+that is ready first, the created one or a warm one. Pods that it does not need are given back, which deletes them: a
+created pod has neither its pool's labels nor an owner, so it cannot join the pool.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class _Creating:
     tries: int = 1
     looks: int = 0
     is_unclear: bool = False
-    #: Nobody wants the pod any more: it is not tried again.
+    #: Its request has ended: the write is not repeated.
     is_abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NotCreated:
-    """The claim's pod will never be created."""
+    """The claim's pod cannot be created."""
 
     claim: str
     detail: str
@@ -63,11 +63,11 @@ class CreatingPods:
         self.timers: Deadlines[int] = Deadlines()
 
     def number(self, pool: PoolKey) -> int:
-        """How many pods of this pool are being created now."""
+        """Return how many pods of this pool are being created."""
         return sum(each.pool == pool for each in self._creating.values())
 
     def create(self, pending: Pending, pool: Pool, expires: float, now: float) -> list[CreatePod]:
-        """Begin to create the pods that the request lacks. `expires`: when their lease ends, seconds since 1970."""
+        """Start to create the pods that the request lacks. `expires`: when their lease ends, seconds since 1970."""
         asked, found = pending.asked, []
         for number in range(pending.missing):
             name = pod_name(pool.key.name, asked.claim, number)
@@ -98,7 +98,7 @@ class CreatingPods:
         return found
 
     def abandon(self, claim: str) -> None:
-        """The request has ended. A pod that is created all the same is one too many in its claim."""
+        """Stop creating pods for a request that has ended. A pod that is created nevertheless is given back."""
         for token in list(self._of_claim.get(claim, ())):
             self._creating[token].is_abandoned = True
             if token in self.timers and not self._creating[token].is_unclear:
@@ -107,7 +107,7 @@ class CreatingPods:
     # -- outcomes -------------------------------------------------------------------------------------------------
 
     def created(self, report: PodCreated, now: float) -> list[Result]:
-        """A write ended."""
+        """Handle the report of a write."""
         creating = self._creating.get(report.token)
         if creating is None or creating.is_unclear:
             return []
@@ -125,7 +125,7 @@ class CreatingPods:
         return []
 
     def looked(self, report: PodLooked, now: float) -> list[Result]:
-        """A pod was read, or could not be."""
+        """Handle the report of a read."""
         creating = self._creating.get(report.token)
         if creating is None or not creating.is_unclear:
             return []
@@ -134,7 +134,7 @@ class CreatingPods:
             creating.is_unclear = False
             creating.tries += 1
             if creating.tries > _TRIES:
-                return self._refused(report.token, "the API server does not create the pod")
+                return self._refused(report.token, f"the pod did not exist after {_TRIES} tries to create it")
             return self._again(report.token, now)
         if report.outcome.kind is not OutcomeKind.DONE or pod is None:
             creating.looks += 1
@@ -142,13 +142,13 @@ class CreatingPods:
             self.timers.set(report.token, now + pause)
             return []
         if pod.mark is None or pod.mark.claim != command.mark.claim:
-            return self._refused(report.token, f"a pod {command.name} exists, and is another claim's")
+            return self._refused(report.token, f"a pod {command.name} exists and is not in this claim")
         self._state.see(pod)
         self._end(report.token)
         return []
 
     def again(self, now: float) -> list[Result]:
-        """Return what is due."""
+        """Return the commands that are due."""
         found: list[Result] = []
         while (token := self.timers.pop(now)) is not None:
             creating = self._creating[token]

@@ -1,12 +1,12 @@
-"""The engine of claims: see the package for the diagram and the promises.
+"""The engine of claims. The package's docstring has the states of a claim and the promises.
 
     informers   PodSeen PodGone NodeSeen NodeGone --+
     callers     ClaimAsked CallerGone ReleaseAsked --+--> handle --> Answered
     reports     PodTaken PodLooked PodGivenBack -----+               TakePod LookAtPod GivePodBack
     timer       Ticked -----------------------------+
 
-After every event: pods are paired with those that wait, in every pool in which that may have become possible, and what
-there is room for is sent.
+After each event, the engine pairs idle pods with waiting requests in every pool that has changed, and sends as many
+writes as the window allows.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ from extender.claims.writes.renew import PodRenewed
 from extender.claims.writes.take import PodTaken
 from extender.core.deadlines import Deadlines, earliest, first_of
 
-#: Seconds that a request whose pods are chosen may still wait for their writes after its own deadline.
+#: Seconds that a request whose pods are being written may outlast its deadline.
 PATIENCE = 5.0
-#: Seconds between two looks at what waits, while something does.
+#: Seconds between two audits, which run while requests wait.
 AUDIT = 30.0
-#: Seconds after which a server gives a pod back that has not started for the claim of another one, and by which it is
-#: later for each server that comes before it.
+#: Seconds by which a server acts later on another server's claim for each server that ranks before it: at the end of a
+#: lease, and when a pod has not started in time.
 _LATE = 10.0
-#: Seconds by which a claim of a pool that is gone is renewed unless the caller says.
+#: The lease of a renewal, in seconds, if the caller gives none and the claim's pool was removed.
 _LEASE = 3600.0
-#: Seconds after which a claim is looked at again whose lease is over and whose pods still are there.
+#: Seconds between two tries to give back the pods of a claim whose lease has expired, or that have not started.
 _AGAIN = 30.0
 
 
 class ClaimEngine:
-    """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0.
-    `score`: see `Scores`; `orphan_seconds`: see `Orphans`."""
+    """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0. `window`: how
+    many writes may be in flight at first. `score`: see `Scores`; `orphan_seconds`: see `Orphans`."""
 
     def __init__(
         self, *, epoch: float = 0.0, window: float = 64.0, score: Score | None = None, orphan_seconds: float = 3600.0
@@ -92,16 +92,17 @@ class ClaimEngine:
         self.advancing = AdvancingPods(self.state, self.members, self._is_ours)
         self.creating = CreatingPods(self.state)
         self.orphans = Orphans(self.state, orphan_seconds)
-        #: The safety net: when what waits is looked at though no event asked for it, and what was found so. Nothing is.
+        #: The safety net: when the next audit runs, and what audits have found. Tests require that to be nothing.
         self._audits: Deadlines[str] = Deadlines()
         self.missed: Counter[str] = Counter()
-        #: When the pods of other servers' claims are given back unless they have started, by UID.
+        #: When pods that have not started by then are given back, by UID.
         self._starts: Deadlines[str] = Deadlines()
         self._epoch = epoch
         self._is_synced = False
         self._is_stopping = False
         #: When requests stop waiting, by claim.
         self._waits: Deadlines[str] = Deadlines()
+        #: When leases expire, by claim.
         self._leases: Deadlines[str] = Deadlines()
         self._timers: tuple[Deadlines[Any], ...] = (
             self._waits,
@@ -117,13 +118,13 @@ class ClaimEngine:
             self._audits,
             self._starts,
         )
-        #: The pods of the claims that this engine granted. Any other pod with their mark is one too many.
+        #: The UIDs of the pods of each claim that this engine granted. Other pods with its mark are given back.
         self._granted: dict[str, frozenset[str]] = {}
-        #: This server's claims that failed or have ended: a late write must not bring them back.
+        #: This server's claims that failed or have ended: a late write must not restore them.
         self._over = Recent()
-        #: Who asked for a claim's release, and the pods that are not given back yet.
-        #: Claims that ended since a container restarted.
+        #: How many claims ended because a container restarted.
         self.restarted = 0
+        #: For each claim that is being released: the calls that wait, and the pods that are not given back yet.
         self._releases: dict[str, tuple[dict[str, None], set[str]]] = {}
         self._out: list[ClaimInstruction] = []
         self._handlers: dict[type, Callable[[Any, float], None]] = {
@@ -167,13 +168,13 @@ class ClaimEngine:
         return self._out
 
     def next_due(self) -> float | None:
-        """When there is work without an event, seconds; None if there is none."""
+        """When the next timer is due, seconds of the engine's clock; None if there is none."""
         return first_of(earliest(self._timers), self.taking.is_due())
 
     def missing(self) -> str:
-        """Why requests cannot be served now; "" if they can."""
+        """Return why requests cannot be served now; "" if they can."""
         if self._is_stopping:
-            return "the server is going down"
+            return "the server is shutting down"
         return "" if self._is_synced else "the pods of the cluster are not known yet"
 
     # -- reading, under the lock that guards `handle` -------------------------------------------------------------
@@ -187,7 +188,7 @@ class ClaimEngine:
         return views.claim(self.state, self.requests, name, now)
 
     def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
-        """Return the name of the claim with this key, which another call may have named; "" if there is none."""
+        """Return the name of the claim with this key, pending ones included; "" if there is none."""
         return self.requests.claim_with_key(pool, tenant, key) or self.state.keys.get((pool, tenant, key), "")
 
     def claims(self, pool: PoolKey, after: str = "", most: int = 100) -> list[str]:
@@ -212,8 +213,8 @@ class ClaimEngine:
 
     def _configured(self, event: PoolsConfigured, _now: float) -> None:
         for left in self.state.configure(event.pools):
-            for waiter in left.line.waiters():
-                left.line.remove(waiter.request)
+            for waiter in left.queue.waiters():
+                left.queue.remove(waiter.request)
         for pending in list(self.requests.pending.values()):
             if pending.asked.pool not in self.state.pools:
                 self._fail(pending, ClaimCode.UNKNOWN_POOL, "the pool was removed")
@@ -221,7 +222,7 @@ class ClaimEngine:
     def _synced(self, _: Synced, _now: float) -> None:
         self._is_synced = True
         for pool in self.state.pools.values():
-            pool.becoming_idle.clear()  # those that were idle already did not become so
+            pool.becoming_idle.clear()  # pods of the first list did not become idle just now
         for key in self.state.pools:
             self.state.dirty[key] = None
 
@@ -253,10 +254,10 @@ class ClaimEngine:
         if passes and (pods := at_once(pool, asked.tenant, asked.demand, asked.count)):
             self._take(pool, pending, pods, now)
             return
-        pool.line.add(pending.waiter())
+        pool.queue.add(pending.waiter())
         self.state.dirty[asked.pool] = None
         self._begin_audits(now)
-        # Somebody who does not wait is served now or never: before the deadline, which is now, is looked at.
+        # If wait_seconds is 0, the deadline is now: pair before deadlines are checked.
         if unfinished is not None:
             self._look_after(asked.claim, now)
         self._pair(now)
@@ -264,7 +265,7 @@ class ClaimEngine:
             self._create(pending, pool, now)
 
     def _create(self, pending: Pending, pool: PoolState, now: float) -> None:
-        """Have the pods created that the request lacks, if its tenant may have them."""
+        """Create the pods that the request lacks, if its tenant's limit allows them."""
         asked, limit = pending.asked, pool.pool.most_pods_of_tenant
         if limit and pool.pods_of_tenant[asked.tenant] + pending.missing > limit:
             return
@@ -276,16 +277,16 @@ class ClaimEngine:
         self._out += self.creating.create(pending, pool.pool, expires, now)
 
     def _repeats(self, asked: ClaimAsked, now: float) -> bool:
-        """Whether the key belongs to a request that was asked before: then this call gets the same answer."""
+        """Whether the key belongs to an earlier request. If so, this call gets the same answer, or KEY_REUSED."""
         pending = self.requests.with_key(asked)
         claim = None if pending is not None else self._claim_with_key(asked, now)
         if pending is None and claim is None:
             return False
         if claim is not None and claim.digest == asked.digest and not self._is_complete(claim):
-            return False  # its server died before it was: this call goes on with it
+            return False  # its server died before it had all pods: this call continues the claim
         digest = pending.asked.digest if pending is not None else claim.digest if claim is not None else ""
         if digest != asked.digest:
-            detail = "key: expected the same request as when it was first used"
+            detail = "key: expected the same body as when this key was first used"
             known = asked.pool if asked.pool in self.state.pools else None
             self._out.append(self.requests.refuse(asked.request, ClaimCode.KEY_REUSED, detail, pool=known))
         elif pending is not None:
@@ -302,7 +303,7 @@ class ClaimEngine:
     def _claim_with_key(self, asked: ClaimAsked, now: float) -> Claim | None:
         name = self.state.keys.get((asked.pool, asked.tenant, asked.key))
         claim = None if name is None else self.state.claims.get(name)
-        # The pods of a claim that failed, or whose lease is over, are being given back.
+        # The pods of a claim that failed, or whose lease has expired, are being given back.
         if claim is None or claim.is_ending or claim.name in self._over or claim.expires <= now + self._epoch:
             return None
         return claim
@@ -327,12 +328,12 @@ class ClaimEngine:
 
     @staticmethod
     def _track(pool: PoolState, demand: Demand) -> None:
-        """Keep the pods ready that fit this demand; those of a demand that nobody waits with make room for it."""
+        """Index the pods that fit this demand. At the limit, it replaces a demand that no waiting request has."""
         if pool.supply.is_tracked(demand):
             return
         tracked = pool.supply.tracked()
         if len(tracked) >= MOST_DEMANDS:
-            waiting = set(pool.line.demands())
+            waiting = set(pool.queue.demands())
             pool.supply.untrack(next(each for each in tracked if each not in waiting))
         pool.supply.track(demand)
 
@@ -348,13 +349,13 @@ class ClaimEngine:
             self._fail(pending, ClaimCode.SHUTTING_DOWN)
 
     def _fail(self, pending: Pending, code: ClaimCode, detail: str = "") -> None:
-        """The request gets no pods. What it has is given back, and what is being written will be."""
+        """End the request without pods. The pods that it has are given back, and those being written later."""
         self._waits.discard(pending.claim)
         pool = self.state.pools.get(pending.asked.pool)
         if pool is not None:
-            pool.line.remove(pending.claim)
+            pool.queue.remove(pending.claim)
             if pending.writing or pending.pods:
-                pool.line.charge(pending.asked.tenant, -len(pending.writing) - len(pending.pods))
+                pool.queue.charge(pending.asked.tenant, -len(pending.writing) - len(pending.pods))
             self.state.dirty[pending.asked.pool] = None
         self.state.ended.add(pending.claim)
         self._over.add(pending.claim)
@@ -413,23 +414,23 @@ class ClaimEngine:
         self._line_up(pending)
 
     def _out_of(self, pending: Pending, pods: int) -> None:
-        """The request has lost pods that it was charged for."""
+        """Refund the tenant for pods that the request has lost."""
         pool = self.state.pools.get(pending.asked.pool)
         if pool is not None:
-            pool.line.charge(pending.asked.tenant, -pods)
+            pool.queue.charge(pending.asked.tenant, -pods)
 
     def _line_up(self, pending: Pending) -> None:
-        """The request waits again, at its old place."""
+        """Queue the request again, at the position of its seniority."""
         pool = self.state.pools[pending.asked.pool]
-        pool.line.remove(pending.claim)
+        pool.queue.remove(pending.claim)
         self._track(pool, pending.asked.demand)
         self._begin_audits(self.state.now)
-        pool.line.add(pending.waiter())
+        pool.queue.add(pending.waiter())
         self.state.dirty[pending.asked.pool] = None
         self._waits.set(pending.claim, pending.deadline)
 
     def _claimed_if_complete(self, pending: Pending) -> None:
-        """Answer the request if it has all its pods and all of them run."""
+        """Answer the request if it has all its pods and no pod's images are still changing."""
         if len(pending.pods) == pending.asked.count and not any(map(images.is_between, pending.pods.values())):
             self._claimed(pending)
 
@@ -445,9 +446,9 @@ class ClaimEngine:
     # -- claims that exist ----------------------------------------------------------------------------------------
 
     def _claim_for(self, event: ReleaseAsked | RenewAsked) -> Claim | None:
-        """The claim that a caller asks about; None if that is answered already."""
+        """Return the claim of this call; None if the call could be answered without it."""
         claim = self.state.claims.get(event.claim)
-        # One that failed may have a pod for a moment still.
+        # A claim that failed may still have a pod that is being given back.
         if claim is None or event.claim in self._over or event.claim in self.requests.pending:
             ended = event.claim in self.state.ended
             code = ClaimCode.CLAIM_ENDED if ended else ClaimCode.UNKNOWN_CLAIM
@@ -461,7 +462,7 @@ class ClaimEngine:
     def _release_asked(self, event: ReleaseAsked, _now: float) -> None:
         pending = self.requests.pending.get(event.claim)
         if pending is not None and event.tenant in (None, pending.asked.tenant):
-            self._fail(pending, ClaimCode.CANCELLED, "its release was asked for while it waited")
+            self._fail(pending, ClaimCode.CANCELLED, "the claim was released while its request waited")
             self._out.append(Answered(request=event.request, code=ClaimCode.RELEASED, claim=event.claim))
             return
         claim = self._claim_for(event)
@@ -501,14 +502,14 @@ class ClaimEngine:
             self._out += [Answered(request=each, code=ClaimCode.RELEASED, claim=claim) for each in callers]
 
     def _look_after(self, name: str, now: float) -> None:
-        """A claim's pods have changed: give back what is too much, or over."""
+        """Check a claim whose pods have changed: give back pods beyond its size, and all of them if it has ended."""
         claim = self.state.claims.get(name)
         if (pending := self.requests.pending.get(name)) is not None:
             self._drop_lost(pending)
         if claim is None:
             if any(self.state.is_orphan(uid) for uid in self._granted.get(name, ())):
                 self._finish_release(name)
-                return  # somebody has broken its mark, and may repair it
+                return  # its mark cannot be decoded, but may be repaired
             self._leases.discard(name)
             if self._granted.pop(name, None) is not None:
                 self._over.add(name)
@@ -518,18 +519,18 @@ class ClaimEngine:
         if pending is not None:
             self._adopt(pending, claim)
             surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
-            if pending.asked.on_empty is OnEmpty.COLD:  # the created ones are kept until its other pods are written
+            if pending.asked.on_empty is OnEmpty.COLD:  # created pods are kept until the other pods are written
                 surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
             pending = self.requests.pending.get(name)
         elif name in self._granted:
             surplus = claim.uids - self._granted[name]
         else:
-            # A claim of another server, or of our own past; or one that failed while its write was on its way.
+            # A claim of another server, or from before a restart; or one that failed while a write was in flight.
             surplus = set(claim.uids) if name in self._over else set()
         if pending is None and not claim.is_ending:
             self._end_if_restarted(claim)
         ends = claim.expires - self._epoch
-        if name not in self._granted:  # the server that granted it comes first, and then the others in turn
+        if name not in self._granted:  # the server that granted the claim ends it; the others act later, by rank
             ends += _LATE * self.members.rank(min(claim.uids))
         if pending is None and (ends > now or name not in self._leases):
             self._leases.set(name, max(ends, now))
@@ -537,7 +538,7 @@ class ClaimEngine:
             self._give(uid, name, now)
 
     def _end_if_restarted(self, claim: Claim) -> None:
-        """A container that the claim chose the image of has begun anew: what was in it is lost, and the claim ends."""
+        """End the claim if a container whose image it chose has restarted, because the work in it is lost."""
         pool = self.state.pools.get(claim.pool)
         if pool is None or not pool.pool.ends_on_restart:
             return
@@ -550,7 +551,7 @@ class ClaimEngine:
                 return
 
     def _drop_lost(self, pending: Pending) -> None:
-        """A request that waits for the rest of its pods, or for their start, has lost some of those that it has."""
+        """Remove deleted and lost pods from a pending request, and queue it again for others."""
         for uid in list(pending.pods):
             pod = self.state.pods.get(uid)
             if pod is None or pod.is_terminating or pod.mark is None or pod.mark.claim != pending.claim:
@@ -559,13 +560,13 @@ class ClaimEngine:
                 self._line_up(pending)
 
     def _adopt(self, pending: Pending, claim: Claim) -> None:
-        """A write that was given up on has happened after all: the request has one pod more."""
+        """Add pods to the request that bear its mark although their writes were given up: they succeeded late."""
         for uid in sorted(claim.uids - set(pending.pods) - set(pending.writing.values())):
             pod = self.state.pods[uid]
             if pending.missing and not pod.is_terminating and not pod.is_coming:
                 pending.pods[uid] = pod
                 self._out_of(pending, -1)
-                self.state.pools[pending.asked.pool].line.remove(pending.claim)
+                self.state.pools[pending.asked.pool].queue.remove(pending.claim)
                 if pending.missing:
                     self._line_up(pending)
         for uid in pending.pods:
@@ -575,7 +576,7 @@ class ClaimEngine:
     def _finish_release(self, name: str) -> None:
         _, left = self._releases.get(name, ({}, set()))
         if any(self.giving.is_giving(uid) and self.state.is_orphan(uid) for uid in left):
-            return  # somebody has broken its mark: it is still being given back
+            return  # its mark cannot be decoded, and it is still being given back
         callers, _ = self._releases.pop(name, ({}, set()))
         self._out += [Answered(request=each, code=ClaimCode.RELEASED, claim=name) for each in callers]
 
@@ -584,7 +585,7 @@ class ClaimEngine:
         if pod.is_terminating:
             return
         if self.state.ledger.holder(uid) is not None and not self.giving.is_giving(uid):
-            return  # it is being written for another claim; when that ends, this claim is looked at again
+            return  # it is being written for another claim; when that write ends, this claim is checked again
         self._out += self.giving.give(pod, claim, now, epoch=epoch, must_start=must_start)
 
     # -- time and what follows ------------------------------------------------------------------------------------
@@ -617,8 +618,8 @@ class ClaimEngine:
             self._audits.set("audit", now + AUDIT)
 
     def _audit(self, now: float) -> None:
-        """Look for what an event should have done."""
-        waiting = [pool for pool in self.state.pools.values() if len(pool.line) and not self._is_stopping]
+        """Find and repair what an earlier event should have done. Counts it in `missed`."""
+        waiting = [pool for pool in self.state.pools.values() if len(pool.queue) and not self._is_stopping]
         for pool in waiting:
             for uid in self.state.missed(pool):
                 self.missed["pod"] += 1
@@ -637,14 +638,14 @@ class ClaimEngine:
             self._waits.set(pending.claim, patience)
             return
         if pending.missing == 0 and not pending.writing:
-            detail = "a pod did not run the claim's images in time: " + images.missing(pending.pods.values())
+            detail = "a pod did not run the claim's images in time: " + images.describe_missing(pending.pods.values())
             self._fail(pending, ClaimCode.START_TIMEOUT, detail)
             return
         if pending.missing == 0:
-            self._fail(pending, ClaimCode.WRITE_UNKNOWN, "the API server has not answered in time")
+            self._fail(pending, ClaimCode.WRITE_UNKNOWN, "the API server did not answer in time")
             return
         if pending.is_cold:
-            detail = "the pod that was created was not ready in time, and none became idle"
+            detail = "no pod that was created for the claim became ready in time, and no other pod became idle"
             self._fail(pending, ClaimCode.START_TIMEOUT, detail)
             return
         code = ClaimCode.DEADLINE_EXCEEDED if pending.asked.wait_seconds > 0 else ClaimCode.NO_IDLE_POD
@@ -654,7 +655,7 @@ class ClaimEngine:
         return claim in self.requests.pending
 
     def _watch_start(self, uid: str, now: float) -> None:
-        """See to it that a pod which never starts is given back, by the server that has the request or any other."""
+        """Set the timer after which a pod that has not started is given back, later by this server's rank."""
         pod = self.state.pods.get(uid)
         if pod is None or pod.mark is None or pod.phase != Phase.STARTING or pod.is_terminating:
             self._starts.discard(uid)
@@ -665,7 +666,7 @@ class ClaimEngine:
     def _not_started(self, uid: str, now: float) -> None:
         pod = self.state.pods.get(uid)
         if pod is None or pod.mark is None or pod.phase != Phase.STARTING:
-            return  # that is the news of this very event
+            return  # the event that is being handled has ended the start
         if pod.mark.claim not in self.requests.pending:
             self._give(uid, pod.mark.claim, now, must_start=True)
         self._starts.set(uid, now + _AGAIN)
@@ -694,7 +695,7 @@ class ClaimEngine:
             key = next(iter(self.state.dirty))
             del self.state.dirty[key]
             pool = self.state.pools.get(key)
-            if pool is not None and len(pool.line) and len(pool.supply) and not self._is_stopping:
+            if pool is not None and len(pool.queue) and len(pool.supply) and not self._is_stopping:
                 self._pair_pool(pool, now)
 
     def _choose(self, pool: PoolState) -> Choose | None:
@@ -716,7 +717,7 @@ class ClaimEngine:
     # -- proof ----------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Derive every invariant again. Raises AssertionError that names the violation."""
+        """Check every invariant. Raise AssertionError, which names the violation."""
         self.state.validate()
         self.requests.validate()
         self.taking.validate()
@@ -727,9 +728,9 @@ class ClaimEngine:
         assert not self.state.between
         assert not self.state.dirty, f"not settled: {list(self.state.dirty)}"
         for name, pending in self.requests.pending.items():
-            line = self.state.pools[pending.asked.pool].line
-            assert (name in line) == (pending.missing > 0), f"{name} lacks {pending.missing} pods"
-            assert name in self._waits, f"{name} will wait for ever"
+            queue = self.state.pools[pending.asked.pool].queue
+            assert (name in queue) == (pending.missing > 0), f"{name} lacks {pending.missing} pods"
+            assert name in self._waits, f"{name} has no deadline"
         for key, pool in self.state.pools.items():
             found = next(pair(pool, None), None)
             assert found is None or self._is_stopping, f"{key}: {found} could be served"

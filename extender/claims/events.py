@@ -17,7 +17,7 @@ from extender.claims.writes.take import PodTaken, TakePod
 
 
 class PodSeen(msgspec.Struct, frozen=True, gc=False):
-    """A pod is as the API server said. Older versions than the newest one known are ignored."""
+    """The API server showed this version of a pod. Versions older than the newest known one are ignored."""
 
     pod: WarmPod
 
@@ -38,14 +38,14 @@ class NodeGone(msgspec.Struct, frozen=True, gc=False):
 
 
 class PoolsConfigured(msgspec.Struct, frozen=True, gc=False):
-    """All pools there are. A claim of a pool that is not there any more lasts until its end."""
+    """All pools. A claim of a pool that was removed lasts until it is released or its lease expires."""
 
     pools: tuple[Pool, ...]
 
 
 class MembersSeen(msgspec.Struct, frozen=True, gc=False):
-    """The servers that serve claims side by side, by their names, and the name of this one. Each prefers its own share
-    of the idle pods. Nothing is wrong if the servers see different members, or none; they only conflict more often."""
+    """The names of the servers that serve claims side by side, and the name of this one. Each server prefers its own
+    share of the idle pods. Servers that see different members are still correct; they only conflict more often."""
 
     names: tuple[str, ...]
     me: str
@@ -59,10 +59,10 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimAsked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A caller asks for `count` pods of a pool, all or none. `request` names this call; its answer bears the name."""
+    """A caller asks for `count` pods of a pool, all or none. `request` identifies this call in its answer."""
 
     request: str
-    #: The name of the claim, if there will be one.
+    #: The name that the claim will have.
     claim: str
     pool: PoolKey
     tenant: str = ""
@@ -70,28 +70,29 @@ class ClaimAsked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     demand: Demand = Demand()
     #: Higher is served first.
     priority: int = 0
-    #: How long to wait for a pod, seconds; 0: not at all.
+    #: How long to wait for a pod, seconds; 0: do not wait.
     wait_seconds: float = 0.0
-    #: Seconds; 0: as the pool says.
+    #: Seconds; 0: the pool's `lease_seconds`.
     lease_seconds: float = 0.0
+    #: The caller's idempotency key, and a digest of the request that it belongs to; "" for none.
     key: str = ""
     digest: str = ""
-    #: Put on the claimed pods, and removed when they return to their pool.
+    #: Set on the claimed pods, and removed when they return to their pool.
     labels: Pairs = ()
     annotations: Pairs = ()
-    #: The image that each of these containers is to run; only in pools that recycle.
+    #: The image that each of these containers is to run; only in pools in mode `recycle`.
     images: Pairs = ()
     on_empty: OnEmpty = OnEmpty.WAIT
 
 
 class CallerGone(msgspec.Struct, frozen=True, gc=False):
-    """Nobody waits for the answer to this request any more."""
+    """The caller of this request has disconnected."""
 
     request: str
 
 
 class ReleaseAsked(msgspec.Struct, frozen=True, gc=False):
-    """The claim ends. A request that has no answer yet is answered CANCELLED. `tenant` None: the caller may speak for
+    """End a claim. A request that has no answer yet is answered CANCELLED. `tenant` None: the caller may act for
     every tenant."""
 
     request: str
@@ -100,11 +101,11 @@ class ReleaseAsked(msgspec.Struct, frozen=True, gc=False):
 
 
 class RenewAsked(msgspec.Struct, frozen=True, gc=False):
-    """The claim is to last for `lease_seconds` from now; 0: as the pool says. It never lasts shorter than before,
-    unless `shorten`.
+    """Let the claim's lease end `lease_seconds` from now; 0: the pool's `lease_seconds`. Only with `shorten` may it end
+    earlier than before.
 
-    Answered RENEWED with `expires`, UNKNOWN_CLAIM, NOT_YOURS, CLAIM_ENDED, or WRITE_REFUSED. `tenant` None: the caller
-    may speak for every tenant.
+    Answered RENEWED with `expires`, UNKNOWN_CLAIM, NOT_YOURS, CLAIM_ENDED, WRITE_REFUSED, or WRITE_UNKNOWN. `tenant`
+    None: the caller may act for every tenant.
     """
 
     request: str
@@ -115,14 +116,15 @@ class RenewAsked(msgspec.Struct, frozen=True, gc=False):
 
 
 class ShutdownAsked(msgspec.Struct, frozen=True, gc=False):
-    """Every request that waits is answered, and new ones are refused. Writes that are sent are seen to their end."""
+    """Answer every waiting request SHUTTING_DOWN, and refuse new ones. Writes that were sent are followed to their
+    end."""
 
 
 # -- events from the server -----------------------------------------------------------------------------------------
 
 
 class Ticked(msgspec.Struct, frozen=True, gc=False):
-    """Something is due."""
+    """A timer is due: see `ClaimEngine.next_due`."""
 
 
 ClaimEvent = (
@@ -161,7 +163,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pods: tuple[WarmPod, ...] = ()
     #: When the lease ends, seconds since 1970.
     expires: float = 0.0
-    #: Seconds after which another try makes sense; 0: not said.
+    #: Seconds after which a retry can succeed; 0: unknown.
     retry_after: float = 0.0
     detail: str = ""
 

@@ -1,16 +1,16 @@
-"""Ends the claims of pods: each pod is given back, however often that takes.
+"""Ends the claims of pods: each pod is given back, with retries until that has succeeded.
 
                 give                               DONE
-    (claimed) --------> [ read, if a lease is over ] ---> GIVING ------> LEFT ---------------> (over)
-                               |                            ^  |           the pod is seen
+    (claimed) --------> [ read, if a lease expired ] ---> GIVING ------> LEFT ---------------> (over)
+                               |                            ^  |           the watch shows it
                                +--> the lease was renewed   |  | THROTTLED, UNKNOWN, LOST, REJECTED
-                                    by somebody: (claimed)  +--+ again after a pause
+                                    elsewhere: (claimed)    +--+ again after a pause
 
-A pod that is gone, or bears another mark, needs no more. Giving back can be repeated, so no outcome needs an
-explanation.
+A pod that was deleted, or has another mark, is done. The write is idempotent, so it is repeated after every outcome but
+success.
 
-At the end of a lease, all pods of the claim are read before the first is given back, since a renewal of one of them
-keeps them all; and each is only given back as it was read, so that a renewal that came after the reading wins.
+When a lease expires, all pods of the claim are read before the first one is given back, because a renewal of one pod
+keeps them all. Each write tests that the pod has not changed since it was read, so a renewal in between wins.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ from extender.core.deadlines import Deadlines
 from extender.core.outcomes import OutcomeKind
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
-#: Seconds in which the cluster should show that a pod was given back; then it is read.
+#: Seconds after which a pod is read if the watch has not shown that it was given back.
 _SHOWN_WITHIN = 10.0
 _LEASE = 3600.0
 
 
 @dataclass(slots=True)
 class Giving:
-    """One pod that is being given back. `epoch`: only if its lease ends before this time, seconds since 1970."""
+    """One pod that is being given back. `epoch`: only if its lease ends by this time, seconds since 1970; None:
+    whatever its lease."""
 
     token: int
     pod: WarmPod
     claim: str
     epoch: float | None
-    #: Only while it has not started.
+    #: Give it back only if it has not started.
     must_start: bool = False
+    #: It is being read.
     is_looking: bool = False
-    #: Its lease is over, as it was read. It waits until all pods of the claim are.
+    #: It was read, and its lease has expired. It waits until all pods of the claim have been read.
     is_verified: bool = False
+    #: The write succeeded, and the watch has not shown it yet.
     is_left: bool = False
     tries: int = 0
 
@@ -53,7 +56,7 @@ Command = GivePodBack | LookAtPod
 
 
 class GivingPods:
-    """See the module. `finished` is called with the claim and the pod's UID when a pod is given back, or was kept."""
+    """See the module. `finished(claim, uid)` is called when a pod was given back, or need not be any more."""
 
     def __init__(self, state: ClaimState, finished: Callable[[str, str], None]) -> None:
         self._state = state
@@ -61,7 +64,7 @@ class GivingPods:
         self._givings: dict[int, Giving] = {}
         self._by_uid: dict[str, int] = {}
         self.timers: Deadlines[int] = Deadlines()
-        #: How many pods were given back since their lease was over, and not because anybody asked.
+        #: How many pods were given back because their lease expired.
         self.lapsed = 0
 
     def is_giving(self, uid: str) -> bool:
@@ -70,8 +73,8 @@ class GivingPods:
     def give(
         self, pod: WarmPod, claim: str, now: float, *, epoch: float | None = None, must_start: bool = False
     ) -> list[Command]:
-        """Begin to give a pod back, unless that has begun. With `epoch`, it is read first: its lease may have been
-        renewed elsewhere. `must_start`: only if it still has not started."""
+        """Start to give a pod back, unless that has started. With `epoch`, read it first: another server may have
+        renewed its lease. `must_start`: give it back only if it has not started."""
         token = self._by_uid.get(pod.uid)
         if token is not None:
             return self._hurry(self._givings[token]) if epoch is None and not must_start else []
@@ -81,7 +84,7 @@ class GivingPods:
         return [self._look(giving) if epoch is not None else self._command(giving)]
 
     def _hurry(self, giving: Giving) -> list[Command]:
-        """It is given back whatever its lease says."""
+        """Give the pod back whatever its lease."""
         giving.epoch, giving.must_start = None, False
         if not giving.is_verified:
             return []
@@ -101,7 +104,7 @@ class GivingPods:
             name=pod.name,
             uid=pod.uid,
             claim=giving.claim,
-            # Without its mark nobody knows which images the pod had: it is deleted.
+            # Without a mark, the pod's idle images are unknown, so it is deleted.
             recycle=pod.mark is not None and (pod.has_phase if pool is None else pool.pool.mode is Mode.RECYCLE),
             mark=mark,
             images=changes,
@@ -114,7 +117,7 @@ class GivingPods:
         return LookAtPod(giving.token, giving.pod.namespace, giving.pod.name)
 
     def given(self, report: PodGivenBack, now: float) -> None:
-        """A write ended."""
+        """Handle the report of a write."""
         giving = self._givings.get(report.token)
         if giving is None or giving.is_looking or giving.is_verified:
             return
@@ -132,7 +135,7 @@ class GivingPods:
                 self._pause(giving, now)
 
     def looked(self, report: PodLooked, now: float) -> list[Command]:
-        """A pod was read, or could not be."""
+        """Handle the report of a read."""
         giving = self._givings.get(report.token)
         if giving is None or not giving.is_looking:
             return []
@@ -153,7 +156,7 @@ class GivingPods:
         return self._verified(giving.claim)
 
     def _verified(self, claim: str) -> list[Command]:
-        """Give the claim's pods back if all of them were read and their lease is over; end it if it was renewed."""
+        """Return the writes for the claim's pods once all of them have been read and their lease has expired."""
         ours = [each for each in self._givings.values() if each.claim == claim and each.epoch is not None]
         ours = [each for each in ours if not self._is_over(each)]
         if any(each.is_looking for each in ours):
@@ -167,7 +170,7 @@ class GivingPods:
         return found
 
     def seen(self, uid: str) -> None:
-        """The pod was seen, or is gone."""
+        """Handle a new version of a pod, or its deletion."""
         token = self._by_uid.get(uid)
         if token is not None:
             self._is_over(self._givings[token])
@@ -177,7 +180,7 @@ class GivingPods:
         mark = None if pod is None else pod.mark
         is_guarded = giving.epoch is not None or giving.must_start
         if pod is not None and pod.is_orphan and pod.claim_label == giving.claim and not is_guarded:
-            giving.pod = pod  # somebody has broken its mark: it is in the claim all the same
+            giving.pod = pod  # its mark cannot be decoded, but it is still in the claim
             return False
         if pod is None or pod.is_terminating or mark is None or mark.claim != giving.claim:
             self._end(giving)
@@ -192,7 +195,7 @@ class GivingPods:
         return False
 
     def again(self, now: float) -> list[Command]:
-        """Return what is due."""
+        """Return the commands that are due."""
         found: list[Command] = []
         while (token := self.timers.pop(now)) is not None:
             giving = self._givings[token]
@@ -201,7 +204,7 @@ class GivingPods:
         return found
 
     def validate(self) -> None:
-        """Raise AssertionError if a pod that was read is forgotten."""
+        """Raise AssertionError if a pod that was read waits although no other pod of its claim is being read."""
         for giving in self._givings.values():
             others = [each for each in self._givings.values() if each.claim == giving.claim and each.is_looking]
             assert others or not giving.is_verified, f"{giving.pod.name} waits for nothing"

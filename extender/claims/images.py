@@ -1,10 +1,9 @@
-"""What a claim writes on a pod, and when a pod runs the images that it was given. Pure functions of the pod's record.
+"""Changes of images: what a claim writes, and when a pod runs its new images. Pure functions of the pod's record.
 
-A pod runs its images when the kubelet has reported so: the container is ready, has another ID than before if its image
-changed, and its image is the wanted one. A tag can be reported in another way of writing, or as the tag of another
-repository with the same content; then another image ID than before is the evidence. That leaves one case in which a
-change is never seen: an image that is replaced by another name of the very same content. Such a claim ends at its
-start-up time-out.
+A pod runs its images when the kubelet reports that each container is ready, has another ID than before if its image
+changed, and runs the wanted image. The kubelet may report a tag in another notation, or the tag of another repository
+with the same content. Then an image ID that differs from the one before is the evidence. One change cannot be detected:
+an image that is replaced by another name of the same content. Such a claim ends with StartTimeout.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from extender.claims.records import Before, ClaimMark, Container, ImageChange, P
 
 
 def changes(pod: WarmPod, images: Pairs) -> tuple[ImageChange, ...]:
-    """What must be written so that the pod's containers have these images."""
+    """Return the changes that give the pod's containers these images."""
     wanted = dict(images)
     return tuple(
         ImageChange(place, each.name, each.image, wanted[each.name])
@@ -27,7 +26,7 @@ def changes(pod: WarmPod, images: Pairs) -> tuple[ImageChange, ...]:
 
 
 def started(mark: ClaimMark, pod: WarmPod, pool: Pool, images: Pairs, epoch: float) -> ClaimMark:
-    """Return the mark of a claim that wants these images. `epoch`: the time, seconds since 1970."""
+    """Return the mark of a claim with these images. `epoch`: the present time, seconds since 1970."""
     if not images:
         return mark
     idle = {each.name: pool.images.get(each.name, each.image) for each in pod.containers}
@@ -43,12 +42,12 @@ def started(mark: ClaimMark, pod: WarmPod, pool: Pool, images: Pairs, epoch: flo
 
 
 def running(mark: ClaimMark, pod: WarmPod) -> ClaimMark:
-    """Return the mark of a pod that was starting and runs its images."""
+    """Return the mark of a starting pod that now runs its images."""
     return msgspec.structs.replace(mark, before=(), running=_ids(pod, mark.images), starts_by=0.0)
 
 
 def stopping(mark: ClaimMark, pod: WarmPod) -> ClaimMark:
-    """Return the mark of a pod that gets its idle images back."""
+    """Return the mark of a pod whose claim has ended and which gets its idle images back."""
     return msgspec.structs.replace(mark, before=_before(pod, mark.idle_images), running=(), starts_by=0.0)
 
 
@@ -67,7 +66,7 @@ def _ids(pod: WarmPod, images: Pairs) -> Pairs:
 
 
 def runs(pod: WarmPod, images: Pairs, before: tuple[Before, ...]) -> bool:
-    """Whether the pod runs these images, as the kubelet has reported. `before`: the containers that had to change."""
+    """Whether the kubelet has reported that the pod runs these images. `before`: the containers to be replaced."""
     if not pod.is_ready or pod.is_terminating or not pod.is_observed:
         return False
     containers = {each.name: each for each in pod.containers}
@@ -86,7 +85,7 @@ def _runs(container: Container | None, image: str, before: Before | None) -> boo
 
 
 def was_restarted(pod: WarmPod, mark: ClaimMark) -> bool:
-    """Whether a container that began for this claim has begun anew, so that the claim's work in it is lost."""
+    """Whether a container that ran an image of this claim has restarted, so that the work in it is lost."""
     ids = {each.name: each.container_id for each in pod.containers}
     return any(ids.get(name, "") not in ("", began) for name, began in mark.running)
 
@@ -117,8 +116,8 @@ def is_between(pod: WarmPod) -> bool:
     return pod.leaving is not None or (pod.mark is not None and pod.phase == Phase.STARTING)
 
 
-def missing(pods: Iterable[WarmPod]) -> str:
-    """The containers that do not run their claim's images yet, for people."""
+def describe_missing(pods: Iterable[WarmPod]) -> str:
+    """Return a text about the containers that do not run their claim's images yet."""
     return ", ".join(
         f"{pod.name}/{each.name} runs {each.running_image or 'nothing'}, ready {each.is_ready}"
         for pod in pods

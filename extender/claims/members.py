@@ -1,7 +1,7 @@
-"""Which of the servers that serve claims side by side comes first for a pod: rendezvous hashing.
+"""Ranks the servers that serve claims side by side for each pod, by rendezvous hashing.
 
-Each server gives each pod to the server with the highest hash of both names, without asking anybody. A server that
-comes or goes changes the order only for the pods that it gets or had (Thaler, Ravishankar 1996).
+For each pod, the server with the highest hash of its name and the pod's UID has rank 0; no message is needed. A server
+that joins or leaves changes rank 0 only for the pods that it gets or had (Thaler, Ravishankar 1996).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 
 class Members:
-    """The servers, and this one among them. Alone, or unknown, it comes first for every pod."""
+    """The servers, this one included. A server that is alone, or that knows of no others, has rank 0 for every pod."""
 
     def __init__(self) -> None:
         self._others: tuple[str, ...] = ()
@@ -18,7 +18,7 @@ class Members:
         self._ranks: dict[str, int] = {}
 
     def set(self, names: tuple[str, ...], me: str) -> bool:
-        """Set who they are. False if that is no news."""
+        """Set the members. Return False if nothing has changed."""
         others = tuple(sorted(set(names) - {me}))
         if (others, me) == (self._others, self._me):
             return False
@@ -31,11 +31,11 @@ class Members:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The other servers, by name."""
+        """The other servers, sorted by name."""
         return self._others
 
     def rank(self, uid: str) -> int:
-        """Return how many servers come before this one for the pod."""
+        """Return this server's rank for the pod: how many servers come before it."""
         if not self._others:
             return 0
         rank = self._ranks.get(uid)
@@ -45,7 +45,7 @@ class Members:
         return rank
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Forget the rank for a pod that was deleted."""
         self._ranks.pop(uid, None)
 
 

@@ -1,7 +1,7 @@
-"""Which labels and annotations a claim may put on its pods: those that Kubernetes accepts, and none of Waggle's own.
+"""Checks the labels, annotations and images of a claim: Kubernetes must accept them, and none may be Waggle's own.
 
-Pure functions that return what is wrong, "" if nothing is: the field, what was expected, and what was got. The HTTP
-layer, custom resources and the engine ask them alike.
+Pure functions, which return a text with the field, what was expected, and the value; "" if all is well. The HTTP layer,
+custom resources and the engine all use them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection
 
 from extender.claims.records import Pairs
 
-#: How many labels, and how many annotations, a claim may put on a pod; and bytes of all its annotations. Kubernetes
-#: accepts 256 KiB on a pod, of which some are the pod's own.
+#: How many labels, and how many annotations, a claim may set on a pod; and the bytes of all its annotations. Kubernetes
+#: accepts 256 KiB of annotations on a pod, and the pod has some of its own.
 MOST_NAMES = 64
 MOST_BYTES = 64 * 1024
 
@@ -23,7 +23,7 @@ _SHOWN = 80
 
 
 def wrong_labels(labels: Pairs, *, reserved: Collection[str] = (), field: str = "labels") -> str:
-    """Return what is wrong with these labels. `reserved`: names by which the pool selects its pods."""
+    """Return what is wrong with these labels. `reserved`: the names in the pool's selector."""
     wrong = _wrong_names(labels, field)
     if wrong:
         return wrong
@@ -62,7 +62,7 @@ def _wrong_names(pairs: Pairs, field: str) -> str:
 
 
 def wrong_images(images: Pairs, *, field: str = "images") -> str:
-    """Return what is wrong with these images by container. Kubernetes accepts every text without blanks around it."""
+    """Return what is wrong with these images. Kubernetes accepts every text without leading and trailing blanks."""
     if len(images) > MOST_NAMES:
         return f"{field}: expected at most {MOST_NAMES}, got {len(images)}"
     if len({name for name, _ in images}) < len(images):

@@ -1,8 +1,8 @@
-"""Pods that bear a claim's label without a mark that can be read: nobody would ever give them back.
+"""Deletes orphans: pods with a claim's label but no mark that can be decoded, which no lease would ever end.
 
-Waggle writes both at once, so somebody else has removed or broken the annotation. Nothing is known then: not whose the
-pod is, until when, or which images it had. It is left alone for `patience` seconds, in which the annotation can be
-repaired, and then deleted as it was last seen; the workload that it belongs to makes a clean one.
+Waggle writes label and mark at once, so another client has removed or broken the mark. Then it is not known which
+tenant has the pod, until when, or which images it had. An orphan is deleted after `patience` seconds, in which the
+mark can be repaired, and only if it has not changed since. If a workload owns the pod, it creates another one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from extender.claims.writes.give import GivePodBack, PodGivenBack
 from extender.core.deadlines import Deadlines
 from extender.core.outcomes import OutcomeKind
 
-#: Seconds after which a deletion is tried again, and by which a server is later for each one that comes before it.
+#: Seconds between two tries to delete an orphan, and by which a server is later for each server that ranks before it.
 _AGAIN, _TURN = 30.0, 10.0
 _LEASE = 3600.0
 
 
 class Orphans:
-    """See the module. `deleted`: how many this server has deleted; `len`: how many there are."""
+    """See the module. `deleted`: how many orphans this server has deleted; `len`: how many there are."""
 
     def __init__(self, state: ClaimState, patience: float) -> None:
         self._state = state
@@ -33,7 +33,7 @@ class Orphans:
         return len(self.timers)
 
     def seen(self, now: float) -> None:
-        """Look at the pods that became orphans, or are none any more."""
+        """Start or stop the timers of pods that became orphans, or are none any more."""
         for uid in list(self._state.orphans):
             del self._state.orphans[uid]
             pod = self._state.pods.get(uid)
@@ -48,7 +48,7 @@ class Orphans:
         while (uid := self.timers.pop(now)) is not None:
             pod = self._state.pods.get(uid)
             if pod is None or not pod.is_orphan:
-                continue  # that is the news of this very event
+                continue  # the event that is being handled has repaired or deleted it
             self.timers.set(uid, now + _AGAIN)
             if self._has_pools(pod) and self._state.ledger.holder(f"orphan:{uid}") is None:
                 found.append(self._delete(pod, now))
@@ -70,7 +70,7 @@ class Orphans:
         )
 
     def given(self, report: PodGivenBack) -> None:
-        """A deletion ended. If it failed, it is tried again."""
+        """Handle the report of a deletion. If it failed, the timer tries again."""
         if self._tokens.pop(report.token, None) is not None:
             self._state.ledger.release(report.token)
             self.deleted += report.outcome.kind is OutcomeKind.DONE

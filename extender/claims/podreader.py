@@ -75,7 +75,7 @@ _DECODER = msgspec.json.Decoder(_Pod)
 
 
 class PodEvent(msgspec.Struct):
-    """A line of a watch of pods: BOOKMARK and ERROR have other objects, and do not decode."""
+    """A watch event of a pod. Events of the types BOOKMARK and ERROR have other objects, and cannot be decoded."""
 
     type: str
     object: _Pod
@@ -163,6 +163,6 @@ def _controller(owners: list[_Owner]) -> str:
 
 @lru_cache(maxsize=4096)  # a pod is read many times in its life
 def _moment(text: str) -> float:
-    """A number that grows with an RFC 3339 time in UTC: 2026-11-22T10:20:30Z is 20261122102030."""
+    """Return an RFC 3339 time in UTC as a number of the same order: 2026-11-22T10:20:30Z is 20261122102030."""
     digits = "".join(filter(str.isdigit, text[:19]))
     return float(digits) if digits else 0.0

@@ -1,15 +1,15 @@
-"""How often something happened lately."""
+"""Measures how often something happens."""
 
 from __future__ import annotations
 
 from collections import deque
 
-#: Seconds, and the number of times, that count.
+#: How long an occurrence counts, seconds, and how many are kept.
 _WINDOW, _MOST = 300.0, 256
 
 
 class Rate:
-    """The times at which something happened: the last 256 of them, none older than five minutes."""
+    """The times of the last 256 occurrences within five minutes."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=_MOST)
@@ -21,7 +21,7 @@ class Rate:
         self._times.clear()
 
     def rate(self, now: float) -> float:
-        """Return how often it happens, per second; 0 if it did not."""
+        """Return the occurrences per second."""
         while self._times and self._times[0] < now - _WINDOW:
             self._times.popleft()
         return len(self._times) / max(now - self._times[0], 1.0) if self._times else 0.0

@@ -1,7 +1,7 @@
 """The records of the engine of claims: pools, warm pods, and the mark on a claimed pod. Plain data.
 
-What is made for every claim, here and in events and writes, is a msgspec.Struct: it takes a tenth of the time of a
-frozen dataclass, of which a claim would need some fifteen.
+Every record of which a claim creates new ones is a msgspec.Struct, here and in events and writes: it takes a tenth of
+the time of a frozen dataclass, and a claim creates some fifteen.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-#: Names with values, in order of the names: labels, annotations, or images by container.
+#: Names with values, sorted by name: labels, annotations, or images by container.
 Pairs = tuple[tuple[str, str], ...]
 
 
 class Mode(StrEnum):
-    """How a pool gives pods away."""
+    """How a pod leaves its pool, and what happens to it at the end of its claim."""
 
-    #: The pod's phase label changes, and it returns to the pool after use.
+    #: The pod's phase label changes, and the pod returns to the pool after use.
     RECYCLE = "recycle"
-    #: The pod leaves its ReplicaSet, which makes another one. A claim's end deletes it.
+    #: The pod leaves its ReplicaSet, which creates another one. The end of the claim deletes the pod.
     DETACH = "detach"
 
 
 class Order(StrEnum):
-    """Which of the idle pods is given away first."""
+    """Which idle pod is claimed first."""
 
-    #: The one that was first seen idle.
+    #: The pod that has been idle for the longest time.
     FIFO = "fifo"
-    #: By the time of the pod's creation.
+    #: The pod that was created first, or last.
     OLDEST = "oldest"
     NEWEST = "newest"
-    #: On the node with the most claimed pods of the pool, so that other nodes become empty.
+    #: A pod on the node with the most claimed pods of the pool, so that other nodes become empty.
     PACK = "pack"
-    #: On the node with the fewest.
+    #: A pod on the node with the fewest.
     SPREAD = "spread"
-    #: The one that a plug-in's function gives the highest score for this request.
+    #: The pod to which a plug-in's function gives the highest score for this request.
     SCORE = "score"
 
 
 class Phase(StrEnum):
-    """The phase label of the pods of pools that recycle.
+    """The phase label of pods in pools in mode `recycle`.
 
     idle ---> starting ---> running ---> stopping ---> idle
       |    images change       ^ |    images change     ^
@@ -58,18 +58,18 @@ class Phase(StrEnum):
 
 
 class OnEmpty(StrEnum):
-    """What a request does that finds too few idle pods."""
+    """What happens to a request if too few pods are idle."""
 
-    #: It waits for so long as it says.
+    #: It waits, for its `wait_seconds` at most.
     WAIT = "wait"
     #: It fails at once.
     FAIL = "fail"
-    #: It has the pods created that are missing, and takes a warm one if that is ready earlier. Only in detach pools.
+    #: The missing pods are created; a warm pod is used instead if one becomes idle earlier. Only in mode `detach`.
     COLD = "cold"
 
 
 class PoolKey(NamedTuple):
-    """A pool's name. A tuple, as pods' keys are: its hash is what most lookups cost."""
+    """A pool's name. A tuple, because hashing takes most of the time of a lookup, and a tuple's hash is fast."""
 
     namespace: str
     name: str
@@ -80,7 +80,7 @@ class PoolKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool: the pods of a namespace that have all labels of `selector`, and the rules of giving them away."""
+    """A pool: the pods of a namespace that have all labels of `selector`, and the rules for claiming them."""
 
     key: PoolKey
     selector: Mapping[str, str]
@@ -88,31 +88,32 @@ class Pool:
     order: Order = Order.FIFO
     #: Seconds that a claim lasts unless it is renewed.
     lease_seconds: float = 3600.0
-    #: Seconds that a request waits for a pod, if its caller does not say: the layers that make requests read it.
+    #: Seconds that a request waits for a pod if its caller does not say. The layers that make requests apply it.
     wait_seconds: float = 30.0
-    #: How many requests may wait, of all tenants and of one.
+    #: The limits of the queue, in requests: of all tenants, and of one.
     most_waiting: int = 8192
     most_waiting_of_tenant: int = 4096
-    #: How many pods one tenant may have at once; 0: any number.
+    #: How many pods one tenant may have at once; 0: no limit.
     most_pods_of_tenant: int = 0
     #: How many pods one claim may have.
     most_pods_of_claim: int = 64
-    #: Seconds in which a pod whose images changed, or that was created for a claim, must be ready.
+    #: Seconds within which a pod must be ready after its images changed, or after it was created for a claim.
     start_seconds: float = 120.0
-    #: The images by container that a pod of a pool that recycles gets back; the ones it had, for containers not named.
+    #: Mode `recycle`: the image that each container gets back when a claim that changed it ends. A container that is
+    #: not named gets the image back that it had before.
     images: Mapping[str, str] = field(default_factory=dict)
-    #: Whether a claim ends when a container restarts whose image it chose: what was in it is lost.
+    #: Whether a claim ends when a container restarts whose image it chose, because the work in it is lost.
     ends_on_restart: bool = True
     #: The pod template of the pool's workload, as JSON values: `metadata` and `spec`. None: no pods can be created.
     template: Mapping[str, Any] | None = None
-    #: How many pods may be created at once for claims that find none idle.
+    #: How many pods may be in creation at once for claims that find none idle.
     most_cold: int = 64
-    #: Tenants that wait are served in proportion to their weights; 1 if not given.
+    #: Waiting tenants are served in proportion to their weights; 1 if not given.
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
 class Before(NamedTuple):
-    """A container whose image a claim changes, as it was before: the next one has another ID."""
+    """A container before a claim changed its image. The container that replaces it has another ID."""
 
     container: str
     container_id: str
@@ -120,7 +121,7 @@ class Before(NamedTuple):
 
 
 class ClaimMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The mark on a claimed pod: enough to know the whole claim after a restart."""
+    """The annotation on a claimed pod, from which a server rebuilds the claim after a restart. Called its mark."""
 
     claim: str
     pool: str
@@ -132,24 +133,25 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     size: int = 1
     #: When the lease ends, seconds since 1970.
     expires: float = 0.0
-    #: The labels that the claim put on the pod, with the values to go back to, None where there was none; and the names
-    #: of the annotations.
+    #: The labels that the claim set on the pod, each with its value before the claim, None if it had none; and the
+    #: names of the annotations that it set.
     labels: tuple[tuple[str, str | None], ...] = ()
     annotations: tuple[str, ...] = ()
-    #: The images by container that the pod is to run, in this phase, and those that it gets back.
+    #: The images by container that the claim chose, and those that the pod gets back at the end of the claim.
     images: Pairs = ()
     idle_images: Pairs = ()
+    #: The containers that must be replaced until the present change of images is complete.
     before: tuple[Before, ...] = ()
-    #: The IDs of the containers that began for this claim: one that has another ID was restarted.
+    #: The containers that run the claim's images, with their IDs. A container with another ID was restarted.
     running: Pairs = ()
-    #: When the pod must run, seconds since 1970; 0: it does.
+    #: By when the pod must run its images, seconds since 1970; 0: it runs them already.
     starts_by: float = 0.0
-    #: The pod was created for the claim.
+    #: The pod was created for the claim (`on_empty: cold`).
     is_cold: bool = False
 
 
 class ImageChange(NamedTuple):
-    """One container of a pod gets another image. `place`: its index in the specification."""
+    """A change of the image of one container. `place`: its index in `spec.containers`."""
 
     place: int
     container: str
@@ -158,7 +160,7 @@ class ImageChange(NamedTuple):
 
 
 class Container(NamedTuple):
-    """A container of a pod: the image that it is to run, and what was reported of it. IDs are "" until it runs."""
+    """A container of a pod: the image in its specification, and what its status reports. IDs are "" until it runs."""
 
     name: str
     image: str
@@ -169,7 +171,7 @@ class Container(NamedTuple):
 
 
 class WarmPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a pool, as the engine needs it. A claimed pod has a `mark`, and may have lost the pool's labels."""
+    """The fields of a pod that the engine needs. A claimed pod has a `mark`, and in mode `detach` no pool labels."""
 
     uid: str
     namespace: str
@@ -177,50 +179,50 @@ class WarmPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resource_version: str
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     node: str = ""
-    #: A number that grows with the time of its creation.
+    #: The creation time as a number. Only its order matters.
     created: float = 0.0
-    #: Whether it runs, serves and may be given away, apart from who has it.
+    #: Whether its phase is Running and its condition Ready is True.
     is_ready: bool = True
     is_terminating: bool = False
-    #: Whether the pool's phase label, if it has one, says idle.
+    #: Whether it has no claim's label, and its phase label is absent or says idle.
     is_idle: bool = True
-    #: Whether somebody wants to delete it to make the pool smaller.
+    #: Whether the autoscaler has marked it for deletion.
     is_surplus: bool = False
     addresses: tuple[str, ...] = ()
     #: The UID of its controller, such as a ReplicaSet; "" for none.
     owner: str = ""
-    #: Whether it has the phase label and any annotation: a write must know.
+    #: Whether it has the phase label, and any annotation: the JSON patches depend on both.
     has_phase: bool = False
     has_annotations: bool = True
     mark: ClaimMark | None = None
-    #: The annotation that `mark` is made of, or `leaving`: a write that depends on it tests it.
+    #: The text of the annotation from which `mark` or `leaving` was decoded: writes that depend on it test it.
     mark_text: str = ""
-    #: The annotation of a claimed pod that is for E2B's API; "" if it was claimed otherwise.
+    #: The annotation of E2B's API on a claimed pod; "" if the claim was made otherwise.
     sandbox: str = ""
-    #: The claim's label, also where the mark cannot be read.
+    #: The value of the claim's label, also if the mark cannot be decoded.
     claim_label: str = ""
-    #: What the phase label says; "" where there is none.
+    #: The value of the phase label; "" if there is none.
     phase: str = ""
-    #: The mark of the claim that the pod was in, while it gets its images back. Such a pod has no `mark`.
+    #: The mark of the claim that has ended, while the pod gets its images back. Such a pod has no `mark`.
     leaving: ClaimMark | None = None
-    #: The containers without the initial ones. Only for pods with a phase label; nobody else needs them.
+    #: The containers without init containers. Only of pods with a phase label; no other pod's images change.
     containers: tuple[Container, ...] = ()
-    #: Whether the kubelet has reported on the pod's present specification, as far as it says.
+    #: Whether the kubelet has reported on the present specification. True if the status does not say.
     is_observed: bool = True
 
     @property
     def is_orphan(self) -> bool:
-        """Whether it is in a claim of which nothing is known: somebody has changed its annotation."""
+        """Whether it has a claim's label but no mark that can be decoded, so that nothing is known of the claim."""
         return bool(self.claim_label) and self.mark is None and self.leaving is None and not self.is_terminating
 
     @property
     def is_coming(self) -> bool:
-        """Whether it was created for its claim and cannot serve yet."""
+        """Whether it was created for its claim and is not ready yet."""
         return self.mark is not None and self.mark.is_cold and not (self.is_ready and self.node)
 
     @property
     def can_be_claimed(self) -> bool:
-        """Whether the pod itself is free and serves. Its node is another question."""
+        """Whether the pod itself allows a claim: it is idle and ready. Holds and its node are checked elsewhere."""
         return (
             self.mark is None
             and self.is_idle
@@ -232,8 +234,8 @@ class WarmPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Demand(NamedTuple):
-    """The labels that a pod must have to serve a request, in order of their names, and the names of containers. An
-    empty demand fits every pod."""
+    """What a request requires of a pod: labels, sorted by name, and names of containers. Every pod fits an empty
+    demand."""
 
     labels: Pairs = ()
     containers: tuple[str, ...] = ()
@@ -245,5 +247,5 @@ class Demand(NamedTuple):
 
 
 def demand(labels: Mapping[str, str]) -> Demand:
-    """Return the demand for these labels, the same for every order in which they are written."""
+    """Return the demand for these labels. Their order does not matter."""
     return Demand(tuple(sorted(labels.items())))

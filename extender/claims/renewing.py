@@ -1,20 +1,20 @@
-"""Renews the leases of claims: writes a later end on every pod of the claim.
+"""Renews the leases of claims: writes a later expiry time on every pod of the claim.
 
                  ask                        DONE, or seen on the pod
     (claimed) --------> each pod: WRITING ---------------------------> renewed
                              ^ |  | LOST, REJECTED, UNKNOWN: the pod is read
                              | |  v
-                             | |  looked at -- another claim's, nobody's, gone --> lost
+                             | |  read -- in another claim, in none, or gone --> lost
                              | |  |
                              | +--+ THROTTLED: again after a pause
-                             +----+ still ours, with another mark: again
+                             +----+ in this claim, with another mark: again
 
-A claim lasts as long as the latest mark on its pods says, on every server. So a renewal that reached a part of a gang
-keeps all of it, and the next one repairs the rest.
+A claim lasts until the latest expiry time on any of its pods, for every server. So a renewal that reached only some
+pods of a gang keeps all of them, and the next renewal repairs the others.
 
-A write tests the mark that it replaces, and the end of a lease tests the mark that was over: one of the two wins. If a
-pod is lost to the end of its lease, the claim has ended, and what was renewed of it is given back. A pod that was lost
-before that time was deleted by somebody: the claim goes on without it, as it would have without a renewal.
+A renewal tests the mark that it replaces, and an expiry tests the mark that has expired, so exactly one of them wins.
+If a pod is lost after the old lease expired, the claim has ended, and the pods that were renewed are given back. If a
+pod was lost earlier, another client has deleted it: the claim goes on without it, as it would without a renewal.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from extender.claims.writes.renew import PodRenewed, RenewPod
 from extender.core.deadlines import Deadlines
 from extender.core.outcomes import Outcome, OutcomeKind
 
-#: Seconds after which a caller is told that nothing is known.
+#: Seconds after which a caller gets the answer WRITE_UNKNOWN.
 _PATIENCE = 30.0
 _TRIES = 5
-#: Seconds until a pod is read or written again; the pause doubles up to the second.
+#: Seconds until a pod is read or written again: the first value, doubled each time up to the second.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _LEASE = 3600.0
 
@@ -49,25 +49,28 @@ class _Step:
     claim: str
     tries: int = 0
     pauses: int = 0
-    #: How the write ended that the look has to explain; None: it is being written.
+    #: The outcome of the write because of which the pod is being read; None: it is being written.
     unclear: Outcome | None = None
 
 
 @dataclass(slots=True)
 class _Renewal:
-    """One claim. Times are seconds since 1970."""
+    """The renewal of one claim. `target`: the new expiry time, seconds since 1970."""
 
     claim: str
     target: float
-    #: When the lease would have ended.
+    #: The old expiry time, seconds since 1970.
     was: float
     may_shorten: bool
+    #: When it is given up, seconds of the engine's clock.
     gives_up: float
-    #: The calls that are answered at its end, and those that want more than it gives: target, whether it may shorten.
+    #: The calls that this renewal answers.
     callers: dict[str, None] = field(default_factory=dict)
+    #: Calls for another expiry time, which a later renewal answers: the time, and whether it may be earlier.
     later: dict[str, tuple[float, bool]] = field(default_factory=dict)
     steps: dict[int, _Step] = field(default_factory=dict)
     has_lost: bool = False
+    #: Why a write was refused; None: none was.
     refusal: str | None = None
 
 
@@ -91,7 +94,7 @@ class RenewingClaims:
         self._out: list[Instruction] = []
 
     def ask(self, claim: Claim, request: str, seconds: float, now: float, *, may_shorten: bool) -> list[Instruction]:
-        """Begin to make the claim last for so many seconds from now, or join a renewal that does."""
+        """Start a renewal to `seconds` from now, or join a running one that gives as much."""
         target = now + self._epoch + seconds
         renewal = self._renewals.get(claim.name)
         self._claims[request] = claim.name
@@ -145,7 +148,7 @@ class RenewingClaims:
     # -- outcomes -------------------------------------------------------------------------------------------------
 
     def renewed(self, report: PodRenewed, now: float) -> list[Instruction]:
-        """A write ended."""
+        """Handle the report of a write."""
         step = self._steps.get(report.token)
         if step is None or step.unclear is not None:
             return []
@@ -157,7 +160,7 @@ class RenewingClaims:
             self._state.lose(step.pod.uid)
             self._leave(step, now, is_lost=True)
         elif kind is OutcomeKind.THROTTLED:
-            step.tries -= 1  # nothing was tried
+            step.tries -= 1  # the API server did not process it
             self._pause(step, now, report.outcome.retry_after)
         else:
             step.unclear = report.outcome
@@ -165,7 +168,7 @@ class RenewingClaims:
         return self._said()
 
     def looked(self, report: PodLooked, now: float) -> list[Instruction]:
-        """A pod was read, or could not be."""
+        """Handle the report of a read."""
         step = self._steps.get(report.token)
         if step is None or step.unclear is None:
             return []
@@ -181,7 +184,7 @@ class RenewingClaims:
         return self._said()
 
     def _judge(self, step: _Step, unclear: Outcome, now: float) -> None:
-        """The pod was read after a write that did not end well."""
+        """Decide what follows after a write failed and its pod was read."""
         if self._settled(step, now):
             return
         pod, before = self._state.pods[step.pod.uid], step.pod.mark_text
@@ -194,7 +197,7 @@ class RenewingClaims:
             self._write(step)
 
     def seen(self, uid: str, now: float) -> list[Instruction]:
-        """The pod was seen, or is gone."""
+        """Handle a new version of a pod, or its deletion."""
         token = self._by_uid.get(uid)
         if token is None:
             return []
@@ -202,7 +205,7 @@ class RenewingClaims:
         return self._said()
 
     def _settled(self, step: _Step, now: float) -> bool:
-        """Whether what is known of the pod ends the step: it is renewed, or it is not in this claim any more."""
+        """End the step if the pod is renewed, or no longer in this claim. Return whether it ended."""
         pod = self._state.pods.get(step.pod.uid)
         if pod is None or pod.is_terminating or pod.mark is None or pod.mark.claim != step.claim:
             self._leave(step, now, is_lost=True)
@@ -215,7 +218,7 @@ class RenewingClaims:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def again(self, now: float) -> list[Instruction]:
-        """Return what is due."""
+        """Return the instructions that are due."""
         while (token := self.timers.pop(now)) is not None:
             step = self._steps[token]
             if step.unclear is not None:
@@ -235,7 +238,7 @@ class RenewingClaims:
     # -- ends -----------------------------------------------------------------------------------------------------
 
     def leave(self, request: str) -> None:
-        """A caller is gone. The renewal goes on: its writes are sent."""
+        """Forget a call whose caller has disconnected. The renewal continues, because its writes were sent."""
         renewal = self._renewals.get(self._claims.pop(request, ""))
         if renewal is not None:
             renewal.callers.pop(request, None)
@@ -292,10 +295,10 @@ class RenewingClaims:
         return said
 
     def validate(self) -> None:
-        """Raise AssertionError if a caller would wait for ever."""
+        """Raise AssertionError if a call might never be answered."""
         for name, renewal in self._renewals.items():
-            assert renewal.steps, f"the renewal of {name} has nothing to do"
-            assert name in self.patience, f"the renewal of {name} may never end"
+            assert renewal.steps, f"the renewal of {name} has no steps"
+            assert name in self.patience, f"the renewal of {name} has no time limit"
         waiting = {call: name for name, each in self._renewals.items() for call in (*each.callers, *each.later)}
         assert waiting == self._claims, f"calls {self._claims}, waiting {waiting}"
         steps = {token for renewal in self._renewals.values() for token in renewal.steps}

@@ -1,4 +1,4 @@
-"""Requests for pods, from the question to the one answer, and the law of their numbers.
+"""Requests for pods, from their acceptance to their one answer, and their counters.
 
 accepted = claimed + failed (by code) + pending        after every event
 """
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from extender.claims.claim_queue import Waiter
 from extender.claims.codes import ENDS, ClaimCode
 from extender.claims.events import Answered, ClaimAsked, ClaimInstruction
-from extender.claims.line import Waiter
 from extender.claims.records import PoolKey, WarmPod
 
 
 class Pending(msgspec.Struct):
-    """A request that has no answer yet. A pod of it is missing, being written (`writing`), or claimed (`pods`)."""
+    """A request that has no answer yet. Each of its pods is missing, being written (`writing`), or claimed (`pods`)."""
 
     asked: ClaimAsked
     sequence: int
     asked_at: float
     #: When it stops waiting for a pod, seconds of the engine's clock.
     deadline: float
-    #: Tokens of the holds that are written for it, with the UIDs of their pods.
+    #: UIDs of the pods that are being written for it, by the tokens of their holds.
     writing: dict[int, str] = msgspec.field(default_factory=dict)
     pods: dict[str, WarmPod] = msgspec.field(default_factory=dict)
-    #: Pods are created for it.
+    #: Pods are being created for it.
     is_cold: bool = False
-    #: The calls that get the answer: more than one if a caller repeats its key.
+    #: The calls that get the answer: several if a caller has repeated its key.
     callers: dict[str, None] = msgspec.field(default_factory=dict)
 
     @property
@@ -38,7 +38,7 @@ class Pending(msgspec.Struct):
 
     @property
     def missing(self) -> int:
-        """How many pods it still has to find."""
+        """How many pods no write has been started for."""
         return self.asked.count - len(self.writing) - len(self.pods)
 
     def waiter(self) -> Waiter:
@@ -48,7 +48,7 @@ class Pending(msgspec.Struct):
 
 @dataclass(slots=True)
 class Counts:
-    """The numbers of one pool."""
+    """The counters of one pool."""
 
     accepted: int = 0
     ends: Counter[ClaimCode] = field(default_factory=Counter)
@@ -60,15 +60,15 @@ class Counts:
 
 
 class Requests:
-    """The pending requests by the names of their claims, and the counters."""
+    """The pending requests by their claims' names, and the counters."""
 
     def __init__(self) -> None:
         self.pending: dict[str, Pending] = {}
         self.accepted = 0
         self.ends: Counter[ClaimCode] = Counter()
-        #: Requests that were refused at the door, and therefore never accepted.
+        #: Requests that were refused on arrival, and therefore never accepted.
         self.refused: Counter[ClaimCode] = Counter()
-        #: The same by pool, for pools that there are or were.
+        #: The same by pool, for present and former pools.
         self.counts: dict[PoolKey, Counts] = {}
         self._by_call: dict[str, str] = {}
         self._keys: dict[tuple[PoolKey, str, str], str] = {}
@@ -87,21 +87,21 @@ class Requests:
         return made
 
     def with_key(self, asked: ClaimAsked) -> Pending | None:
-        """The pending request that has this request's key."""
+        """Return the pending request with this request's key."""
         claim = self._keys.get((asked.pool, asked.tenant, asked.key)) if asked.key else None
         return None if claim is None else self.pending[claim]
 
     def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
-        """The name of the pending claim that has this key; "" if there is none."""
+        """Return the name of the pending claim with this key; "" if there is none."""
         return self._keys.get((pool, tenant, key), "")
 
     def join(self, pending: Pending, request: str) -> None:
-        """One more call waits for the same answer."""
+        """Give the answer to one more call."""
         pending.callers[request] = None
         self._by_call[request] = pending.claim
 
     def leave(self, request: str) -> Pending | None:
-        """A caller is gone. Returns the request if nobody waits for its answer any more."""
+        """Forget a call whose caller has disconnected. Return its request if no other call waits for the answer."""
         claim = self._by_call.pop(request, None)
         if claim is None:
             return None
@@ -110,8 +110,8 @@ class Requests:
         return None if pending.callers else pending
 
     def end(self, pending: Pending, code: ClaimCode, **said: object) -> list[ClaimInstruction]:
-        """Answer a request. It is not pending any more."""
-        assert code in ENDS, f"{code} is no end of a request that was accepted"
+        """Answer a request, which is then no longer pending."""
+        assert code in ENDS, f"{code} cannot end a request that was accepted"
         asked = pending.asked
         del self.pending[asked.claim]
         if asked.key:
@@ -127,14 +127,14 @@ class Requests:
     def refuse(
         self, request: str, code: ClaimCode, detail: str = "", retry_after: float = 0.0, pool: PoolKey | None = None
     ) -> Answered:
-        """Refuse a request at the door. `pool`: the one it is for, if there is such a pool."""
+        """Refuse a request on arrival. `pool`: the pool that it asks for, if that exists."""
         self.refused[code] += 1
         if pool is not None:
             self.counts.setdefault(pool, Counts()).refused[code] += 1
         return Answered(request=request, code=code, detail=detail, retry_after=retry_after)
 
     def validate(self) -> None:
-        """Raise AssertionError if the numbers do not add up."""
+        """Raise AssertionError if the counters do not add up."""
         ended = sum(self.ends.values())
         assert self.accepted == ended + len(self.pending), f"{self.accepted} != {ended} + {len(self.pending)}"
         for pool, counts in self.counts.items():

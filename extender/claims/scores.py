@@ -1,15 +1,15 @@
-"""Pools of the order `score`: a plug-in's function says which of the idle pods suits a request best.
+"""Pools with the order `score`: a plug-in's function says which idle pod suits a request best.
 
 docs/claim-scores.md shows how to write one. A plug-in is a `ScorePlugin` that an installed distribution names:
 
     [project.entry-points."waggle.scores"]
     mine = "my_package:PLUGIN"
 
-The function sees the pod and the request, and returns a number: the pod with the highest one is taken, the one that
-came first among equals. It is called for the first `CANDIDATES` pods that fit, or as many as the request needs if those
-are more, so that a choice costs the same however large the pool is. A call that fails, or returns no finite number,
-counts as 0 and is counted in `failures`. The function must be quick and depend on nothing but its arguments: it is
-called under the engine's lock, and a recorded run calls it again.
+The function gets the pod and the request, and returns a number. The pod with the highest number is chosen; of equal
+ones, the first in the pool's order. To bound the cost in large pools, the function is called for the first `CANDIDATES`
+pods that fit, or for as many as the request needs if that is more. A call that raises, or returns no finite number,
+scores 0 and is counted in `failures`. The function must be fast and depend only on its arguments: it is called under
+the engine's lock, and again when a recorded run is replayed.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class ScorePlugin(Generic[S]):
 
 
 class Scores:
-    """See the module. It is false if there is no function."""
+    """See the module. Without a function, `bool` of it is False."""
 
     def __init__(self, score: Score | None) -> None:
         self._score = score
         self.failures = 0
-        #: The last failure, for people.
+        #: The text of the last failure.
         self.last_failure = ""
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class Scores:
         assert self._score is not None
         try:
             score = float(self._score(pod, asked))
-        except Exception as error:  # a plug-in's bug is not the engine's
+        except Exception as error:  # a bug in a plug-in must not stop the engine
             return self._failed(f"{type(error).__name__}: {error}")
         return score if math.isfinite(score) else self._failed(f"expected a finite number, got {score}")
 

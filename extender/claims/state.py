@@ -1,7 +1,7 @@
-"""The state of the engine of claims: pods by UID, the claims that stand on them, pools with their lines, holds.
+"""The state of the engine of claims: pods by UID, the claims recorded on them, pools with their queues, holds.
 
 Every index here is derived from the pods and the requests, and `validate` derives it again. A pod is *idle in its pool*
-exactly if it can be claimed, its node serves, nobody holds it, and the pool's selector selects it.
+exactly if it can be claimed, its node is ready and not cordoned, there is no hold on it, and the pool selects it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from extender.claims.line import Line
+from extender.claims.claim_queue import ClaimQueue
 from extender.claims.members import Members
 from extender.claims.rate import Rate
 from extender.claims.records import ClaimMark, Phase, Pool, PoolKey, WarmPod
@@ -24,26 +24,27 @@ from extender.core.ledger import Ledger
 
 #: The phases in which a pod's images change.
 _BETWEEN = (Phase.STARTING, Phase.STOPPING)
-#: Seconds for which an idle pod is only taken by the server that comes first for it; for twice as long by that and the
-#: second; and so on. It is what a server needs to take a pod and to be seen to: with three servers, 300 pods of which
-#: 95 % are busy and a watch that lags by 70 ms, 5 % of the claims met a conflict with 0.1 s, 2 % with 0.2 s. A claim
-#: waits for this only if its server has no pods of its own and those of the others became idle just now.
+#: Seconds for which an idle pod is reserved for the server with rank 0 for it (see `Members`). The server with rank n
+#: may claim it after n times as long. That is what a server needs to claim a pod, and the watches of the others to show
+#: it: with three servers, 300 pods of which 95 % are busy, and a watch that lags by 70 ms, 5 % of the claims had a
+#: conflict with 0.1 s, and 2 % with 0.2 s. A claim waits for this only if its server has no idle pods of its own, and
+#: the pods of the others became idle less than this time ago.
 RESERVED = 0.25
-#: How many names of containers are remembered of a pool.
+#: How many names of containers are remembered for each pool.
 _MOST_CONTAINERS = 256
-#: How many deleted pods, and claims that ended, are remembered: a late answer to a write must not bring them back.
+#: How many deleted pods, and ended claims, are remembered: a late answer to a write must not restore them.
 _REMEMBERED = 10_000
 
 
 class Presence(StrEnum):
-    """How a pod counts in its pool, by what stands on the pod alone: the first of these that fits."""
+    """How a pod counts in its pool, as a function of the pod alone: the first value that applies."""
 
     TERMINATING = "terminating"
     STARTING = "starting"
     CLAIMED = "claimed"
     STOPPING = "stopping"
     SURPLUS = "surplus"
-    #: It could be claimed, if its node serves and nobody holds it.
+    #: It can be claimed if its node is ready and not cordoned, and there is no hold on it.
     FREE = "free"
     UNREADY = "unready"
 
@@ -62,7 +63,7 @@ def presence(pod: WarmPod) -> Presence:
 
 
 class Claim(msgspec.Struct):
-    """A claim that stands on pods. `uids`: those of its pods that exist."""
+    """A claim that is recorded on pods. `uids`: the pods that exist."""
 
     name: str
     pool: PoolKey
@@ -70,10 +71,10 @@ class Claim(msgspec.Struct):
     key: str
     digest: str
     expires: float
-    #: How many pods it was asked for with.
+    #: How many pods its request asked for.
     size: int = 1
     uids: set[str] = msgspec.field(default_factory=set)
-    #: It was released, or its lease is over: its pods are being given back.
+    #: It was released, or its lease has expired: its pods are being given back.
     is_ending: bool = False
 
 
@@ -82,14 +83,14 @@ class PoolState:
     """One pool, with its waiting requests and its pods."""
 
     pool: Pool
-    line: Line
+    queue: ClaimQueue
     supply: Supply
-    #: How many pods each tenant has, or is being given.
+    #: How many pods each tenant has claimed, or has holds on.
     pods_of_tenant: Counter[str]
     selector: tuple[tuple[str, str], ...] = ()
-    #: The names of containers that its pods were seen to have.
+    #: The names of its pods' containers.
     containers: set[str] = field(default_factory=set)
-    #: The pods that became idle lately.
+    #: How often pods became idle recently.
     becoming_idle: Rate = field(default_factory=Rate)
     #: When pods were last chosen for a request, seconds of the engine's clock.
     last_dispatch: float | None = None
@@ -99,7 +100,7 @@ class PoolState:
 
 
 class Recent:
-    """The latest names that were added, up to a number of them."""
+    """A set of the `most` names that were added last."""
 
     def __init__(self, most: int = _REMEMBERED) -> None:
         self._most = most
@@ -116,49 +117,49 @@ class Recent:
 
 
 class ClaimState:
-    """See the module. `dirty` are the pools in which something may be possible now that was not before."""
+    """See the module. `dirty`: the pools in which a waiting request may now be served."""
 
     def __init__(self) -> None:
         self.ledger: Ledger[None] = Ledger()
         self.members = Members()
-        #: When an idle pod that is another server's own may be taken, by UID.
+        #: When this server may claim an idle pod that is reserved for others, by UID.
         self.ripening: Deadlines[str] = Deadlines()
-        #: Since when such a pod is idle.
+        #: When such a pod became idle.
         self._idle_since: dict[str, float] = {}
         self.pods: dict[str, WarmPod] = {}
         self.claims: dict[str, Claim] = {}
         self.pools: dict[PoolKey, PoolState] = {}
         self.dirty: dict[PoolKey, None] = {}
-        #: Claims that ended, as far as they are remembered.
+        #: Claims that ended recently.
         self.ended = Recent()
-        #: Claims whose pods have changed and which must be looked at: new, grown, or expired.
+        #: Claims that the engine must check, because their pods have changed.
         self.changed: dict[str, None] = {}
-        #: Pods that are in, or came out of, a phase between two others, and have changed.
+        #: Changed pods that are in, or have just left, the phase `starting` or `stopping`.
         self.between: dict[str, None] = {}
-        #: Pods that bear a claim's label and no mark that can be read, as far as they have changed.
+        #: Changed pods that have a claim's label but no mark that can be decoded, or had one before.
         self.orphans: dict[str, None] = {}
         #: The latest claim with each key of a tenant.
         self.keys: dict[tuple[PoolKey, str, str], str] = {}
-        #: In whose supply each idle pod is.
+        #: The pool in whose supply each idle pod is.
         self._offered: dict[str, PoolState] = {}
         self._gone = Recent()
         self._in_namespace: dict[str, list[PoolState]] = {}
         self._serving: dict[str, bool] = {}
         self._on_node: dict[str, set[str]] = {}
-        #: The claimed pods by node and pool are counted once for each pod: where, by UID.
+        #: Pool, tenant and node under which each claimed pod is counted, by UID: it must be subtracted there.
         self._counted: dict[str, tuple[PoolKey, str, str]] = {}
-        #: The pool and tenant that a pod is being given to, by the token of its hold.
+        #: Pool and tenant of each hold, by its token.
         self._held: dict[int, tuple[PoolKey, str]] = {}
-        #: How each pod counts in its pool, and the counts; the pool of a claimed pod is that of its claim.
+        #: How each pod counts in its pool, and the counts. The pool of a claimed pod is that of its claim.
         self._presence: dict[str, tuple[PoolKey, Presence]] = {}
         self._present: dict[PoolKey, Counter[Presence]] = {}
-        #: The time of the event that is handled, seconds of the engine's clock.
+        #: The time of the event that is being handled, seconds of the engine's clock.
         self.now = 0.0
 
     # -- pools ----------------------------------------------------------------------------------------------------
 
     def configure(self, pools: Iterable[Pool]) -> list[PoolState]:
-        """Set the pools. Return the states of those that are there no more; their lines may have requests."""
+        """Set the pools. Return the states of removed pools; requests may still be in their queues."""
         wanted = {pool.key: pool for pool in pools}
         left = [state for key, state in self.pools.items() if key not in wanted]
         before, self.pools, self._in_namespace = self.pools, {}, {}
@@ -184,21 +185,21 @@ class ClaimState:
             return not pool.most_pods_of_tenant or held[tenant] + pods <= pool.most_pods_of_tenant
 
         supply = Supply(pool.order, self.members.rank, self.members.are_several)
-        made = PoolState(pool, Line(pool.weights, may_have), supply, held)
+        made = PoolState(pool, ClaimQueue(pool.weights, may_have), supply, held)
         for key, _, node in self._counted.values():
             if key == pool.key:
                 made.supply.claimed(node, 1)
         if before is not None:
             made.becoming_idle, made.last_dispatch = before.becoming_idle, before.last_dispatch
             made.containers = before.containers
-            for waiter in before.line.waiters():
-                made.line.add(waiter)
+            for waiter in before.queue.waiters():
+                made.queue.add(waiter)
             for demand in before.supply.tracked():
                 made.supply.track(demand)
         return made
 
     def pool_of(self, pod: WarmPod) -> PoolState | None:
-        """The pool that selects this pod: the first by name, if several do."""
+        """Return the pool that selects this pod: the first by name, if several do."""
         labels = pod.labels
         for state in self._in_namespace.get(pod.namespace, ()):
             for name, value in state.selector:
@@ -211,8 +212,8 @@ class ClaimState:
     # -- pods and nodes -------------------------------------------------------------------------------------------
 
     def see(self, pod: WarmPod) -> bool:
-        """Take in a pod as the API server showed it. False if it is deleted, or this version or a newer one is known:
-        the watch repeats what the answer to a write has shown."""
+        """Store a version of a pod that the API server showed. Return False if the pod is deleted, or if this version
+        or a newer one is known: the watch repeats the versions that answers to writes have shown."""
         uid = pod.uid
         before = self.pods.get(uid)
         if before is None:
@@ -241,7 +242,7 @@ class ClaimState:
         return True
 
     def lose(self, uid: str) -> WarmPod | None:
-        """The pod is deleted."""
+        """Remove a pod that was deleted."""
         self._gone.add(uid)
         self.members.forget(uid)
         pod = self.pods.pop(uid, None)
@@ -258,7 +259,7 @@ class ClaimState:
         return pod
 
     def _appear(self, uid: str, pod: WarmPod | None) -> None:
-        """Count the pod in its pool as it is now."""
+        """Update the counts of pools for this version of the pod; None: it is deleted."""
         before = self._presence.pop(uid, None)
         if before is not None:
             self._present[before[0]][before[1]] -= 1
@@ -287,11 +288,11 @@ class ClaimState:
         return None if home is None else (home.pool.key, presence(pod))
 
     def present(self, pool: PoolKey) -> Counter[Presence]:
-        """How many pods of the pool count as what."""
+        """Return how many pods of the pool there are by `Presence`."""
         return self._present.get(pool, Counter())
 
     def held(self, pool: PoolKey) -> int:
-        """How many pods of the pool are being given to a claim."""
+        """Return how many pods of the pool are held for requests."""
         return sum(key == pool for key, _ in self._held.values())
 
     def _move(self, uid: str, before: str, after: str) -> None:
@@ -304,7 +305,7 @@ class ClaimState:
             self._on_node.setdefault(after, set()).add(uid)
 
     def serve(self, node: str, serves: bool | None) -> None:
-        """The node serves, does not, or is deleted (None)."""
+        """Set whether the pods of a node can be claimed; None: the node is deleted."""
         if serves is None:
             self._serving.pop(node, None)
         else:
@@ -313,11 +314,11 @@ class ClaimState:
             self.offer(uid)
 
     def is_idle(self, pod: WarmPod) -> bool:
-        """Whether the pod may be given to a claim now."""
+        """Whether the pod can be claimed now."""
         return pod.can_be_claimed and self._serving.get(pod.node, False) and self.ledger.holder(pod.uid) is None
 
     def offer(self, uid: str) -> None:
-        """Put the pod into its pool's supply, or take it out, as it is now. To be called after every hold's change."""
+        """Add the pod to its pool's supply if it is idle, else remove it. Call this after each change of a hold."""
         pod = self.pods.get(uid)
         home = None if pod is None or not self.is_idle(pod) else self.pool_of(pod)
         if home is not None and not self._is_ripe(uid):
@@ -330,11 +331,11 @@ class ClaimState:
         if pod is not None and home is not None:
             home.supply.put(pod)
             self._offered[uid] = home
-            if len(home.line):
+            if len(home.queue):
                 self.dirty[home.pool.key] = None
 
     def _is_ripe(self, uid: str) -> bool:
-        """Whether the servers that come first for this idle pod had the time to take it, and to be seen to."""
+        """Whether this server may claim this idle pod: whether its reservation for servers of lower rank is over."""
         rank = self.members.rank(uid)
         if not rank:
             self.ripening.discard(uid)
@@ -351,14 +352,14 @@ class ClaimState:
         self.ripening.discard(uid)
 
     def rank_again(self) -> None:
-        """Other servers come first for the pods."""
+        """Update all pods after a change of the members."""
         for state in self.pools.values():
             state.supply.rank_again()
         for uid in sorted(self.pods):
             self.offer(uid)
 
     def ripen(self) -> None:
-        """Offer the pods whose time has come."""
+        """Offer the pods whose reservation for other servers is over."""
         while (uid := self.ripening.pop(self.now)) is not None:
             self.offer(uid)
 
@@ -367,7 +368,7 @@ class ClaimState:
         return pod is not None and pod.is_orphan
 
     def missed(self, state: PoolState) -> list[str]:
-        """The pods that could be given away and are not in the pool's supply, though somebody waits: there are none."""
+        """Return the idle pods that are not in the pool's supply. There are none unless the engine has a bug."""
         return [
             uid
             for uid, pod in self.pods.items()
@@ -379,7 +380,7 @@ class ClaimState:
         ]
 
     def withdraw(self, uid: str) -> None:
-        """The pod, which was idle, is held from now on."""
+        """Remove an idle pod from its supply, because it is held now."""
         if self._idle_since:
             self._unripe(uid)
         self._offered.pop(uid).supply.drop(uid)
@@ -429,12 +430,12 @@ class ClaimState:
             self.pools[pool].supply.claimed(node, -1)
 
     def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
-        """A pod is being given to the tenant: it counts as one of its pods."""
+        """Count the pod of a new hold as one of the tenant's pods."""
         self._held[token] = (pool, tenant)
         self._count(pool, tenant, 1)
 
     def let_go(self, token: int) -> None:
-        """The hold has ended, however it did. If the pod was claimed, its mark counts."""
+        """Stop counting a hold that has ended. If the pod was claimed, it is counted by its mark."""
         pool, tenant = self._held.pop(token)
         self._count(pool, tenant, -1)
 
@@ -447,18 +448,18 @@ class ClaimState:
         if not held[tenant]:
             del held[tenant]
         if not state.pool.most_pods_of_tenant:
-            return  # nobody asks for the number
+            return  # the queue does not depend on it
         if change < 0:
-            state.line.reopen(tenant)
-        # More pods matter, too: a gang that its tenant may no longer have keeps no pods from those behind it.
-        if change < 0 or state.line.of_tenant(tenant):
+            state.queue.reopen(tenant)
+        # An increase matters, too: a gang that now exceeds its tenant's limit no longer reserves pods.
+        if change < 0 or state.queue.of_tenant(tenant):
             self.dirty[pool] = None
 
     def validate(self) -> None:
-        """Derive every index again. Raises AssertionError that names the difference."""
+        """Derive every index again. Raise AssertionError, which names the difference."""
         self.ledger.validate()
         for state in self.pools.values():
-            state.line.validate()
+            state.queue.validate()
             state.supply.validate()
         for uid, pod in self.pods.items():
             home = self.pool_of(pod)

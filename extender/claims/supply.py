@@ -1,13 +1,11 @@
 """The idle pods of a pool, by demand, in the pool's order.
 
-For each demand that is *tracked* (somebody waits with it, or did a moment ago) the pods that fit are kept ready, so
-that a request neither scans the pool nor stands in the way of others that need less. A pod's change costs the number of
-tracked demands.
+For each *tracked* demand (that of a waiting or a recent request) the fitting pods are indexed, so that a request does
+not scan the pool, and does not block requests with other demands. A change of a pod takes O(tracked demands).
 
-Several servers may serve one pool. Each takes the pods first that are its own, and then those of the others, but from
-opposite ends of the order: so two servers want the same pod only when hardly any are left. In a pool of the order
-`fifo`, a server's own pods are taken from the end that came last, since those that stay idle longest are the ones that
-the others may take.
+Several servers may serve one pool. Each claims its own share first, and then the pods of the others, but from the
+opposite end of the order: so two servers choose the same pod only if hardly any are left. With the order `fifo`, a
+server that shares a pool claims the newest pods of its share first, because the others may claim the oldest ones.
 """
 
 from __future__ import annotations
@@ -19,20 +17,20 @@ from heapq import heapify, heappop, heappush
 
 from extender.claims.records import Demand, Order, WarmPod
 
-#: How many servers come before this one for the pod, the place in the pool's order, the place by arrival.
+#: This server's rank for the pod (see `Members`), the pod's place in the pool's order, its place by arrival.
 _Key = tuple[int, float, int]
 
 
 @dataclass(slots=True)
 class _Fitting:
-    """The idle pods that fit one demand: the set, and a heap of them in which outdated entries are skipped."""
+    """The idle pods that fit one demand: a set, and a heap in which outdated entries are skipped."""
 
     uids: set[str] = field(default_factory=set)
     heap: list[tuple[_Key, str]] = field(default_factory=list)
 
 
 class Supply:
-    """See the module."""
+    """See the module. `rank(uid)`: this server's rank for a pod; `is_shared()`: whether other servers serve it, too."""
 
     def __init__(self, order: Order, rank: Callable[[str], int], is_shared: Callable[[], bool]) -> None:
         self._is_shared = is_shared
@@ -43,7 +41,7 @@ class Supply:
         self._keys: dict[str, _Key] = {}
         self._arrivals: dict[str, int] = {}
         self._last = 0
-        #: Idle pods by node, and how many are claimed there; empty unless the order goes by them.
+        #: Idle pods by node, and the number of claimed pods by node; empty unless the order is pack or spread.
         self._on_node: dict[str, set[str]] = {}
         self._claimed: Counter[str] = Counter()
         self._fitting: dict[Demand, _Fitting] = {}
@@ -55,7 +53,7 @@ class Supply:
         return uid in self._pods
 
     def put(self, pod: WarmPod) -> None:
-        """The pod is idle, or is so still and has changed. Its place in the order of arrival stays the same."""
+        """Add an idle pod, or replace its record. A pod that is here keeps its place by arrival."""
         uid = pod.uid
         known = self._pods.get(uid)
         if known is None:
@@ -76,7 +74,7 @@ class Supply:
                 self._enter(fitting, uid)
 
     def drop(self, uid: str) -> None:
-        """The pod is not idle."""
+        """Remove a pod that is no longer idle."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
@@ -90,7 +88,7 @@ class Supply:
             fitting.uids.discard(uid)
 
     def claimed(self, node: str, change: int) -> None:
-        """The number of claimed pods on a node has changed: pack and spread go by it."""
+        """Change the number of claimed pods on a node, by which pack and spread order the pods."""
         if not self._goes_by_node:
             return
         self._claimed[node] += change
@@ -103,7 +101,7 @@ class Supply:
                     self._enter(fitting, uid)
 
     def rank_again(self) -> None:
-        """Other servers come first for the pods."""
+        """Order the pods again after a change of the members."""
         for uid, pod in self._pods.items():
             self._keys[uid] = self._key(pod)
         for fitting in self._fitting.values():
@@ -111,7 +109,7 @@ class Supply:
             heapify(fitting.heap)
 
     def rank(self, uid: str) -> int:
-        """How many servers came before this one for the pod when it was put here."""
+        """Return this server's rank for a pod, as of when it was put here."""
         return self._keys[uid][0]
 
     def _key(self, pod: WarmPod) -> _Key:
@@ -148,11 +146,11 @@ class Supply:
         return demand in self._fitting
 
     def tracked(self) -> list[Demand]:
-        """The tracked demands, the one tracked for the longest time first."""
+        """Return the tracked demands, the oldest first."""
         return list(self._fitting)
 
     def track(self, demand: Demand) -> None:
-        """Keep the pods that fit this demand ready from now on. Costs the number of idle pods, once."""
+        """Index the pods that fit this demand from now on. Takes O(idle pods) once."""
         if demand in self._fitting:
             return
         fitting = self._fitting[demand] = _Fitting()
@@ -164,13 +162,13 @@ class Supply:
         self._fitting.pop(demand, None)
 
     def count(self, demand: Demand) -> int:
-        """How many idle pods fit this tracked demand."""
+        """Return how many idle pods fit this tracked demand."""
         return len(self._fitting[demand].uids)
 
     def first(self, demand: Demand, number: int, besides: Collection[str] = ()) -> list[WarmPod]:
         """Return up to `number` idle pods that fit, in the pool's order, but none of `besides`.
 
-        Costs the logarithm of the pool's size for each of `number` and `besides`.
+        Takes O((number + besides) log n) for n idle pods.
         """
         fitting = self._fitting[demand]
         if number == 1 and not besides:
@@ -201,12 +199,12 @@ class Supply:
         return []
 
     def validate(self) -> None:
-        """Derive every index again. Raises AssertionError that names the difference."""
+        """Derive every index again. Raise AssertionError, which names the difference."""
         for demand, fitting in self._fitting.items():
             uids = {uid for uid, pod in self._pods.items() if demand.fits(pod)}
-            assert uids == fitting.uids, f"{demand}: ready {fitting.uids}, fit {uids}"
+            assert uids == fitting.uids, f"{demand}: indexed {fitting.uids}, fit {uids}"
             lost = [uid for uid in uids if (self._keys[uid], uid) not in fitting.heap]
-            assert not lost, f"{demand}: never found: {lost}"
+            assert not lost, f"{demand}: not in the heap: {lost}"
         nodes = {uid: pod.node for uid, pod in self._pods.items() if self._goes_by_node}
         assert nodes == {uid: node for node, uids in self._on_node.items() for uid in uids}
         assert all(self._keys[uid] == self._key(pod) for uid, pod in self._pods.items())

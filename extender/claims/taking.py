@@ -1,18 +1,19 @@
-"""Claims pods: chooses them, holds them, writes them, and learns how each write ended.
+"""Claims pods: holds them, writes them, and finds out how each write ended.
 
                  pair                send                     DONE
     (idle pod) --------> HELD ------------------> COMMITTING --------------------------------> (claimed)
                          ^ |                       |      |
                          | | withdrawn: free again |      | LOST, REJECTED, UNKNOWN: the pod is read
                          | +--> (idle)             |      v
-                         |        THROTTLED        |    looked at --- it is ours ------------> (claimed)
+                         |        THROTTLED        |    read ------ it has this claim's mark --> (claimed)
                          +-------------------------+      |  |
-                         +--------------------------------+  +------- it is somebody's, or gone: (lost)
-                            it is free: the same pod again
+                         +--------------------------------+  +----- another claim has it, or gone: (lost)
+                            it is idle: write it again
 
-A pod in HELD waits for its turn to be sent. A hold in COMMITTING ends by what was seen on the pod, never by time.
+A hold in HELD waits until the window allows its write. A hold in COMMITTING ends by evidence from the pod, never by
+time.
 
-A late write can land after its request has failed. Such a pod bears the name of a claim that ended: it is given back.
+A write can take effect after its request has failed. Such a pod has the mark of a claim that ended: it is given back.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from extender.core.deadlines import Deadlines
 from extender.core.ledger import Hold, HoldState
 from extender.core.outcomes import OutcomeKind
 
-#: How often one pod is tried for one claim. It is only tried again while it is seen to be free.
+#: How often one pod is written for one claim, at most. It is written again only if it was read and is idle.
 _TRIES = 5
-#: Seconds until a pod that could not be read is read again; doubles up to the second.
+#: Seconds until a pod that could not be read is read again: the first value, doubled each time up to the second.
 _FIRST_LOOK, _LONGEST_LOOK = 0.25, 8.0
 #: A hold is never freed by time.
 _LEASE = math.inf
@@ -49,15 +50,15 @@ class Taking(msgspec.Struct):
     claim: str
     pool: PoolKey
     pod: WarmPod
-    #: Without what depends on the pod.
+    #: The mark without the fields that depend on the pod.
     mark: ClaimMark
     asked: ClaimAsked
     tries: int = 0
     #: Its hold is in COMMITTING.
     is_sent: bool = False
-    #: Nobody wants the pod any more: it is not tried again.
+    #: Its request has ended: the write is not repeated.
     is_abandoned: bool = False
-    #: The outcome that a look has to explain.
+    #: The outcome of the write because of which the pod is being read; None: it is not being read.
     unclear: OutcomeKind | None = None
     looks: int = 0
 
@@ -70,13 +71,13 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lost(msgspec.Struct, frozen=True, gc=False):
-    """The pod is somebody else's, or gone."""
+    """The pod was deleted, or is not idle any more."""
 
     taking: Taking
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """The API server will never accept this write."""
+    """The API server refused the write, and a retry cannot help."""
 
     taking: Taking
     detail: str
@@ -86,7 +87,7 @@ End = Taken | Lost | Refused
 
 
 class TakingPods:
-    """See the module. Methods that end a taking return its End; the caller settles the request."""
+    """See the module. A method that ends a `Taking` returns its End, and the caller updates the request."""
 
     def __init__(self, state: ClaimState, window: Window, epoch: float) -> None:
         self._epoch = epoch
@@ -96,7 +97,7 @@ class TakingPods:
         #: Tokens in HELD, in the order in which they are to be sent.
         self.outbox: deque[int] = deque()
         self._in_flight = 0
-        #: When pods are looked at again.
+        #: When pods are read again.
         self.timers: Deadlines[int] = Deadlines()
 
     @property
@@ -104,13 +105,13 @@ class TakingPods:
         return self._in_flight
 
     def is_due(self) -> float | None:
-        """When the window opens for what waits to be sent; None if it is open, or nothing waits."""
+        """When the window opens for the next write; None if no write waits, or too many are in flight."""
         return self._window.opens_at if self.outbox and self._in_flight < int(self._window.size) else None
 
     # -- choosing -------------------------------------------------------------------------------------------------
 
     def pair(self, pending: Pending, pods: list[WarmPod], expires: float, now: float) -> None:
-        """Hold these idle pods for the request, all or none, and put them in the way of being written."""
+        """Hold these idle pods for the request, all or none, and queue their writes."""
         asked = pending.asked
         mark = ClaimMark(
             claim=asked.claim,
@@ -135,7 +136,7 @@ class TakingPods:
         return ledger.acquire_group({pod.uid: claim for pod in pods}, now=now, lease=_LEASE)
 
     def send(self, now: float) -> list[TakePod]:
-        """Return the writes for which there is room now."""
+        """Return the writes that the window allows now."""
         sent: list[TakePod] = []
         while self.outbox and now >= self._window.opens_at and self._in_flight < int(self._window.size):
             taking = self._takings[self.outbox.popleft()]
@@ -175,7 +176,7 @@ class TakingPods:
         )
 
     def abandon(self, token: int) -> None:
-        """Nobody wants the pod any more. A write that is sent is followed to its end, but not repeated."""
+        """Drop the write if it was not sent. A write that was sent is followed to its end, but not repeated."""
         taking = self._takings[token]
         if taking.is_sent:
             taking.is_abandoned = True
@@ -186,7 +187,7 @@ class TakingPods:
     # -- outcomes -------------------------------------------------------------------------------------------------
 
     def taken(self, report: PodTaken, now: float) -> tuple[End | None, list[LookAtPod]]:
-        """A write ended."""
+        """Handle the report of a write."""
         taking = self._takings.get(report.token)
         if taking is None or taking.unclear is not None or not taking.is_sent:
             return None, []
@@ -200,7 +201,7 @@ class TakingPods:
                 return Lost(self._end(taking)), []
             case OutcomeKind.THROTTLED:
                 self._window.overloaded(now, outcome.retry_after)
-                taking.tries -= 1  # nothing was tried
+                taking.tries -= 1  # the API server did not process it
                 return self._again(taking, now), []
             case kind:
                 if kind is OutcomeKind.UNKNOWN:
@@ -210,7 +211,7 @@ class TakingPods:
                 return None, [self._look(taking)]
 
     def looked(self, report: PodLooked, now: float) -> tuple[End | None, list[LookAtPod]]:
-        """A pod was read back, or could not be."""
+        """Handle the report of a read."""
         taking = self._takings.get(report.token)
         if taking is None or taking.unclear is None:
             return None, []
@@ -240,7 +241,7 @@ class TakingPods:
         return self._again(taking, now)
 
     def seen(self, uid: str) -> End | None:
-        """The pod was seen. If it has the mark of the claim that it is written for, the write has happened."""
+        """Handle a new version of a pod. If it has the mark that is being written, the write has succeeded."""
         hold = self._state.ledger.holder(uid)
         taking = None if hold is None else self._takings.get(hold.token)
         pod = self._state.pods.get(uid)
@@ -253,7 +254,7 @@ class TakingPods:
         return None
 
     def look_again(self, now: float) -> list[LookAtPod]:
-        """Return the looks that are due."""
+        """Return the reads that are due."""
         found = []
         while (token := self.timers.pop(now)) is not None:
             found.append(self._look(self._takings[token]))
@@ -263,7 +264,7 @@ class TakingPods:
         return LookAtPod(taking.token, taking.pod.namespace, taking.pod.name)
 
     def _again(self, taking: Taking, now: float) -> End | None:
-        """The write did not happen, as far as can be seen: send it again, before all that was chosen later."""
+        """Send the write again, before all queued ones: as far as is known, it had no effect."""
         if taking.is_abandoned:
             return Lost(self._end(taking))
         taking.unclear = None
@@ -274,7 +275,7 @@ class TakingPods:
         return None
 
     def _claimed(self, taking: Taking, pod: WarmPod) -> End:
-        """The write happened. By now the pod can be deleted, or somebody may have ended the claim."""
+        """End the hold of a write that succeeded. Lost: the pod was deleted, or its claim has ended, meanwhile."""
         self._state.see(pod)
         self._end(taking)
         known = self._state.pods.get(pod.uid)
@@ -283,7 +284,7 @@ class TakingPods:
         return Taken(taking, known)
 
     def _end(self, taking: Taking) -> Taking:
-        """The hold ends. What was seen on the pod counts from now on."""
+        """End the hold. From now on the state of the pod counts."""
         state, uid = self._state, taking.pod.uid
         if taking.is_sent:
             self._in_flight -= 1
@@ -299,7 +300,7 @@ class TakingPods:
         return taking
 
     def validate(self) -> None:
-        """Raise AssertionError if a pod is held and nothing will happen to it."""
+        """Raise AssertionError if a pod is held but its write is neither queued nor in flight."""
         for token, taking in self._takings.items():
             hold = self._state.ledger.get(token)
             is_sent = hold is not None and hold.state is HoldState.COMMITTING

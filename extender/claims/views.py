@@ -1,6 +1,6 @@
-"""What the engine of claims says about its pools and claims: immutable records, read under the engine's lock.
+"""Immutable records of the engine's pools and claims, made under the engine's lock.
 
-A pool's snapshot costs the number of requests that wait in it; a claim's view the same, for its place in the line.
+A pool's snapshot takes O(waiting requests), and so does the view of a waiting claim, for its position in the queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from extender.claims.state import ClaimState, PoolState, Presence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantView:
-    """One tenant of a pool: how many of its requests wait, since when the first one has (seconds), and its pods."""
+    """One tenant of a pool: its waiting requests, for how many seconds the oldest has waited, and its pods."""
 
     tenant: str
     waiting: int = 0
@@ -28,50 +28,50 @@ class TenantView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSnapshot:
-    """A pool at one moment. Pods are counted once each, by the first of these that fits."""
+    """A pool at one moment. Each pod is counted in one field only."""
 
     key: PoolKey
     mode: Mode
-    #: They can be given away now.
+    #: Pods that can be claimed now.
     idle: int
-    #: They are being written for a request of this server.
+    #: Pods that are being written for a request of this server.
     in_flight: int
     claimed: int
     starting: int
     stopping: int
-    #: Somebody wants to delete them.
+    #: Pods that the autoscaler has marked for deletion.
     surplus: int
     terminating: int
-    #: Not ready, or on a node that does not serve.
+    #: Pods that are not ready, are on a node that is not ready or is cordoned, or are reserved for other servers.
     unready: int
-    #: Requests that have no answer yet: those in line, and those whose pods are being written.
+    #: Requests without an answer: the queued ones, and those whose pods are being written.
     pending: int
     tenants: tuple[TenantView, ...]
-    #: Pods that the requests in line lack, beyond those that are idle or not ready yet; never below 0.
+    #: Pods that the queued requests lack, beyond `idle` and `unready`; never below 0.
     unmet: int
     #: accepted = succeeded + failed + pending, always.
     accepted: int
     succeeded: int
     failed: Mapping[ClaimCode, int]
-    #: Requests that were refused at the door: they are not accepted ones.
+    #: Requests that were refused on arrival; they do not count as accepted.
     refused: Mapping[ClaimCode, int]
     #: When pods were last chosen for a request, seconds of the engine's clock; None: never.
     last_dispatch: float | None
-    #: Pods that became idle lately, each second; 0: none did.
+    #: How many pods became idle per second, over the last five minutes.
     idle_rate: float
-    #: Why the first in line waits; "" if nobody does.
+    #: Why the oldest queued request waits; "" if none waits.
     first_waits: str
 
 
 class ClaimStage(StrEnum):
-    """Where a claim stands."""
+    """The state of a claim."""
 
     #: It lacks pods.
     WAITING = "waiting"
-    #: Its pods are chosen, and are written or started.
+    #: Its pods are chosen, and are being written or started.
     CLAIMING = "claiming"
     CLAIMED = "claimed"
-    #: Its pods are given back.
+    #: Its pods are being given back.
     ENDING = "ending"
 
 
@@ -84,15 +84,15 @@ class ClaimView:
     tenant: str
     stage: ClaimStage
     count: int
-    #: Those that it has.
+    #: The pods that it has so far.
     pods: tuple[WarmPod, ...] = ()
     #: When the lease ends, seconds since 1970; 0: it has not begun.
     expires: float = 0.0
-    #: Its place in the line, 1 is next; 0: it is not in line.
+    #: Its position in the queue, 1 is next; 0: it is not queued.
     position: int = 0
-    #: Seconds until it is served if pods become idle as they did lately; None: not known.
+    #: Seconds until it is served if pods go on to become idle at the present rate; None: unknown.
     estimate: float | None = None
-    #: Seconds since it was asked for; 0 for a claim of another server.
+    #: Seconds since the request arrived; 0 for a claim that has its pods.
     age: float = 0.0
 
 
@@ -104,7 +104,7 @@ def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) ->
     present, counts = state.present(key), requests.counts.get(key, Counts())
     idle, held = len(pool.supply), state.held(key)
     free = present[Presence.FREE] - idle - held
-    waiting = [requests.pending[each.request] for each in pool.line.waiters()]
+    waiting = [requests.pending[each.request] for each in pool.queue.waiters()]
     coming = present[Presence.UNREADY] + max(free, 0)
     lacking = sum(pending.missing for pending in waiting)
     return PoolSnapshot(
@@ -136,7 +136,7 @@ def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[Tenan
     for pending in waiting:
         asked_at = min(pending.asked_at, oldest.get(pending.asked.tenant, pending.asked_at))
         oldest[pending.asked.tenant] = asked_at
-    number = pool.line.tenants()
+    number = pool.queue.tenants()
     return tuple(
         TenantView(
             tenant=tenant,
@@ -149,7 +149,7 @@ def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[Tenan
 
 
 def _why(pool: PoolState, first: Pending, coming: int) -> str:
-    """Why the oldest request in line waits, as a sentence without a full stop."""
+    """Return why the oldest queued request waits, as a sentence without a full stop."""
     asked, limit = first.asked, pool.pool.most_pods_of_tenant
     have = pool.pods_of_tenant.get(asked.tenant, 0)
     if limit and have + first.missing > limit:
@@ -158,7 +158,7 @@ def _why(pool: PoolState, first: Pending, coming: int) -> str:
     if fitting < first.missing:
         idle = "no pod is idle" if not len(pool.supply) else f"{fitting} of {len(pool.supply)} idle pods fit"
         return f"{idle}, it lacks {first.missing}; {coming} more are not ready yet"
-    return "others in line come first"
+    return "other requests in the queue come first"
 
 
 def claim(state: ClaimState, requests: Requests, name: str, now: float) -> ClaimView | None:
@@ -187,7 +187,7 @@ def claim(state: ClaimState, requests: Requests, name: str, now: float) -> Claim
 
 def _pending(state: ClaimState, pending: Pending, now: float) -> ClaimView:
     asked, pool = pending.asked, state.pools[pending.asked.pool]
-    position, ahead = pool.line.place(pending.claim) if pending.missing else (0, 0)
+    position, ahead = pool.queue.place(pending.claim) if pending.missing else (0, 0)
     rate = pool.becoming_idle.rate(now)
     return ClaimView(
         name=pending.claim,

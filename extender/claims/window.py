@@ -1,7 +1,7 @@
-"""How many writes may be in flight: grows by one each round of successes, halves when the API server is overloaded.
+"""Limits how many writes are in flight: one more for each window of successes, half if the API server is overloaded.
 
-Additive increase, multiplicative decrease (Chiu and Jain 1989). One bad round trip gives many bad outcomes, so it
-halves once in `_ROUND` seconds at most.
+Additive increase, multiplicative decrease (Chiu and Jain 1989). One slow round trip makes many writes fail, so the
+window is halved at most once in `_ROUND` seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _ROUND = 1.0
 
 
 class Window:
-    """`size`: how many may be in flight. Nothing may be sent before `opens_at`, seconds of the engine's clock."""
+    """`size`: how many writes may be in flight. None may be sent before `opens_at`, seconds of the engine's clock."""
 
     def __init__(self, size: float = 64.0) -> None:
         self.size = size
@@ -22,7 +22,7 @@ class Window:
         self.size = min(_MOST, self.size + 1.0 / self.size)
 
     def overloaded(self, now: float, retry_after: float = 0.0) -> None:
-        """The API server refused for now, for `retry_after` seconds, or did not answer."""
+        """The API server has asked to retry after `retry_after` seconds, or did not answer."""
         if now - self._halved_at >= _ROUND:
             self._halved_at = now
             self.size = max(_LEAST, self.size / 2)

@@ -1,7 +1,7 @@
-"""Ends a change of images: a pod that starts is running, or one that stops is idle again.
+"""Ends a change of images: a starting pod becomes running, or a stopping pod becomes idle.
 
-Every server that watches the pod can send this: the patch tests the phase and the claim, so that it happens once. What
-a claim put on the pod goes in the same write as its name, so no later claim loses anything to a late clean-up.
+Every server that watches the pod can send this: the patch tests the phase and the claim, so it takes effect once. One
+write removes the claim's name and all that the claim set on the pod, so a late clean-up cannot harm a later claim.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from extender.core.requests import Request
 
 
 class AdvancePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """PATCH the pod's phase: STARTING to RUNNING, with `mark`; or STOPPING to IDLE, and `mark` goes. `before`: the text
-    of the mark that it has. Reported by PodAdvanced."""
+    """PATCH the pod's phase: STARTING to RUNNING, with the new `mark`; or STOPPING to IDLE, which removes `mark`.
+    `before`: the text of the present mark. Reported by PodAdvanced."""
 
     token: int
     namespace: str
@@ -33,7 +33,7 @@ class AdvancePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodAdvanced(msgspec.Struct, frozen=True, gc=False):
-    """The report of an AdvancePod. `pod`: as the API server has it after the write, with DONE only."""
+    """The report of an AdvancePod. `pod`: the API server's version after the write; only with DONE."""
 
     token: int
     outcome: Outcome

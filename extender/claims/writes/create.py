@@ -1,8 +1,8 @@
 """Creates a pod for a claim that finds no idle one.
 
-Its name follows from the claim's, so that the write can be repeated: a pod of this name that exists is the one that an
-earlier try created. It bears the claim's mark from its beginning, belongs to no controller, and lacks the labels by
-which its pool and its workload select, so that nobody else takes it.
+The pod's name is derived from the claim's, so the write can be repeated: if a pod of this name exists, an earlier try
+has created it. The pod has the claim's mark from its creation. It has no owner and lacks the labels by which its pool
+and its workload select pods, so that no controller adopts it and no other claim gets it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request, collection_path
 
-#: Labels with which controllers find the pods of one revision of their template.
+#: Labels by which controllers select the pods of one revision of their template.
 _REVISIONS = ("pod-template-hash", "controller-revision-hash")
 
 
 class CreatePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """POST a pod made of the template. Reported by PodCreated.
+    """POST a pod made from the template. Reported by PodCreated.
 
-    `without`: names of labels that it does not get; `labels`, `annotations`: what the claim puts on it.
+    `without`: names of labels that are left out; `labels`, `annotations`: those of the claim.
     """
 
     token: int
@@ -42,7 +42,7 @@ class CreatePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodCreated(msgspec.Struct, frozen=True, gc=False):
-    """The report of a CreatePod: DONE with the pod, or LOST if one of this name exists."""
+    """The report of a CreatePod: DONE with the pod; LOST if a pod of this name exists."""
 
     token: int
     outcome: Outcome
@@ -50,7 +50,7 @@ class PodCreated(msgspec.Struct, frozen=True, gc=False):
 
 
 def pod_name(pool: str, claim: str, number: int) -> str:
-    """Return the name of the claim's pod of this number: a valid name of a pod, the same in every try."""
+    """Return the name of the claim's pod with this number: a valid pod name, the same for every try."""
     digest = hashlib.blake2b(f"{claim}/{number}".encode(), digest_size=10).hexdigest()
     return f"{pool[:40].rstrip('-.')}-{digest}"
 

@@ -1,6 +1,6 @@
-"""Ends a pod's claim: the pod is deleted, or returns to its pool.
+"""Ends a pod's claim: deletes the pod, or returns it to its pool.
 
-Both can be repeated: a deletion names the UID, and a patch tests that the pod still is in this claim.
+Both can be repeated: the deletion names the UID, and the patch tests that the pod is still in this claim.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from extender.core.requests import Request, pod_path
 
 
 class GivePodBack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """End the claim of a pod. `recycle`: it is idle again; otherwise it is deleted. Reported by PodGivenBack.
+    """End the claim of a pod. `recycle`: return it to its pool; otherwise delete it. Reported by PodGivenBack.
 
-    With `recycle`: `mark` says what the claim put on the pod, None if that is not known. `images` are the changes that
-    it needs first; then its phase is stopping, and `mark` is what it keeps until they are done.
+    With `recycle`: `mark` says what the claim has set on the pod, None if that is unknown. If `images` must change
+    first, the new phase is stopping, and the pod keeps `mark` until they have changed.
 
-    `before`, `resource_version`: only if the pod still has this mark (recycle), or is in this version; "": however it
-    is.
+    Preconditions, "" for none: `before`, the text of the pod's mark (with `recycle`); `resource_version` (without).
     """
 
     token: int

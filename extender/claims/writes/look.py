@@ -1,4 +1,4 @@
-"""Reads a pod live, to learn how a write ended."""
+"""Reads a pod from the API server, to find out how a write ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LookAtPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodLooked(msgspec.Struct, frozen=True, gc=False):
-    """The report of a LookAtPod: DONE with the pod of this name, whatever its UID; GONE: there is none."""
+    """The report of a LookAtPod: DONE with the pod of this name, whose UID may be another; GONE if there is none."""
 
     token: int
     outcome: Outcome

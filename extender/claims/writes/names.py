@@ -1,4 +1,4 @@
-"""The names of labels and annotations that claims stand in, and JSON Patch (RFC 6902) in small."""
+"""The labels and annotations of claims, and the operations of JSON Patch (RFC 6902) that write them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 from extender.claims.records import ClaimMark, ImageChange
 from extender.core.requests import Request, pod_path
 
-#: On every claimed pod: the claim's name. A label, so that it can be selected, and tested where no annotation exists.
+#: On every claimed pod: the claim's name. A label, so that a selector can use it, and a patch can test it on a pod
+#: without annotations.
 CLAIM_LABEL = "waggle.dev/claim"
 #: On every claimed pod: its ClaimMark as JSON.
 CLAIM_ANNOTATION = "waggle.dev/claim"
-#: On the pods of pools that recycle: a Phase.
+#: On pods in pools in mode `recycle`: a Phase.
 PHASE_LABEL = "waggle.dev/phase"
-#: On an idle pod that somebody is going to delete to make the pool smaller. Its value does not matter.
+#: On an idle pod that the autoscaler is going to delete. The value does not matter.
 SURPLUS_ANNOTATION = "waggle.dev/scale-down"
 
-#: What a claim through E2B's API wants to be told of itself later, as JSON (extender/web/e2b). An annotation like any
-#: other that a caller asks for.
+#: What E2B's API must know of a sandbox later, as JSON (extender/web/e2b). Set like any annotation of a request.
 SANDBOX_ANNOTATION = "e2b.dev/sandbox"
 
 JSON_PATCH = "application/json-patch+json"
@@ -35,7 +35,8 @@ def mark_text(mark: ClaimMark) -> str:
 
 
 def mark_of(annotations: Mapping[str, str]) -> ClaimMark | None:
-    """Return the mark on a pod; None if there is none that can be read. Anybody who may write pods can write one."""
+    """Return the mark on a pod; None if there is none, or it cannot be decoded: every client that may write pods can
+    change it."""
     text = annotations.get(CLAIM_ANNOTATION, "")
     try:
         return _MARKS.decode(text) if text else None
@@ -43,14 +44,14 @@ def mark_of(annotations: Mapping[str, str]) -> ClaimMark | None:
         return None
 
 
-@lru_cache(maxsize=1024)  # nearly all patches have the same ones
+@lru_cache(maxsize=1024)  # nearly all patches use the same paths
 def pointer(*parts: str) -> str:
     """Return the JSON Pointer (RFC 6901) of a path."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def test(*path: str, value: Any) -> dict[str, Any]:
-    """An operation that fails the whole patch if the field has another value. None: the field must be absent."""
+    """Return an operation that fails the whole patch if the field has another value. None: the field must be absent."""
     return {"op": "test", "path": pointer(*path), "value": value}
 
 
@@ -68,7 +69,7 @@ def patch_request(namespace: str, name: str, operations: list[dict[str, Any]]) -
 
 
 def change_images(changes: tuple[ImageChange, ...]) -> list[dict[str, Any]]:
-    """The operations that give containers other images, if they still have the ones before."""
+    """Return the operations that change images, and test the container's name and its present image."""
     operations: list[dict[str, Any]] = []
     for place, container, before, after in changes:
         path = ("spec", "containers", str(place))
@@ -79,7 +80,7 @@ def change_images(changes: tuple[ImageChange, ...]) -> list[dict[str, Any]]:
 
 
 def strip(mark: ClaimMark) -> list[dict[str, Any]]:
-    """The operations that take everything off a pod that its claim put on it. They succeed whatever is left of it."""
+    """Return the operations that remove all that the claim has set on the pod. They also succeed if it is gone."""
     operations: list[dict[str, Any]] = []
     for name, value in mark.labels:
         operations += [put("metadata", "labels", name, value=value)] if value is not None else off("labels", name)
@@ -89,5 +90,5 @@ def strip(mark: ClaimMark) -> list[dict[str, Any]]:
 
 
 def off(where: str, name: str) -> list[dict[str, Any]]:
-    """The operations that remove a label or an annotation, if it is there: RFC 6902 only removes what exists."""
+    """Return the operations that remove a label or an annotation, if it exists: `remove` alone would fail if not."""
     return [put("metadata", where, name, value=""), drop("metadata", where, name)]

@@ -1,7 +1,7 @@
 """Changes when the lease on a claimed pod ends.
 
-The patch tests the mark that is replaced, as text: a release, an expiry or another renewal that came between wins, and
-what it did is learnt by reading the pod.
+The patch tests the text of the mark that it replaces. If a release, an expiry or another renewal was earlier, that one
+wins, and the pod is read back to find out which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from extender.core.requests import Request
 
 
 class RenewPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """PATCH the pod's mark. `before`: the text of the one that is replaced. Reported by PodRenewed."""
+    """PATCH the pod's mark. `before`: the text of the present mark. Reported by PodRenewed."""
 
     token: int
     namespace: str
@@ -31,7 +31,7 @@ class RenewPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodRenewed(msgspec.Struct, frozen=True, gc=False):
-    """The report of a RenewPod. `pod`: as the API server has it after the write, with DONE only."""
+    """The report of a RenewPod. `pod`: the API server's version after the write; only with DONE."""
 
     token: int
     outcome: Outcome

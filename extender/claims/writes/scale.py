@@ -1,7 +1,7 @@
 """Sets the replicas of a workload through its scale sub-resource.
 
-The resourceVersion that the decision was made for is a precondition: if anybody changed the workload meanwhile, the API
-server answers 409 (LOST), and the next look decides anew.
+The resourceVersion for which the decision was made is a precondition: if the workload has changed since, the API server
+answers 409 (LOST), and the next evaluation decides again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extender.core.requests import Request, collection_path, object_path, patch_
 
 
 class ScaleWorkload(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """PATCH the scale of a workload. `resource`: as in paths, such as deployments. Reported by WorkloadScaled."""
+    """PATCH the scale of a workload. `resource`: the plural, such as deployments. Reported by WorkloadScaled."""
 
     token: int
     namespace: str

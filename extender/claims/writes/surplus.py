@@ -1,7 +1,7 @@
-"""Marks an idle pod that may go, or clears the mark.
+"""Marks an idle pod for deletion by a scale-down, or clears the mark.
 
-The patch tests that the pod is in no claim. The deletion cost makes the pod the first choice of its ReplicaSet when
-that shrinks; the other annotation keeps every server from offering it.
+The patch tests that the pod is in no claim. Because of the deletion cost, a ReplicaSet that is scaled down deletes this
+pod first; because of the other annotation, no server claims it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extender.core.outcomes import Outcome
 from extender.core.requests import Request
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-#: The least that Kubernetes takes.
+#: The lowest value that Kubernetes accepts.
 _LEAST = "-2147483648"
 
 
@@ -32,7 +32,7 @@ class MarkSurplus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SurplusMarked(msgspec.Struct, frozen=True, gc=False):
-    """The report of a MarkSurplus. REJECTED: it was claimed meanwhile, or has no such mark."""
+    """The report of a MarkSurplus. REJECTED: the pod was claimed meanwhile, or has no mark to clear."""
 
     token: int
     outcome: Outcome

@@ -1,11 +1,11 @@
-"""Claims a pod: one JSON Patch that succeeds only if the pod still is what was decided upon.
+"""Claims a pod: one JSON Patch that succeeds only if the pod is still idle.
 
-It tests the fields that matter and no resourceVersion: what the kubelet writes meanwhile is no conflict. The API server
-answers 422 if a test fails, for a reason that only reading the pod tells.
+It tests the fields that matter, and not the resourceVersion, so writes of the kubelet are no conflict. If a test fails,
+the API server answers 422 without saying which one, and the pod is read back.
 
-In a pool that detaches, the same patch takes the pod out of its ReplicaSet: the owner and the labels of the pool's
-selector go at once. The ReplicaSet controller would give up its ownerReference later, in a write of its own, and not at
-all if it is being deleted itself: the claimed pod would then be garbage.
+In mode `detach`, the same patch takes the pod out of its ReplicaSet: it removes the owner and the labels of the pool's
+selector. The ReplicaSet controller would remove its ownerReference later, in a write of its own, but not if the
+ReplicaSet is being deleted: then the garbage collector would delete the claimed pod.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from extender.core.requests import Request
 class TakePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """PATCH the pod with the mark of a claim. Reported by PodTaken.
 
-    `phase`: the phase label is to say this, "" for no label; `images`: the changes in the containers; `labels`,
-    `annotations`: the claim puts these on the pod. `detach`: the labels that the pod loses, with their values; `owner`:
-    the UID of the controller that it leaves, "" if it has none.
+    `phase`: the new value of the phase label, "" for no label; `images`: the changes of images; `labels`,
+    `annotations`: those of the claim. `detach`: the labels to remove, with their values; `owner`: the UID of the
+    controller to remove, "" if there is none.
     """
 
     token: int
@@ -49,7 +49,7 @@ class TakePod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodTaken(msgspec.Struct, frozen=True, gc=False):
-    """The report of a TakePod. `pod`: as the API server has it after the write, with DONE only."""
+    """The report of a TakePod. `pod`: the API server's version after the write; only with DONE."""
 
     token: int
     outcome: Outcome

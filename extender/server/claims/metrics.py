@@ -33,7 +33,7 @@ def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
     for key, pool in state.pools.items():
         labels = {"namespace": key.namespace, "pool": key.name}
         idle.append((labels, float(len(pool.supply))))
-        waiting.append((labels, float(len(pool.line))))
+        waiting.append((labels, float(len(pool.queue))))
         claimed.append((labels, float(claims[str(key)])))
     return [
         Metric(

@@ -67,7 +67,7 @@ def test_c18_a_request_that_comes_back_has_its_place_also_in_a_full_line() -> No
     assert code_or_none(cluster, "s") is None
     cluster.delete(next(iter(cluster.pods)))
     cluster.settle()
-    assert len(cluster.engine.state.pools[POOL].line) == 2
+    assert len(cluster.engine.state.pools[POOL].queue) == 2
     cluster.pass_time(30.0)
     assert code(cluster, "r") is code(cluster, "s") is ClaimCode.DEADLINE_EXCEEDED  # World: each is answered once
 

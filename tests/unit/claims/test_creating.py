@@ -193,7 +193,7 @@ def test_so_many_pods_are_created_at_once_and_no_more() -> None:
     answer = cluster.ask("s", on_empty=OnEmpty.COLD)
     assert answer is not None
     assert (answer.code, answer.retry_after) == (ClaimCode.QUEUE_FULL, 1.0)
-    assert "1 pods are being created" in answer.detail
+    assert "at most 1 pods are created" in answer.detail
 
 
 def test_a_pool_without_a_template_creates_nothing() -> None:

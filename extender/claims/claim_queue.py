@@ -1,15 +1,14 @@
-"""The line of a pool: who waits, and who is next.
+"""The queue of a pool: the requests that wait, and which of them is next.
 
-Next is, among those whose demand can be met, the one of the highest priority; then of the tenant that was served least
-for its weight; then the one that came first. A request that comes back (its pod was lost) has its old place.
+Among the requests whose demand can be met, the next one is that with the highest priority; then that of the tenant that
+was served least in proportion to its weight; then the oldest. A request that lost its pod gets its old position back.
 
-Fairness is start-time fair queueing (Goyal, Vin, Cheng 1996), not deficit round robin: both give each tenant that waits
+Fairness is start-time fair queueing (Goyal, Vin, Cheng 1996), not deficit round robin: both give each waiting tenant
 its weighted share, but this one needs no quantum, and a gang of eight does not wait for eight rounds. A tenant's start
-time is the virtual time at which its next pod may be handed out; being served moves it by cost / weight. A tenant that
-was away starts at the present virtual time: idleness saves nothing up.
+time is the virtual time at which its next pod may be claimed; each claim moves it by pods / weight. A tenant without
+waiting requests starts again at the present virtual time: it gains no credit while it does not wait.
 
-Every operation costs the logarithm of the number of requests that wait, times the number of different demands that the
-tenant waits with.
+An operation takes O(d log n): n requests wait, and the tenant's requests have d different demands.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from extender.claims.records import Demand
 
 
 class Waiter(msgspec.Struct, frozen=True, gc=False):
-    """A request in line for so many `pods`. `sequence` is its seniority: smaller came earlier."""
+    """A queued request for `pods` pods. `sequence` is its seniority: a smaller number is older."""
 
     request: str
     tenant: str
@@ -39,16 +38,16 @@ _Place = tuple[Demand, int, str]
 _Head = tuple[int, float, int, str]
 
 
-class Line:
-    """See the module. `may_have(tenant, pods)` is asked before somebody is named: see `reopen`."""
+class ClaimQueue:
+    """See the module. `may_have(tenant, pods)`: whether the tenant may have that many more pods; see `reopen`."""
 
     def __init__(self, weights: Mapping[str, float], may_have: Callable[[str, int], bool]) -> None:
         self._weights = weights
         self._may_have = may_have
         self._waiters: dict[str, Waiter] = {}
-        #: The requests of one demand, priority and tenant, by sequence. Those that left are skipped.
+        #: Heaps of the requests of one demand, priority and tenant, by sequence. Removed requests are skipped.
         self._queues: dict[_Place, list[tuple[int, str]]] = {}
-        #: The first of each queue, by demand. Outdated entries are skipped; every change of a first one is pushed.
+        #: Heaps of the first request of each of these, by demand. Outdated entries are skipped; each change is pushed.
         self._heads: dict[Demand, list[_Head]] = {}
         self._places: dict[str, set[_Place]] = {}
         self._waiting: Counter[Demand] = Counter()
@@ -63,25 +62,25 @@ class Line:
         return request in self._waiters
 
     def of_tenant(self, tenant: str) -> int:
-        """How many requests of this tenant wait."""
+        """Return how many requests of this tenant wait."""
         return self._of_tenant.get(tenant, 0)
 
     def tenants(self) -> dict[str, int]:
-        """How many requests of each tenant wait."""
+        """Return how many requests of each tenant wait."""
         return dict(self._of_tenant)
 
     def demands(self) -> list[Demand]:
-        """The demands that somebody waits with."""
+        """Return the demands of the waiting requests."""
         return list(self._heads)
 
     def waiters(self) -> list[Waiter]:
-        """All that wait, by seniority."""
+        """Return all waiting requests by seniority."""
         return sorted(self._waiters.values(), key=lambda waiter: waiter.sequence)
 
     def place(self, request: str) -> tuple[int, int]:
-        """Return the place of a request in line, 1 for the next one, and how many pods those before it wait for.
+        """Return the position of a request, 1 for the next one, and how many pods the requests before it wait for.
 
-        It is the place if every demand can be met alike. Costs the number of requests in line.
+        The position assumes that every demand can be met. Takes O(n log n) for n waiting requests.
         """
         me = self._waiters[request]
         mine = self._start_of(me, self._waiters.values())
@@ -100,7 +99,7 @@ class Line:
         return ahead + 1, pods
 
     def _start_of(self, waiter: Waiter, all_of_them: Iterable[Waiter]) -> float:
-        """The virtual time at which a request will be its tenant's next."""
+        """Return the virtual time at which a request will be its tenant's next."""
         before = sum(
             each.pods
             for each in all_of_them
@@ -109,8 +108,8 @@ class Line:
         return self._starts[waiter.tenant] + before / self._weights.get(waiter.tenant, 1.0)
 
     def add(self, waiter: Waiter) -> None:
-        """Put a request in line, at the place of its seniority."""
-        assert waiter.request not in self._waiters, f"{waiter.request} is in line already"
+        """Add a request, at the position of its seniority."""
+        assert waiter.request not in self._waiters, f"{waiter.request} is queued already"
         self._waiters[waiter.request] = waiter
         self._waiting[waiter.demand] += 1
         waiting = self._of_tenant[waiter.tenant] = self._of_tenant.get(waiter.tenant, 0) + 1
@@ -124,7 +123,7 @@ class Line:
             self._push(place)
 
     def remove(self, request: str) -> Waiter | None:
-        """Take a request out of the line; None if it is not in it."""
+        """Remove and return a request; None if it is not queued."""
         waiter = self._waiters.pop(request, None)
         if waiter is None:
             return None
@@ -168,11 +167,11 @@ class Line:
         return None
 
     def may_pass(self, tenant: str, pods: int) -> bool:
-        """Whether a request that has just come may be served without standing in line, as far as others matter."""
+        """Whether a new request may be served without being queued: no request waits, and its limit allows it."""
         return not self._waiters and self._may_have(tenant, pods)
 
     def charge(self, tenant: str, pods: int) -> None:
-        """The tenant was given so many pods; less than none if they were lost again."""
+        """Charge the tenant for this many pods; a negative number refunds pods that it has lost."""
         start = self._starts.get(tenant, 0.0)
         if pods > 0:
             start = self._virtual = max(start, self._virtual)
@@ -183,12 +182,12 @@ class Line:
             self._forget(tenant)
 
     def reopen(self, tenant: str) -> None:
-        """The tenant's turn or its right to more pods has changed."""
+        """Rank a tenant's requests again: its start time, or what `may_have` says of it, has changed."""
         for place in self._places.get(tenant, ()):
             self._push(place)
 
     def _forget(self, tenant: str) -> None:
-        """A tenant that does not wait and has no advantage to lose need not be remembered."""
+        """Forget the start time of a tenant without waiting requests, if a new one would not be earlier."""
         if self._starts.get(tenant, 0.0) <= self._virtual:
             self._starts.pop(tenant, None)
         if len(self._starts) > 2 * len(self._of_tenant) + 1024:
@@ -209,13 +208,13 @@ class Line:
             )
 
     def validate(self) -> None:
-        """Derive every index again. Raises AssertionError that names the difference."""
+        """Derive every index again. Raise AssertionError, which names the difference."""
         for (demand, priority, tenant), queue in self._queues.items():
             assert queue, f"an empty queue is kept: {tenant}, {demand}"
-            assert queue[0][1] in self._waiters, f"{queue[0][1]} left and is still first"
+            assert queue[0][1] in self._waiters, f"{queue[0][1]} was removed and is still first"
             rank = (-priority, self._starts[tenant], queue[0][0], tenant)
             may = self._may_have(tenant, self._waiters[queue[0][1]].pods)
-            assert rank in self._heads[demand] or not may, f"{queue[0][1]} is never named"
+            assert rank in self._heads[demand] or not may, f"{queue[0][1]} would never be returned"
         held = Counter(waiter.demand for waiter in self._waiters.values())
         assert held == self._waiting, f"demands {self._waiting}, waiting {held}"
         assert set(held) == set(self._heads), f"heads of {set(self._heads)}, waiting {set(held)}"
