@@ -1,0 +1,178 @@
+"""`balanced`, the default: a vpod's vreplicas as even as can be, with the fewest moves that lead there.
+
+For one vpod, each rule only among what the rules before it leave open:
+
+    1. As many vreplicas as wanted are placed, on usable pods, on none more than it can hold.
+    2. They are on as many distinct pods as the vpod wants (`spread`).
+    3. The numbers in zones differ by at most 1, or as little as room allows.
+    4. The numbers on pods of a zone differ by at most 1, or as little as room allows.
+    5. As few vreplicas as possible leave a pod on which they are.
+    6. Pods that hold less of other vpods come first, then lower ordinals.
+
+The counts are found by filling pods like vessels with water: up to one common level, then one more for some. That is
+the optimum of 1, 3 and 4, since each is a sum of convex costs over groups that contain each other or are disjoint
+(Federgruen and Groenevelt, "The greedy procedure for resource allocation problems", 1986); which pods get one more is
+then free, and rules 5 and 6 decide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from algorithm.placements.model import Placement, SetState, VPodState
+
+
+@dataclass(slots=True)
+class _Pod:
+    """A usable pod, for one vpod: what it has there, the least and the most it may have, what others have there."""
+
+    ordinal: int
+    has: int
+    least: int
+    most: int
+    others: int
+
+    def at(self, level: int) -> int:
+        return max(self.least, min(self.most, level))
+
+
+def place(vpod: VPodState, state: SetState, *, most_moves: int | None = None) -> Placement:
+    """Place a vpod anew, as near as possible to where it is.
+
+    `most_moves` bounds how many vreplicas are moved only for the sake of evenness; None: no bound. Vreplicas on pods
+    that cannot be used or hold too much are always moved.
+    """
+    if _is_even(vpod, state):
+        return Placement(vpod.placed)
+    pods = [_pod(ordinal, vpod, state) for ordinal in state.usable]
+    wanted = min(vpod.wanted, sum(pod.most for pod in pods))
+    if spread := min(vpod.spread, wanted):
+        _demand_distinct(pods, spread, state.zones)
+    counts = _fill(pods, wanted, state.zones)
+    if most_moves is not None:
+        counts = _nearer(pods, counts, wanted, most_moves)
+    return Placement({ordinal: counts[ordinal] for ordinal in sorted(counts) if counts[ordinal]}, vpod.wanted - wanted)
+
+
+def _is_even(vpod: VPodState, state: SetState) -> bool:
+    """Whether nothing is to be done, found out without looking at pods on which the vpod has none.
+
+    False where that cannot tell, such as where pods without room make counts differ.
+    """
+    placed = vpod.placed
+    if sum(placed.values()) != vpod.wanted or len(placed) < min(vpod.spread, vpod.wanted):
+        return False
+    sums = dict.fromkeys(state.zone_sizes, 0)
+    for ordinal, number in placed.items():
+        if not number or not state.is_usable(ordinal) or state.held[ordinal] > state.capacity:
+            return False
+        sums[state.zones.get(ordinal, "")] += number
+    if not placed:
+        return True
+    least = min(placed.values()) if len(placed) == len(state.usable) else 0
+    return max(placed.values()) - least <= 1 and max(sums.values()) - min(sums.values()) <= 1
+
+
+def _pod(ordinal: int, vpod: VPodState, state: SetState) -> _Pod:
+    has = vpod.placed.get(ordinal, 0)
+    held = state.held.get(ordinal, 0)
+    others = held - vpod.on(ordinal)
+    most = max(0, state.capacity - others)
+    if most < has and held:
+        # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first.
+        most = max(0, has - -(-(held - state.capacity) * has // held))
+    return _Pod(ordinal, has, 0, most, others)
+
+
+def _demand_distinct(pods: Iterable[_Pod], number: int, zones: Mapping[int, str]) -> None:
+    """Make as many distinct pods hold one vreplica at least, if so many have room."""
+    ones = [_Pod(pod.ordinal, min(1, pod.has), 0, min(1, pod.most), pod.others) for pod in pods]
+    chosen = _fill(ones, min(number, sum(pod.most for pod in ones)), zones)
+    for pod in pods:
+        pod.least = chosen[pod.ordinal]
+
+
+def _fill(pods: Iterable[_Pod], number: int, zones: Mapping[int, str]) -> dict[int, int]:
+    """Even counts by ordinal whose sum is `number`, which the pods can hold."""
+    groups: dict[str, list[_Pod]] = {}
+    for pod in pods:
+        groups.setdefault(zones.get(pod.ordinal, ""), []).append(pod)
+    if len(groups) <= 1:
+        return {pod.ordinal: count for group in groups.values() for pod, count in _level(group, number)}
+    vessels = {
+        zone: _Pod(0, 0, sum(pod.least for pod in group), sum(pod.most for pod in group), 0)
+        for zone, group in groups.items()
+    }
+    level, left = _common_level(vessels.values(), number)
+    shares = {zone: vessel.at(level) for zone, vessel in vessels.items()}
+    open_zones = [zone for zone, vessel in vessels.items() if vessel.least <= level < vessel.most]
+    for zone in sorted(open_zones, key=lambda zone: _next_pod(groups[zone], shares[zone]))[:left]:
+        shares[zone] += 1
+    return {pod.ordinal: count for zone, group in groups.items() for pod, count in _level(group, shares[zone])}
+
+
+def _level(pods: list[_Pod], number: int) -> list[tuple[_Pod, int]]:
+    level, left = _common_level(pods, number)
+    more = {pod.ordinal for pod in _first(pods, level)[:left]}
+    return [(pod, pod.at(level) + (pod.ordinal in more)) for pod in pods]
+
+
+def _first(pods: list[_Pod], level: int) -> list[_Pod]:
+    """The pods at the level that can hold one more, in the order in which they get it."""
+    return sorted((pod for pod in pods if pod.least <= level < pod.most), key=lambda pod: _rank(pod, level))
+
+
+def _rank(pod: _Pod, level: int) -> tuple[bool, int, int]:
+    return pod.has <= level, pod.others, pod.ordinal
+
+
+def _next_pod(pods: list[_Pod], number: int) -> tuple[int, bool, int, int]:
+    """The rank of the pod that would get the next vreplica of a zone that has `number`."""
+    level, left = _common_level(pods, number)
+    first = _first(pods, level)
+    if left < len(first):
+        return level, *_rank(first[left], level)
+    after = _first(pods, level + 1)
+    return level + 1, *_rank(after[0], level + 1)
+
+
+def _common_level(pods: Iterable[_Pod], number: int) -> tuple[int, int]:
+    """The highest level at which the vessels hold at most `number`, and how much is left above it.
+
+    The vessels hold `number` between their least and their most.
+    """
+    pods = list(pods)
+    bounds = sorted({0, *(pod.least for pod in pods), *(pod.most for pod in pods)})
+    low, held = 0, sum(pod.least for pod in pods)
+    for here, there in zip(bounds, [*bounds[1:], None], strict=True):
+        growing = sum(pod.least <= here < pod.most for pod in pods)
+        low = here
+        if there is None or (growing == 0 and held >= number):
+            break
+        if held + growing * (there - here) > number:
+            low += (number - held) // growing
+            held += growing * (low - here)
+            break
+        held += growing * (there - here)
+    return low, number - held
+
+
+def _nearer(pods: list[_Pod], counts: dict[int, int], wanted: int, most_moves: int) -> dict[int, int]:
+    """Stop on the way from what the pods have to the even counts, after so many moves for evenness."""
+    now = {pod.ordinal: min(pod.has, pod.most) for pod in pods}
+    surplus = sum(now.values()) - wanted
+
+    def above(ordinal: int) -> tuple[int, int, int]:
+        return now[ordinal] - counts[ordinal], now[ordinal], ordinal
+
+    for _ in range(max(0, surplus)):
+        now[max(now, key=above)] -= 1
+    for _ in range(max(0, -surplus)):
+        now[min(now, key=above)] += 1
+    for _ in range(most_moves):
+        if now == counts:
+            break
+        now[max(now, key=above)] -= 1
+        now[min(now, key=above)] += 1
+    return now

@@ -1,0 +1,113 @@
+"""`head`: Knative eventing's scheduler as its main branch was in 2026, decision by decision.
+
+It keeps what a vpod has, takes from the highest ordinals, and adds one vreplica to each candidate in turn. It is here
+for those who move over from Knative and want to see the same placements first. Its known faults are its own: growth in
+small steps piles up on the lowest pod, and shrinking never evens out. `balanced` has none of them.
+
+Source: knative/eventing pkg/scheduler/statefulset, by behaviour (recorded answers, tests/conformance).
+"""
+
+from __future__ import annotations
+
+from algorithm.placements.model import Counts, Placement, SetState, VPodState
+
+
+def place(vpod: VPodState, state: SetState, *, least: int = 0, watched: int | None = None) -> Placement:
+    """Place a vpod, starting from its reservation.
+
+    `least` is the original's minReplicas: a vpod that wants fewer gets as many, at most one per usable pod. `watched`
+    is how many replicas a watch says, where that differs from `state.replicas`.
+    """
+    kept, given = _kept(vpod.reserved or {}, state)
+    target = vpod.wanted
+    if least > target:
+        target = max(target, min(least, len(state.usable)))
+    missing = target - sum(kept.values())
+    if missing < 0:
+        _take_away(kept, -missing)
+    elif missing > 0 and state.replicas > 0:
+        limit = state.replicas if watched is None else watched
+        candidates = _candidates(vpod.reserved or {}, kept, state, limit)
+        missing = _add(kept, missing, candidates, state, given)
+    return Placement({ordinal: kept[ordinal] for ordinal in sorted(kept)}, max(0, missing))
+
+
+def _kept(reserved: Counts, state: SetState) -> tuple[dict[int, int], dict[int, int]]:
+    """What stays of a reservation, and what that gave back, by ordinal.
+
+    Pods that cannot be used keep nothing. On a pod that holds too much the vpod that comes first pays for all of it.
+    """
+    kept: dict[int, int] = {}
+    given: dict[int, int] = {}
+    for ordinal in sorted(reserved):
+        number = reserved[ordinal]
+        if not state.is_usable(ordinal):
+            continue
+        cut = min(number, max(0, -state.room(ordinal)))
+        if cut:
+            given[ordinal] = cut
+        if number > cut:
+            kept[ordinal] = number - cut
+    return kept, given
+
+
+def _take_away(kept: dict[int, int], number: int) -> None:
+    for ordinal in sorted(kept, reverse=True):
+        taken = min(number, kept[ordinal])
+        kept[ordinal] -= taken
+        number -= taken
+        if not kept[ordinal]:
+            del kept[ordinal]
+        if not number:
+            return
+
+
+def _candidates(reserved: Counts, kept: Counts, state: SetState, limit: int) -> list[int]:
+    """Ordinals in the order in which they get one each: lost ones, those without any, those with some.
+
+    Where the watch says fewer replicas than the scale, the original has slots that nobody fills. They read as pod 0.
+    """
+    lost = [ordinal for ordinal in reserved if ordinal not in kept and state.is_usable(ordinal)]
+    fresh = [o for o in state.usable if o < limit and o not in kept and o not in reserved]
+    unfilled = len(state.usable) - len(lost) - len(fresh) - len(kept)
+    return [*lost, *[0] * unfilled, *fresh, *sorted(kept)]
+
+
+def _add(kept: dict[int, int], number: int, candidates: list[int], state: SetState, given: dict[int, int]) -> int:
+    """Give each candidate with room one vreplica, round after round; return how many are left."""
+    room = {ordinal: state.room(ordinal) + given.get(ordinal, 0) for ordinal in candidates}
+    while number:
+        candidates = [ordinal for ordinal in candidates if room[ordinal] > 0]
+        if not candidates:
+            return number
+        for ordinal in candidates:
+            if not number:
+                break
+            if room[ordinal] > 0:
+                room[ordinal] -= 1
+                kept[ordinal] = kept.get(ordinal, 0) + 1
+                number -= 1
+    return 0
+
+
+def replicas(state: SetState, *, least: int = 0) -> int:
+    """How many replicas the set should have for what its vpods want, whatever is placed, ready or usable."""
+    if state.capacity < 1:
+        return least
+    return max(-(-state.total_wanted // state.capacity), least)
+
+
+def stranded(state: SetState) -> list[tuple[str, int, int]] | None:
+    """Committed placements (vpod, ordinal, vreplicas) on pods that the set has no longer.
+
+    None if there can be none: that is not an attempt, after which the original rests for a period.
+    """
+    highest = max((*state.committed, *state.usable[-1:]), default=-1)
+    if highest + 1 == state.replicas:
+        return None
+    return [
+        (vpod.key, ordinal, vpod.committed[ordinal])
+        for vpod in state.vpods.values()
+        for ordinal in reversed(vpod.committed)
+        if ordinal >= state.replicas
+    ]

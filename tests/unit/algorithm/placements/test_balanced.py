@@ -1,0 +1,180 @@
+"""`balanced` against all placements there are, on small sets; and its rules one by one."""
+
+import random
+
+import pytest
+
+from algorithm.placements.balanced import place
+from algorithm.placements.model import SetState
+
+
+def a_set(*, capacity=10, pods=4, zones=()):
+    state = SetState(capacity=capacity, replicas=pods)
+    for ordinal in range(pods):
+        state.set_usable(ordinal, True)
+    for ordinal, zone in enumerate(zones):
+        state.set_zone(ordinal, zone)
+    return state
+
+
+def placed(state, wanted, committed=(), *, spread=0, **settings):
+    vpod = state.put("ns/v", wanted, dict(committed), spread=spread)
+    placement = place(vpod, state, **settings)
+    assert placement.placed + placement.left == wanted
+    return placement.counts
+
+
+def test_numbers_differ_by_one_at_most():
+    assert placed(a_set(), 10) == {0: 3, 1: 3, 2: 2, 3: 2}
+
+
+def test_growing_one_by_one_stays_even():
+    """The original ends at 8, 1, 1."""
+    state = a_set(pods=3)
+    counts = {}
+    for wanted in range(1, 11):
+        counts = placed(state, wanted, counts)
+    assert sorted(counts.values()) == [3, 3, 4]
+
+
+def test_shrinking_takes_where_there_is_most():
+    assert placed(a_set(), 3, {0: 2, 1: 2, 2: 2, 3: 2}) == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_new_pod_gets_its_part_and_nothing_else_moves():
+    assert placed(a_set(pods=3), 6, {0: 3, 1: 3}) == {0: 2, 1: 2, 2: 2}
+
+
+def test_extra_ones_stay_where_they_are():
+    assert placed(a_set(pods=3), 4, {2: 2, 1: 1, 0: 1}) == {0: 1, 1: 1, 2: 2}
+
+
+def test_pods_that_hold_less_of_others_come_first():
+    state = a_set(pods=3)
+    state.put("ns/other", 3, {0: 2, 1: 1})
+
+    assert placed(state, 1) == {2: 1}
+
+
+def test_zones_are_even_before_pods_are():
+    assert placed(a_set(pods=3, zones=["a", "b", "b"]), 4) == {0: 2, 1: 1, 2: 1}
+
+
+def test_a_spread_comes_before_zones():
+    assert placed(a_set(pods=4, zones=["a", "b", "b", "b"]), 4, spread=4) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+def test_what_does_not_fit_is_left():
+    state = a_set(pods=2, capacity=2)
+    placement = place(state.put("ns/v", 7, {}), state)
+
+    assert (placement.counts, placement.left) == ({0: 2, 1: 2}, 3)
+
+
+def test_nothing_stays_on_pods_that_cannot_be_used():
+    state = a_set(pods=3)
+    state.set_usable(1, False)
+
+    assert placed(state, 4, {0: 1, 1: 2, 2: 1}) == {0: 2, 2: 2}
+
+
+def test_vpods_on_a_pod_that_holds_too_much_pay_in_proportion():
+    state = a_set(pods=2, capacity=4)
+    state.put("ns/other", 4, {0: 4})
+
+    assert placed(state, 4, {0: 4}) == {0: 2, 1: 2}
+
+
+@pytest.mark.parametrize("most_moves", [0, 1, 2, 3])
+def test_moves_for_evenness_are_bounded(most_moves):
+    before = {0: 6}
+    counts = placed(a_set(pods=3), 6, before, most_moves=most_moves)
+
+    assert counts[0] == max(2, 6 - most_moves)
+    assert sum(counts.values()) == 6
+
+
+def test_a_bound_on_moves_does_not_keep_vreplicas_on_a_pod_that_is_gone():
+    state = a_set(pods=2)
+
+    assert placed(state, 4, {0: 2, 7: 2}, most_moves=0) == {0: 2, 1: 2}
+
+
+def test_until_a_move_has_been_seen_it_takes_room_on_both_pods():
+    state = a_set(pods=2, capacity=4)
+    state.put("ns/other", 4, {0: 4})
+    state.reserve("ns/other", {1: 4})
+
+    placement = place(state.put("ns/v", 1, {}), state)
+    assert placement.left == 1
+
+
+# -- against all placements
+
+
+def compositions(number, rooms):
+    if not rooms:
+        if not number:
+            yield ()
+        return
+    for first in range(min(number, rooms[0]) + 1):
+        for rest in compositions(number - first, rooms[1:]):
+            yield first, *rest
+
+
+def rated(counts, has, zones, spread):
+    """Smaller is better: too few distinct pods, uneven zones, uneven pods, moves."""
+    sums = {}
+    for count, zone in zip(counts, zones, strict=True):
+        sums[zone] = sums.get(zone, 0) + count
+    return (
+        -min(sum(count > 0 for count in counts), spread),
+        sum(number**2 for number in sums.values()),
+        sum(count**2 for count in counts),
+        sum(max(0, before - count) for before, count in zip(has, counts, strict=True)),
+    )
+
+
+def a_random_set(lots):
+    pods, capacity = lots.randint(1, 6), lots.randint(1, 8)
+    zones = [f"z{lots.randrange(lots.randint(1, 3))}" for _ in range(pods)]
+    others = [lots.choice([0, 0, lots.randint(0, capacity)]) for _ in range(pods)]
+    has = [lots.randint(0, capacity - other) for other in others]
+    state = a_set(capacity=capacity, pods=pods, zones=zones)
+    for ordinal in range(pods):
+        state.set_usable(ordinal, lots.random() < 0.85)
+    state.put("ns/other", 0, {ordinal: number for ordinal, number in enumerate(others) if number})
+    vpod = state.put(
+        "ns/v",
+        lots.randint(0, 12),
+        {ordinal: number for ordinal, number in enumerate(has) if number},
+        spread=lots.choice([0, 0, 0, lots.randint(0, 6)]),
+    )
+    state.validate()
+    rooms = [capacity - other for other in others]
+    return state, vpod, has, rooms, zones
+
+
+def check_random_sets(seed, number):
+    lots = random.Random(seed)
+    for _ in range(number):
+        state, vpod, has, rooms, zones = a_random_set(lots)
+        placement = place(vpod, state)
+        has, rooms, zones = ([each[ordinal] for ordinal in state.usable] for each in (has, rooms, zones))
+        counts = [placement.counts.get(ordinal, 0) for ordinal in state.usable]
+        wanted = min(vpod.wanted, sum(rooms))
+
+        assert placement.counts.keys() <= {*state.usable}
+        assert (placement.placed, placement.left) == (wanted, vpod.wanted - wanted)
+        assert all(count <= room for count, room in zip(counts, rooms, strict=True))
+        best = min(rated(each, has, zones, vpod.spread) for each in compositions(wanted, rooms))
+        assert rated(counts, has, zones, vpod.spread) == best, (has, rooms, zones, vpod.wanted, vpod.spread, counts)
+
+
+def test_no_placement_is_better():
+    check_random_sets(1, 800)
+
+
+@pytest.mark.slow
+def test_no_placement_is_better_in_ten_thousand_sets():
+    check_random_sets(2, 10_000)
