@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from extender.claims import metadata
+from extender.claims.claim_queue import ClaimQueue
 from extender.claims.codes import ClaimCode
 from extender.claims.creating import CreatingPods
 from extender.claims.events import ClaimAsked
-from extender.claims.records import Mode, OnEmpty
+from extender.claims.records import Demand, Mode, OnEmpty
 from extender.claims.state import PoolState
 
-#: How many different demands a pool's waiting requests may have, and for how many its fitting pods are indexed.
-MOST_DEMANDS = 64
+#: Different demands for which a pool's pods are kept ready, and with which requests may wait. The last of them are kept
+#: for tenants that wait with fewer than so many. Requests that need nothing in particular always may: the junk of one
+#: tenant must not refuse the ordinary requests of another.
+MOST_DEMANDS, KEPT_DEMANDS = 64, 16
+#: Different demands and priorities with which the requests of one tenant may wait: what it costs to serve one of them.
+MOST_PLACES_OF_TENANT = 256
+_ANYTHING = Demand()
 
 Refusal = tuple[ClaimCode, str]
 
@@ -38,8 +44,23 @@ def _queue_limits(asked: ClaimAsked, state: PoolState) -> Refusal | None:
     if queue.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
         limit = pool.most_waiting_of_tenant
         return ClaimCode.TENANT_QUEUE_FULL, f"{limit} requests of this tenant wait: no more may wait"
-    if len(queue) >= MOST_DEMANDS and len(demands := queue.demands()) >= MOST_DEMANDS and asked.demand not in demands:
-        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different sets of required labels wait"
+    return _demands(asked, queue)
+
+
+def _demands(asked: ClaimAsked, queue: ClaimQueue) -> Refusal | None:
+    places = queue.places_of(asked.tenant)
+    if (asked.demand, asked.priority, asked.tenant) in places:
+        return None
+    if len(places) >= MOST_PLACES_OF_TENANT:
+        most = MOST_PLACES_OF_TENANT
+        return ClaimCode.TOO_MANY_DEMANDS, f"requests of this tenant with {most} requirements and priorities wait"
+    if asked.demand == _ANYTHING or queue.has(asked.demand):
+        return None
+    waiting = queue.number_of_demands()
+    if waiting >= MOST_DEMANDS:
+        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different requirements wait"
+    if waiting >= MOST_DEMANDS - KEPT_DEMANDS and len({place[0] for place in places}) >= KEPT_DEMANDS:
+        return ClaimCode.TOO_MANY_DEMANDS, "requests of this tenant wait with most of the different requirements"
     return None
 
 

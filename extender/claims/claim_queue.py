@@ -8,14 +8,16 @@ its weighted share, but this one needs no quantum, and a gang of eight does not 
 time is the virtual time at which its next pod may be claimed; each claim moves it by pods / weight. A tenant without
 waiting requests starts again at the present virtual time: it gains no credit while it does not wait.
 
-An operation takes O(d log n): n requests wait, and the tenant's requests have d different demands.
+An operation takes O(d log n): n requests wait, and the tenant's requests have d different demands and priorities, of
+which the admission allows few.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from heapq import heappop, heappush
+from operator import itemgetter
 
 import msgspec
 
@@ -33,9 +35,15 @@ class Waiter(msgspec.Struct, frozen=True, gc=False):
     pods: int = 1
 
 
-_Place = tuple[Demand, int, str]
+#: A demand, a priority, a tenant: what has a queue of its own.
+Place = tuple[Demand, int, str]
 #: Minus the priority, start time, sequence, tenant.
 _Head = tuple[int, float, int, str]
+_NO_PLACES: frozenset[Place] = frozenset()
+#: The requests of a queue that is ranked for each question about a position, and seconds between two rankings of longer
+#: ones.
+_EXACT, _RANKED = 256, 1.0
+_RANK = itemgetter(0, 1, 2)
 
 
 class ClaimQueue:
@@ -46,14 +54,19 @@ class ClaimQueue:
         self._may_have = may_have
         self._waiters: dict[str, Waiter] = {}
         #: Heaps of the requests of one demand, priority and tenant, by sequence. Removed requests are skipped.
-        self._queues: dict[_Place, list[tuple[int, str]]] = {}
+        self._queues: dict[Place, list[tuple[int, str]]] = {}
         #: Heaps of the first request of each of these, by demand. Outdated entries are skipped; each change is pushed.
         self._heads: dict[Demand, list[_Head]] = {}
-        self._places: dict[str, set[_Place]] = {}
+        self._places: dict[str, set[Place]] = {}
         self._waiting: Counter[Demand] = Counter()
         self._of_tenant: dict[str, int] = {}
         self._starts: dict[str, float] = {}
         self._virtual = 0.0
+        #: How many pods all requests wait for.
+        self._pods = 0
+        #: The positions of all requests, with the pods before each, and when they were found.
+        self._ranks: dict[str, tuple[int, int]] = {}
+        self._ranked_at = float("-inf")
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -73,44 +86,58 @@ class ClaimQueue:
         """Return the demands of the waiting requests."""
         return list(self._heads)
 
+    def requests(self) -> Collection[str]:
+        """Return the names of all waiting requests, in no order that means anything."""
+        return self._waiters.keys()
+
     def waiters(self) -> list[Waiter]:
         """Return all waiting requests by seniority."""
         return sorted(self._waiters.values(), key=lambda waiter: waiter.sequence)
 
-    def place(self, request: str) -> tuple[int, int]:
+    def has(self, demand: Demand) -> bool:
+        """Return whether a request with this demand waits."""
+        return demand in self._waiting
+
+    def number_of_demands(self) -> int:
+        """Return how many different demands the waiting requests have."""
+        return len(self._waiting)
+
+    def places_of(self, tenant: str) -> Set[Place]:
+        """Return the different demands and priorities of the tenant's waiting requests."""
+        return self._places.get(tenant, _NO_PLACES)
+
+    def place(self, request: str, now: float) -> tuple[int, int]:
         """Return the position of a request, 1 for the next one, and how many pods the requests before it wait for.
 
-        The position assumes that every demand can be met. Takes O(n log n) for n waiting requests.
+        The position assumes that every demand can be met. To rank n requests takes O(n log n), so a queue of more than
+        `_EXACT` is ranked once in `_RANKED` seconds, and a request that has come since is told the last position.
         """
-        me = self._waiters[request]
-        mine = self._start_of(me, self._waiters.values())
-        ahead, pods = 0, 0
-        served: Counter[str] = Counter()
-        for each in sorted(self._waiters.values(), key=lambda waiter: waiter.sequence):
-            if each.priority < me.priority or each.request == request:
-                continue
-            is_ahead = each.priority > me.priority
-            if not is_ahead:
-                start = self._starts[each.tenant] + served[each.tenant] / self._weights.get(each.tenant, 1.0)
-                served[each.tenant] += each.pods
-                is_ahead = (start, each.sequence) < (mine, me.sequence)
-            if is_ahead:
-                ahead, pods = ahead + 1, pods + each.pods
-        return ahead + 1, pods
+        if len(self._waiters) <= _EXACT or now >= self._ranked_at + _RANKED or now < self._ranked_at:
+            self._ranks, self._ranked_at = self._ranked(), now
+        found = self._ranks.get(request)
+        return (len(self._waiters), self._pods - self._waiters[request].pods) if found is None else found
 
-    def _start_of(self, waiter: Waiter, all_of_them: Iterable[Waiter]) -> float:
-        """Return the virtual time at which a request will be its tenant's next."""
-        before = sum(
-            each.pods
-            for each in all_of_them
-            if each.tenant == waiter.tenant and each.priority == waiter.priority and each.sequence < waiter.sequence
-        )
-        return self._starts[waiter.tenant] + before / self._weights.get(waiter.tenant, 1.0)
+    def _ranked(self) -> dict[str, tuple[int, int]]:
+        before: Counter[tuple[str, int]] = Counter()
+        order: list[tuple[int, float, int, Waiter]] = []
+        for each in self.waiters():
+            turn = each.tenant, each.priority
+            start = self._starts[each.tenant] + before[turn] / self._weights.get(each.tenant, 1.0)
+            before[turn] += each.pods
+            order.append((-each.priority, start, each.sequence, each))
+        order.sort(key=_RANK)
+        ranks: dict[str, tuple[int, int]] = {}
+        pods = 0
+        for number, (_, _, _, each) in enumerate(order, 1):
+            ranks[each.request] = number, pods
+            pods += each.pods
+        return ranks
 
     def add(self, waiter: Waiter) -> None:
         """Add a request, at the position of its seniority."""
         assert waiter.request not in self._waiters, f"{waiter.request} is queued already"
         self._waiters[waiter.request] = waiter
+        self._pods += waiter.pods
         self._waiting[waiter.demand] += 1
         waiting = self._of_tenant[waiter.tenant] = self._of_tenant.get(waiter.tenant, 0) + 1
         if waiting == 1:
@@ -127,6 +154,7 @@ class ClaimQueue:
         waiter = self._waiters.pop(request, None)
         if waiter is None:
             return None
+        self._pods -= waiter.pods
         place = (waiter.demand, waiter.priority, waiter.tenant)
         queue = self._queues[place]
         was_first = queue[0][1] == request
@@ -145,7 +173,7 @@ class ClaimQueue:
             del self._waiting[waiter.demand], self._heads[waiter.demand]
         return waiter
 
-    def _leave(self, place: _Place) -> None:
+    def _leave(self, place: Place) -> None:
         del self._queues[place]
         places = self._places[place[2]]
         places.discard(place)
@@ -195,7 +223,7 @@ class ClaimQueue:
                 each: start for each, start in self._starts.items() if each in self._of_tenant or start > self._virtual
             }
 
-    def _push(self, place: _Place) -> None:
+    def _push(self, place: Place) -> None:
         demand, priority, tenant = place
         sequence, _ = self._queues[place][0]
         heads = self._heads.setdefault(demand, [])
@@ -218,5 +246,6 @@ class ClaimQueue:
         held = Counter(waiter.demand for waiter in self._waiters.values())
         assert held == self._waiting, f"demands {self._waiting}, waiting {held}"
         assert set(held) == set(self._heads), f"heads of {set(self._heads)}, waiting {set(held)}"
+        assert self._pods == sum(waiter.pods for waiter in self._waiters.values())
         tenants = Counter(waiter.tenant for waiter in self._waiters.values())
         assert tenants == self._of_tenant, f"tenants {self._of_tenant}, waiting {tenants}"

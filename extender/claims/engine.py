@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -187,6 +188,11 @@ class ClaimEngine:
         """Return the claim at this moment; None if it does not exist, or has ended."""
         return views.claim(self.state, self.requests, name, now)
 
+    def idle_rate(self, pool: PoolKey, now: float) -> float:
+        """Return how many pods of the pool became idle lately, each second; 0 if none did."""
+        found = self.state.pools.get(pool)
+        return found.becoming_idle.rate(now) if found is not None else 0.0
+
     def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
         """Return the name of the claim with this key, pending ones included; "" if there is none."""
         return self.requests.claim_with_key(pool, tenant, key) or self.state.keys.get((pool, tenant, key), "")
@@ -333,8 +339,10 @@ class ClaimEngine:
             return
         tracked = pool.supply.tracked()
         if len(tracked) >= MOST_DEMANDS:
-            waiting = set(pool.queue.demands())
-            pool.supply.untrack(next(each for each in tracked if each not in waiting))
+            # Requests that come back to the queue were not counted at the door: there may be too few to make room.
+            unused = (each for each in tracked if not pool.queue.has(each))
+            for each in islice(unused, len(tracked) - MOST_DEMANDS + 1):
+                pool.supply.untrack(each)
         pool.supply.track(demand)
 
     def _caller_gone(self, event: CallerGone, _now: float) -> None:

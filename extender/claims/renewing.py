@@ -114,6 +114,9 @@ class RenewingClaims:
             pod = self._state.pods[uid]
             if pod.is_terminating or self._is_done(renewal, pod):
                 continue
+            if (other := self._by_uid.get(uid)) is not None:
+                # A read has shown that the pod came to this claim while it was renewed for the one before.
+                self._settled(self._steps[other], now)
             hold = self._state.ledger.acquire(f"renew:{uid}", claim.name, now=now, lease=_LEASE)
             step = renewal.steps[hold.token] = self._steps[hold.token] = _Step(hold.token, pod, claim.name)
             self._by_uid[uid] = hold.token

@@ -1,19 +1,23 @@
 """Immutable records of the engine's pools and claims, made under the engine's lock.
 
-A pool's snapshot takes O(waiting requests), and so does the view of a waiting claim, for its position in the queue.
+A pool's snapshot takes O(waiting requests).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import nsmallest
+from operator import attrgetter
 
 from extender.claims.codes import ClaimCode
 from extender.claims.records import Mode, Phase, PoolKey, WarmPod
 from extender.claims.requests import Counts, Pending, Requests
 from extender.claims.state import ClaimState, PoolState, Presence
+
+_SENIORITY = attrgetter("sequence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,7 @@ def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) ->
     present, counts = state.present(key), requests.counts.get(key, Counts())
     idle, held = len(pool.supply), state.held(key)
     free = present[Presence.FREE] - idle - held
-    waiting = [requests.pending[each.request] for each in pool.queue.waiters()]
+    waiting = [requests.pending[each] for each in pool.queue.requests()]
     coming = present[Presence.UNREADY] + max(free, 0)
     lacking = sum(pending.missing for pending in waiting)
     return PoolSnapshot(
@@ -127,15 +131,16 @@ def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) ->
         refused=dict(counts.refused),
         last_dispatch=pool.last_dispatch,
         idle_rate=pool.becoming_idle.rate(now),
-        first_waits=_why(pool, waiting[0], coming) if waiting else "",
+        first_waits=_why(pool, min(waiting, key=_SENIORITY), coming) if waiting else "",
     )
 
 
 def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[TenantView, ...]:
     oldest: dict[str, float] = {}
     for pending in waiting:
-        asked_at = min(pending.asked_at, oldest.get(pending.asked.tenant, pending.asked_at))
-        oldest[pending.asked.tenant] = asked_at
+        tenant, asked_at = pending.asked.tenant, pending.asked_at
+        if asked_at < oldest.get(tenant, math.inf):
+            oldest[tenant] = asked_at
     number = pool.queue.tenants()
     return tuple(
         TenantView(
@@ -187,7 +192,7 @@ def claim(state: ClaimState, requests: Requests, name: str, now: float) -> Claim
 
 def _pending(state: ClaimState, pending: Pending, now: float) -> ClaimView:
     asked, pool = pending.asked, state.pools[pending.asked.pool]
-    position, ahead = pool.queue.place(pending.claim) if pending.missing else (0, 0)
+    position, ahead = pool.queue.place(pending.claim, now) if pending.missing else (0, 0)
     rate = pool.becoming_idle.rate(now)
     return ClaimView(
         name=pending.claim,

@@ -185,8 +185,7 @@ class ClaimHandlers:
         """Say when another try makes sense, if the engine has not: when a pod becomes idle, at the present rate."""
         if answer.retry_after or answer.code.status not in (429, 503):
             return answer
-        found = self._runtime.look(lambda engine, now: engine.snapshot(pool, now))
-        rate = found.idle_rate if found is not None else 0.0
+        rate = self._runtime.look(lambda engine, now: engine.idle_rate(pool, now))
         seconds = min(_LATEST_RETRY, max(1.0, 1.0 / rate)) if rate else 1.0
         return msgspec.structs.replace(answer, retry_after=seconds)
 

@@ -705,7 +705,7 @@ def test_what_cannot_be_served_is_refused(changes: dict[str, object], expected: 
 def test_more_demands_than_are_kept_ready_are_refused_while_they_wait() -> None:
     cluster = world()
     for number in range(64):
-        assert cluster.ask(str(number), labels={"n": str(number)}) is None
+        assert cluster.ask(str(number), labels={"n": str(number)}, tenant=f"t{number // 16}") is None
     answer = cluster.ask("one more", labels={"n": "64"})
     assert answer is not None
     assert answer.code is ClaimCode.TOO_MANY_DEMANDS
