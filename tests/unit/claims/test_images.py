@@ -313,7 +313,7 @@ def test_the_other_servers_go_on_when_the_first_is_gone() -> None:
     ("changes", "mode", "expected", "detail"),
     [
         ({"images": (("mian", "job:7"),)}, Mode.RECYCLE, ClaimCode.UNKNOWN_CONTAINER, "images.mian: .* main, side"),
-        ({"images": TARGET}, Mode.DETACH, ClaimCode.NOT_POSSIBLE, "images: pool default/warm detaches"),
+        ({"images": TARGET}, Mode.DETACH, ClaimCode.NOT_POSSIBLE, "images: pool default/warm has mode detach"),
         ({"images": (("main", " "),)}, Mode.RECYCLE, ClaimCode.NOT_POSSIBLE, "images.main: expected an image"),
         ({"put": (("waggle.dev/claim", "x"),)}, Mode.DETACH, ClaimCode.INVALID_METADATA, "labels: .*Waggle's own"),
         ({"put": (("pool", "x"),)}, Mode.DETACH, ClaimCode.INVALID_METADATA, "labels: pool is a label by which"),
