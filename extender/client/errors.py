@@ -66,7 +66,8 @@ _KINDS: dict[int, type[WaggleError]] = {
     499: WaggleError,
     504: ClaimTimeoutError,
 }
-_NAMES = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "ClaimEnded", 413: "TooLarge", 503: "NotReady"}
+#: For answers of what stands between client and server; the server's own have a code.
+_NAMES = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "ClaimEnded", 503: "NotReady"}
 
 
 def error_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from math import ceil
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -20,11 +21,35 @@ class ErrorBody(BaseModel):
 
     error: str = Field(description="What is wrong and what was expected")
     field: str | None = Field(None, description="The field or parameter at fault, null if there is no single one")
+    code: str = Field(description="One word for programs, of a closed set; metrics of claims have the same")
+    retry_after: float | None = Field(
+        None, description="Seconds after which another try makes sense, null if none does"
+    )
 
 
-def error_response(status: int, text: str, field: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer in the one error shape."""
-    return Response(error_body(text, field), status, headers=headers, media_type=JSON)
+def error_response(
+    status: int,
+    text: str,
+    field: str | None = None,
+    headers: dict[str, str] | None = None,
+    *,
+    code: str = "",
+    retry_after: float | None = None,
+) -> Response:
+    """Return an answer in the one error shape. A 401 says how to authenticate, as RFC 9110 demands."""
+    headers = dict(headers or {})
+    if retry_after:
+        headers["Retry-After"] = str(ceil(retry_after))
+    elif after := headers.get("Retry-After"):
+        retry_after = float(after)
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="waggle"'
+    return Response(error_body(status, text, field, code, retry_after or None), status, headers, media_type=JSON)
+
+
+def bad_request_response(error: BadRequest) -> Response:
+    """Return the answer to a request that cannot be served."""
+    return error_response(error.status, error.text, error.field, code=error.code, retry_after=error.retry_after)
 
 
 def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
@@ -50,7 +75,7 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
 
     async def on_bad_request(_request: Request, error: Exception) -> Response:
         assert isinstance(error, BadRequest)
-        return error_response(error.status, error.text, error.field)
+        return bad_request_response(error)
 
     async def on_failure(request: Request, error: Exception) -> Response:
         return error_response(500, f"{request.url.path} failed: {type(error).__name__}; the log says more")

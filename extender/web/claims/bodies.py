@@ -13,6 +13,7 @@ from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
 from extender.claims.records import OnEmpty, WarmPod
 from extender.claims.views import ClaimStage, ClaimView, PoolSnapshot
+from extender.web.error_answers import ErrorBody
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 _Value = Annotated[str, StringConstraints(max_length=63)]
@@ -101,15 +102,6 @@ class ClaimBody(BaseModel):
         None, description="While it waits: when it may be served, if that can be told"
     )
     detail: str = ""
-
-
-class ClaimErrorBody(BaseModel):
-    """Why a request was not served."""
-
-    error: str = Field(description="What is wrong and what was expected")
-    field: str | None = Field(None, description="The field at fault, null if there is no single one")
-    code: str = Field(description="One of a closed set; the same in metrics")
-    retry_after: float | None = Field(None, description="Seconds after which another try makes sense")
 
 
 class TenantBody(BaseModel):
@@ -234,9 +226,9 @@ _TEXTS = {
 }
 
 
-def error_of(answer: Answered) -> ClaimErrorBody:
+def error_of(answer: Answered) -> ErrorBody:
     """Return the body of an answer that is no success."""
     text = answer.detail or _TEXTS.get(answer.code, answer.code.value)
     name = text.partition(":")[0]
     field = name if name.partition(".")[0] in ClaimRequest.model_fields else None
-    return ClaimErrorBody(error=text, field=field, code=answer.code.value, retry_after=answer.retry_after or None)
+    return ErrorBody(error=text, field=field, code=answer.code.value, retry_after=answer.retry_after or None)

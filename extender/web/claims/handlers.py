@@ -44,6 +44,7 @@ from extender.web.claims.bodies import (
 )
 from extender.web.claims.callers import Callers
 from extender.web.claims.calls import CallerDisconnected, Calls, Queued
+from extender.web.error_answers import error_response
 from extender.web.errors import JSON, BadRequest
 from extender.web.limits.budget import Budget
 from extender.web.verbs.body import read_body
@@ -275,8 +276,10 @@ class ClaimHandlers:
         """Nothing is known of this claim. A server that has not seen all pods yet does not know what there is."""
         state = self._service.readiness()
         if not state.ready:
-            return BadRequest(f"not ready: {state.detail}", status=503)
-        return BadRequest(f"there is no claim {claim}, or it is over", status=404)
+            code = ClaimCode.NOT_READY
+            return BadRequest(f"not ready: {state.detail}", status=code.status, code=code.value, retry_after=1.0)
+        code = ClaimCode.UNKNOWN_CLAIM
+        return BadRequest(f"there is no claim {claim}, or it is over", status=code.status, code=code.value)
 
     def _find(self, claim: str) -> ClaimView | None:
         return self._runtime.look(lambda engine, now: engine.claim(claim, now))
@@ -366,5 +369,4 @@ def _json(status: int, body: BaseModel | None, headers: dict[str, str] | None = 
 
 def _refusal(answer: Answered) -> Response:
     body = error_of(answer)
-    headers = {"Retry-After": str(max(1, round(answer.retry_after)))} if answer.retry_after else None
-    return _json(answer.code.status, body, headers)
+    return error_response(answer.code.status, body.error, body.field, code=body.code, retry_after=body.retry_after)

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from extender.claims.records import PoolKey
 from extender.web.claims.bodies import (
     ClaimBody,
-    ClaimErrorBody,
     ClaimListBody,
     ClaimRequest,
     PoolBody,
@@ -19,12 +18,13 @@ from extender.web.claims.bodies import (
     RenewRequest,
 )
 from extender.web.claims.handlers import ClaimHandlers, Keyed, Page, Wait
+from extender.web.error_answers import ErrorBody
 from extender.web.errors import JSON
 
 
 def claim_routes(handlers: ClaimHandlers) -> APIRouter:
     """The routes."""
-    router = APIRouter(tags=["claims"], responses={"4XX": {"model": ClaimErrorBody}, "5XX": {"model": ClaimErrorBody}})
+    router = APIRouter(tags=["claims"], responses={"4XX": {"model": ErrorBody}, "5XX": {"model": ErrorBody}})
 
     def takes(model: type[BaseModel]) -> dict[str, Any]:
         return {"requestBody": {"content": {JSON: {"schema": model.model_json_schema()}}}}

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.web.claims.handlers import ClaimHandlers
-from extender.web.error_answers import error_response
+from extender.web.error_answers import bad_request_response, error_response
 from extender.web.errors import BadRequest
 
 _Call = Callable[[Request], Awaitable[Response]]
@@ -43,7 +43,7 @@ class ClaimShortcut:
         try:
             response = await call(Request(scope, receive, send))
         except BadRequest as error:
-            response = error_response(error.status, error.text, error.field)
+            response = bad_request_response(error)
         except HTTPException as error:
             response = error_response(error.status_code, str(error.detail), headers=dict(error.headers or {}))
         await response(scope, receive, send)

@@ -30,8 +30,7 @@ def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
         decision = await _decide(reviewer, pool, _token(request), path)
         if decision.verdict is not Verdict.ALLOWED:
             status = _STATUS[decision.verdict]
-            challenge = {"WWW-Authenticate": 'Bearer realm="waggle"'} if status == 401 else None
-            raise HTTPException(status, f"{path}: {decision.text}; {_HOW}", challenge)
+            raise HTTPException(status, f"{path}: {decision.text}; {_HOW}")
 
     return check
 

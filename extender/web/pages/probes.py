@@ -125,7 +125,7 @@ async def send_probe(send: Send, found: Readiness) -> None:
     if found.ready:
         await send_answer(send, 200, msgspec.json.encode({"status": "ok", "detail": found.detail}), JSON.encode())
     else:
-        await send_answer(send, 503, error_body(found.detail, None), JSON.encode())
+        await send_answer(send, 503, error_body(503, found.detail, None), JSON.encode())
 
 
 async def send_answer(send: Send, status: int, body: bytes, content_type: bytes) -> None:

@@ -184,13 +184,13 @@ class VerbHandler:
                 _log.warning("bad_request", verb=name, field=error.field, error=error.text)
                 return self._error(error.status, error.text, error.field)
             case Unavailable():
-                return 503, error_body(str(error), None)
+                return 503, error_body(503, str(error), None)
         _log.error("verb_failed", verb=name, exc_info=error)
         return self._error(500, f"extender failed to serve {name}: {type(error).__name__}; its log says more", None)
 
     def _error(self, status: int, text: str, field: str | None) -> tuple[int, bytes]:
         if self._verb.encode_error is None:
-            return status, error_body(text, field)
+            return status, error_body(status, text, field)
         return 200, self._verb.encode_error(text)
 
 

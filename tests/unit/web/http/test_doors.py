@@ -309,7 +309,7 @@ def test_a_list_needs_an_authority():
 
 def test_the_error_is_json_as_every_other(client: Client):
     answer = ask(client, "GET", "/", headers={"Host": "attacker.example"})
-    assert json.loads(answer.body).keys() == {"error", "field"}
+    assert json.loads(answer.body).keys() == {"error", "field", "code", "retry_after"}
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,12 @@ def test_not_ready_says_why(client: Client, runtime: FixedRuntime):
     answer = client.get("/readyz")
 
     assert answer.status == 503
-    assert answer.json == {"error": "extender is not ready: pods have not been listed yet", "field": None}
+    assert answer.json == {
+        "error": "extender is not ready: pods have not been listed yet",
+        "field": None,
+        "code": "ServiceUnavailable",
+        "retry_after": None,
+    }
     assert client.get("/livez").status == 200
 
 
@@ -209,7 +214,10 @@ def test_a_page_that_does_not_take_the_argument_is_a_400_with_the_text_of_the_al
 
     answer = client.get("/v1/inspect/clusterstatus/virtualclusters/nobody")
 
-    assert (answer.status, answer.json) == (400, {"error": "VC nobody not found", "field": None})
+    assert (answer.status, answer.json) == (
+        400,
+        {"error": "VC nobody not found", "field": None, "code": "BadRequest", "retry_after": None},
+    )
 
 
 def test_a_page_that_the_algorithm_does_not_have_is_a_404_with_the_text_of_the_algorithm(
@@ -228,7 +236,12 @@ def test_a_defect_behind_a_page_is_a_500_of_the_one_shape(client: Client, runtim
     answer = client.get("/v1/inspect/pods")
 
     assert answer.status == 500
-    assert answer.json == {"error": "/v1/inspect/pods failed: KeyError; the log says more", "field": None}
+    assert answer.json == {
+        "error": "/v1/inspect/pods failed: KeyError; the log says more",
+        "field": None,
+        "code": "InternalError",
+        "retry_after": None,
+    }
 
 
 def test_the_front_page_links_to_every_page(client: Client):

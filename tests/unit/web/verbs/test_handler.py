@@ -87,7 +87,12 @@ def test_a_defect_behind_the_others_is_a_500(client: Client, runtime: FixedRunti
     answer = client.post(f"/{verb}", body_of(verb))
 
     assert answer.status == 500
-    assert answer.json == {"error": f"extender failed to serve {verb}: KeyError; its log says more", "field": None}
+    assert answer.json == {
+        "error": f"extender failed to serve {verb}: KeyError; its log says more",
+        "field": None,
+        "code": "InternalError",
+        "retry_after": None,
+    }
 
 
 BAD = {
