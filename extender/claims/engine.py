@@ -318,7 +318,7 @@ class ClaimEngine:
         pods = [self.state.pods[uid] for uid in claim.uids]
         if claim.name in self._granted:
             return True
-        return len(pods) >= claim.size and not any(images.is_between(pod) or pod.is_coming for pod in pods)
+        return claim.was_whole and not any(images.is_between(pod) or pod.is_coming for pod in pods)
 
     def _refusal(self, asked: ClaimAsked, *, is_resumed: bool) -> tuple[ClaimCode, str] | None:
         if self._is_stopping:

@@ -74,6 +74,8 @@ class Claim(msgspec.Struct):
     #: How many pods its request asked for.
     size: int = 1
     uids: set[str] = msgspec.field(default_factory=set)
+    #: It has had all its pods. A claim that loses one later is not unfinished.
+    was_whole: bool = False
     #: It was released, or its lease has expired: its pods are being given back.
     is_ending: bool = False
 
@@ -402,11 +404,8 @@ class ClaimState:
             if mark.key:
                 self.keys[pool, mark.tenant, mark.key] = mark.claim
         claim.uids.add(uid)
-        if len(claim.uids) == 1:
-            claim.expires = mark.expires
-        else:
-            marks = (self.pods[each].mark for each in claim.uids)
-            claim.expires = max((each.expires for each in marks if each is not None), default=mark.expires)
+        claim.was_whole = claim.was_whole or len(claim.uids) >= claim.size
+        self._date(claim)
         self.changed[mark.claim] = None
         if uid not in self._counted:
             node = self.pods[uid].node
@@ -419,6 +418,7 @@ class ClaimState:
         claim = self.claims[name]
         claim.uids.discard(uid)
         self.changed[name] = None
+        self._date(claim)
         if not claim.uids:
             del self.claims[name]
             self.ended.add(name)
@@ -428,6 +428,11 @@ class ClaimState:
         self._count(pool, tenant, -1)
         if pool in self.pools:
             self.pools[pool].supply.claimed(node, -1)
+
+    def _date(self, claim: Claim) -> None:
+        """Set the end of the lease: the latest one that a mark on its pods names."""
+        marks = (self.pods[uid].mark for uid in claim.uids)
+        claim.expires = max((mark.expires for mark in marks if mark is not None), default=claim.expires)
 
     def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
         """Count the pod of a new hold as one of the tenant's pods."""

@@ -176,7 +176,7 @@ def claim(state: ClaimState, requests: Requests, name: str, now: float) -> Claim
         return None
     pods = tuple(state.pods[uid] for uid in sorted(known.uids))
     is_starting = any(pod.phase == Phase.STARTING for pod in pods)
-    stage = ClaimStage.CLAIMING if is_starting or len(pods) < known.size else ClaimStage.CLAIMED
+    stage = ClaimStage.CLAIMING if is_starting or not known.was_whole else ClaimStage.CLAIMED
     if known.is_ending or all(pod.is_terminating for pod in pods):
         stage = ClaimStage.ENDING
     return ClaimView(

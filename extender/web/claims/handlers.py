@@ -43,7 +43,7 @@ from extender.web.claims.bodies import (
     pool_body,
 )
 from extender.web.claims.callers import Callers
-from extender.web.claims.calls import CallerDisconnected, Calls, Queued
+from extender.web.claims.calls import CallerDisconnected, Calls, Queued, has_disconnected
 from extender.web.error_answers import error_response
 from extender.web.errors import JSON, BadRequest
 from extender.web.limits.budget import Budget
@@ -113,7 +113,7 @@ class ClaimHandlers:
             answer = await self._calls.answered(asked, request.receive)
         except (CallerDisconnected, ClientDisconnect):
             return Response(status_code=_GONE)
-        if answer.code is ClaimCode.CLAIMED and not asked.key and await request.is_disconnected():
+        if answer.code is ClaimCode.CLAIMED and not asked.key and has_disconnected(request.receive):
             self._give_back(answer)
             return Response(status_code=_GONE)
         return self._answer(asked, answer)

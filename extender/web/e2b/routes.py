@@ -34,7 +34,7 @@ from extender.server.claims.service import ClaimService
 from extender.server.similar import did_you_mean, similar
 from extender.web.claims.bodies import ClaimRequest
 from extender.web.claims.callers import Callers
-from extender.web.claims.calls import CallerDisconnected, Calls
+from extender.web.claims.calls import CallerDisconnected, Calls, has_disconnected
 from extender.web.claims.handlers import new_claim
 from extender.web.e2b.bodies import NewSandbox, Note, Refresh, Timeout, detail_body, note_of, sandbox_body
 from extender.web.e2b.errors import bad_request, error, refusal
@@ -88,7 +88,7 @@ class E2bHandlers:
         answer = await self._calls.answered(asked, request.receive)
         if answer.code is not ClaimCode.CLAIMED:
             return refusal(answer)
-        if not key and await request.is_disconnected():
+        if not key and has_disconnected(request.receive):
             self._runtime.ask(ReleaseAsked(self._runtime.new_request(), answer.claim), lambda _: None)
             return Response(status_code=_GONE)
         (pod,) = answer.pods

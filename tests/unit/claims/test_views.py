@@ -16,6 +16,10 @@ def numbers(cluster: World) -> tuple[int, int, int, int]:
     return shot.idle, shot.in_flight, shot.claimed, shot.pending
 
 
+def uid_of(cluster: World, name: str) -> str:
+    return next(uid for uid, pod in cluster.pods.items() if pod["metadata"]["name"] == name)
+
+
 def test_c38_a_snapshot_in_each_state() -> None:
     cluster = world()
     assert numbers(cluster) == (0, 0, 0, 0)
@@ -122,6 +126,42 @@ def test_a_claim_is_seen_on_its_way() -> None:
     assert view is not None
     assert view.stage is ClaimStage.ENDING
     assert cluster.engine.claim("c-nobody", 10.0) is None
+
+
+def test_a_claim_that_loses_a_pod_is_claimed_all_the_same() -> None:
+    cluster = world("a", "b")
+    other = cluster.another().start()
+    cluster.ask("gang", count=2, key="k", digest="d", lease_seconds=60.0)
+    cluster.settle()
+    other.observe()
+    cluster.delete(uid_of(cluster, "a"))
+    for server in (cluster, other):
+        server.observe()
+        view = server.engine.claim("c-gang", server.now)
+        assert view is not None
+        assert (view.stage, [pod.name for pod in view.pods]) == (ClaimStage.CLAIMED, ["b"])
+    other.add("c")
+    other.ask("again", count=2, key="k", digest="d", claim="c-other")  # it is no claim whose server died in its midst
+    answer = other.answers["again"]
+    assert (answer.code, answer.claim, [pod.name for pod in answer.pods]) == (ClaimCode.CLAIMED, "c-gang", ["b"])
+
+
+def test_a_claim_lasts_as_long_as_the_pods_say_that_are_left() -> None:
+    cluster = world("a", "b")
+    cluster.ask("gang", count=2, lease_seconds=60.0)
+    cluster.settle()
+    cluster.renew_elsewhere(uid_of(cluster, "a"), 2000)
+    cluster.observe()
+
+    def expires() -> float:
+        view = cluster.engine.claim("c-gang", cluster.now)
+        assert view is not None
+        return view.expires
+
+    assert expires() == 2000.0
+    cluster.delete(uid_of(cluster, "a"))
+    cluster.observe()
+    assert expires() == 1060.0
 
 
 def test_claims_come_in_pages() -> None:
