@@ -6,6 +6,7 @@ Beside the extender (components/claims) and as a Deployment of their own (claims
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from extender.claims.writes.scale import ScaleWorkload
 from extender.claims.writes.surplus import MarkSurplus
 from extender.claims.writes.take import TakePod
 from extender.core.requests import Request
+from extender.embedded.apiserver import EmbeddedCluster
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.kube.client.access_review import Reviewer
 from extender.kube.client.api import ApiServer, Exchange
@@ -36,7 +38,7 @@ from extender.server.claims.objects.writes import ReadClaim, WriteClaimStatus, W
 from extender.server.claims.service import ClaimService
 from extender.server.claims.workloads import PLURALS
 from extender.settings import ClusterSettings, Settings
-from tests.support.apiserver.api import eventually
+from tests.support.apiserver.api import Api, eventually
 from tests.support.apiserver.cluster_objects import node
 from tests.support.apiserver.rbac import Access, access, grants, rules_for
 from tests.support.manifests import (
@@ -99,19 +101,18 @@ def writes(*commands: Any) -> Iterator[Access]:
         yield access(request.method, request.path)
 
 
-@pytest.fixture(scope="module")
-def asked() -> set[Access]:
-    """Everything that a server of claims asks of the API server."""
-    found: set[Access] = set(writes(*EVERY_COMMAND))
-    pool = {"namespace": "pools", "name": "p", "selector": {"pool": "p"}}
+@contextmanager
+def serving(found: set[Access], *prepared: Object, **claims: Any) -> Iterator[EmbeddedCluster]:
+    """A server of claims alone, of which `found` gets what it asks of an API server that has these objects."""
     with serve_in_thread() as cluster:
-        cluster.create(node("n1"))
+        for each in (node("n1"), *prepared):
+            cluster.create(each)
         settings = Settings.model_validate(
             {
                 "cluster": {"server": cluster.url},
                 "extender": {"enabled": False},
                 "leader_election": {"namespace": "own"},
-                "claims": {"enabled": True, "pools": [pool], "share_pools": True},
+                "claims": {"enabled": True, "share_pools": True, **claims},
             }
         )
         api = RecordingApi(cluster.url, found)
@@ -119,12 +120,58 @@ def asked() -> set[Access]:
         try:
             service.start()
             eventually(lambda: service.readiness().ready)
-            eventually(lambda: {call.resource for call in found if call.verb == "watch"} == {"nodes", "pods"})
+            eventually(lambda: {call.resource for call in found if call.verb == "watch"} >= {"nodes", "pods"})
             eventually(lambda: {"create", "list"} <= {call.verb for call in found if call.resource == "leases"})
+            yield cluster
         finally:
             service.stop()
             api.close()
+
+
+@pytest.fixture(scope="module")
+def asked() -> set[Access]:
+    """Everything that a server of claims asks of the API server."""
+    found: set[Access] = set(writes(*EVERY_COMMAND))
+    with serving(found, pools=[{"namespace": "pools", "name": "p", "selector": {"pool": "p"}}]):
+        pass
     return found
+
+
+def workload(kind: str) -> Object:
+    """A workload of this kind without replicas."""
+    labels = {"pool": kind.lower()}
+    containers = [{"name": "main", "image": "warm:1"}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "w", "namespace": "pools"},
+        "spec": {
+            "replicas": 0,
+            "serviceName": "w",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+    }
+
+
+def pools_with_workloads(**more: Any) -> list[Object]:
+    """A pool for each kind of workload."""
+    return [
+        {"namespace": "pools", "name": kind.lower(), "selector": {"pool": kind.lower()}, **more}
+        | {"workload": {"kind": kind, "name": "w"}}
+        for kind in PLURALS
+    ]
+
+
+def refused(asked: set[Access], *in_pools: Object) -> list[Access]:
+    """What is asked and not allowed, if these rules hold in the pools' namespace beside those that always do."""
+    return [
+        call
+        for call in sorted(asked)
+        if not rules_for(call, CLUSTER)
+        and not (call.namespace == "pools" and rules_for(call, [*POOLS, *in_pools]))
+        and not (call.namespace == "own" and rules_for(call, OWN_NAMESPACE))
+    ]
 
 
 def test_every_kind_of_write_is_known_here() -> None:
@@ -134,41 +181,53 @@ def test_every_kind_of_write_is_known_here() -> None:
 
 
 def test_everything_that_is_asked_is_allowed(asked: set[Access]) -> None:
-    refused = [
-        call
-        for call in sorted(asked)
-        if not rules_for(call, CLUSTER)
-        and not (call.namespace == "pools" and rules_for(call, POOLS))
-        and not (call.namespace == "own" and rules_for(call, OWN_NAMESPACE))
-    ]
-    assert refused == []
+    assert refused(asked) == []
 
 
 def test_nothing_is_allowed_that_is_never_asked(asked: set[Access]) -> None:
     assert grants(CLUSTER) | grants(POOLS) | grants(OWN_NAMESPACE) == {
         (call.verb, call.group, call.resource) for call in asked
     }
-    assert grants(COLD) == {(call.verb, call.group, call.resource) for call in writes(COLD_START)}
+
+
+def test_pods_are_created_from_templates_that_may_be_read_and_nothing_is_scaled() -> None:
+    found = set(writes(COLD_START))
+    watched = set(PLURALS.values())
+    with serving(found, *map(workload, PLURALS), pools=pools_with_workloads()):
+        eventually(lambda: {call.resource for call in found if call.verb == "watch"} >= watched)
+    assert refused(found, *COLD) == []
+    assert refused(found) != []
+    own = {(call.verb, call.group, call.resource) for call in found}
+    assert grants(COLD) == own - grants(POOLS) - grants(CLUSTER) - grants(OWN_NAMESPACE)
+
+
+def test_a_server_of_claims_alone_scales_with_the_leases_that_it_has_and_no_other() -> None:
+    """Which replica scales follows from the Leases of `share_pools`: there is no leader election beside it."""
+    once: dict[str, Any] = {"token": 1, "namespace": "pools", "name": "w", "replicas": 1, "resource_version": "1"}
+    requests = [scale.request(ScaleWorkload(**once, resource=each)) for each in PLURALS.values()]
+    found = {access(each.method, each.path) for each in requests}
+    pools = pools_with_workloads(autoscaler={"least": 1, "most": 2})
+    with serving(found, *map(workload, PLURALS), pools=pools) as cluster, closing(Api(cluster.url)) as api:
+        paths = [f"/apis/apps/v1/namespaces/pools/{each}/w" for each in PLURALS.values()]
+        eventually(lambda: all(api.get(path).json()["spec"]["replicas"] == 1 for path in paths))
+    rules = RBAC["ClusterRole", "waggle-claims-autoscaler"]["rules"]
+    assert refused(found, *rules) == []
+    own = {(call.verb, call.group, call.resource) for call in found if call.group == "apps"}
+    assert grants(rules) == own
 
 
 def test_the_list_of_rights() -> None:
     """Once more in full, so that nobody extends it by the way."""
     assert sorted(grants(CLUSTER)) == [("list", "", "nodes"), ("watch", "", "nodes")]
     assert sorted(grants(POOLS)) == [(verb, "", "pods") for verb in ("delete", "get", "list", "patch", "watch")]
-    assert sorted(grants(COLD)) == [("create", "", "pods")]
+    templates = [(verb, "apps", each) for each in sorted(PLURALS.values()) for verb in ("list", "watch")]
+    assert sorted(grants(COLD)) == sorted([("create", "", "pods"), *templates])
     leases = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "delete", "list", "patch")]
     assert sorted(grants(OWN_NAMESPACE)) == leases
     assert next(item for item in BESIDE if item["kind"] == "Role")["rules"] == OWN_NAMESPACE
 
 
-def test_the_autoscaler_may_read_and_scale_what_it_can_scale() -> None:
-    rules = RBAC["ClusterRole", "waggle-claims-autoscaler"]["rules"]
-    plurals = {*PLURALS.values()}
-    scaled = {(verb, "apps", plural) for plural in plurals for verb in ("list", "watch")}
-    once: dict[str, Any] = {"token": 1, "namespace": "p", "name": "w", "replicas": 1, "resource_version": "1"}
-    requests = [scale.request(ScaleWorkload(**once, resource=each)) for each in plurals]
-    asked = {access(each.method, each.path) for each in requests}
-    assert grants(rules) == scaled | {(each.verb, each.group, each.resource) for each in asked}
+def test_the_autoscalers_marks_are_writes_that_pools_and_policies_allow() -> None:
     mark = surplus.request(MarkSurplus(**POD))
     assert rules_for(access(mark.method, mark.path), POOLS)
     for name in (names.SURPLUS_ANNOTATION, surplus.DELETION_COST):
