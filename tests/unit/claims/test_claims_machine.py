@@ -15,6 +15,7 @@ from extender.claims.codes import ClaimCode
 from extender.claims.events import MembersSeen, NodeSeen
 from extender.claims.records import Mode, OnEmpty, Order, Phase
 from extender.claims.writes import names
+from extender.claims.writes.create import CreatePod
 from extender.claims.writes.take import TakePod
 from extender.core.outcomes import Outcome, OutcomeKind
 from tests.unit.claims.test_creating import TEMPLATE
@@ -230,7 +231,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         unanswered = self.waiting()
         self.left |= unanswered
         self.crashed |= {f"c-{request}" for request in unanswered} | set(self.world.claimed())
-        self.crashed |= {each.command.command.mark.claim for each in self.world.late if is_take(each)}
+        self.crashed |= {each.command.command.mark.claim for each in self.world.late if is_claiming(each)}
         self.world.start(self.settings[0], window=self.settings[1])
 
     # -- the end
@@ -288,8 +289,9 @@ class ClaimsMachine(RuleBasedStateMachine):
                 assert uids <= granted.get(claim, set()), f"{claim} has {uids}, was granted {granted.get(claim)}"
 
 
-def is_take(sent):
-    return isinstance(sent.command.command, TakePod)
+def is_claiming(sent):
+    """Whether the command puts a claim's mark on a pod: if its server is killed, the claim stays until its lease."""
+    return isinstance(sent.command.command, TakePod | CreatePod)
 
 
 def theirs(pod, uid):
@@ -311,6 +313,10 @@ def test_for_longer():
     run_state_machine_as_test(
         ClaimsMachine,
         settings=settings(
-            max_examples=1500, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=1500,
+            stateful_step_count=80,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
         ),
     )

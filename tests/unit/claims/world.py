@@ -74,6 +74,8 @@ class World:
     watchers: list[deque[ClaimEvent]] = field(default_factory=list)
     #: Claims whose lease a server was asked to shorten: another one may not have heard of it.
     shortened: set[str] = field(default_factory=set)
+    #: The servers that were asked to release each claim: the one that grants it may hear of that only afterwards.
+    released: dict[str, list[World]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.watchers.append(self.watch)
@@ -81,7 +83,7 @@ class World:
     def another(self) -> World:
         """Another server of the same cluster."""
         shared: dict[str, Any] = {"pods": self.pods, "numbers": self.numbers, "watchers": self.watchers}
-        shared.update(shortened=self.shortened, orphan_seconds=self.orphan_seconds)
+        shared.update(shortened=self.shortened, released=self.released, orphan_seconds=self.orphan_seconds)
         return World(self.mode, self.epoch, self.now, score=self.score, validates=self.validates, **shared)
 
     def start(self, *pools: Pool, window: float = 64.0) -> World:
@@ -120,8 +122,8 @@ class World:
         return answered
 
     def _check(self, answer: Answered) -> None:
-        """A pod that is handed out is the claim's at the API server, or somebody has just deleted it. A claim that was
-        released has none."""
+        """A pod that is handed out is the claim's at the API server, or somebody has just deleted it, or released the
+        claim elsewhere. A claim that was released has none."""
         if answer.code is ClaimCode.RELEASED:
             given = {pod.uid for each in self.answers.values() if each.claim == answer.claim for pod in each.pods}
             left = given & self.claimed().get(answer.claim, set())
@@ -132,7 +134,8 @@ class World:
             ]
             ends = [mark.expires for mark in marks if mark is not None]  # somebody may have broken one
             assert not ends or max(ends) >= answer.expires
-        if answer.code is not ClaimCode.CLAIMED:
+        is_released_elsewhere = any(each is not self for each in self.released.get(answer.claim, ()))
+        if answer.code is not ClaimCode.CLAIMED or is_released_elsewhere:
             return
         for pod in answer.pods:
             obj = self.pods.get(pod.uid)
@@ -154,6 +157,7 @@ class World:
         self.tell(CallerGone(request))
 
     def release(self, request: str, claim: str, tenant: str | None = None) -> None:
+        self.released.setdefault(claim, []).append(self)
         self.tell(ReleaseAsked(request, claim, tenant))
 
     def renew(self, request: str, claim: str, seconds: float, tenant: str | None = None, shorten: bool = False) -> None:
