@@ -352,8 +352,8 @@ class SchedulerAlgorithm(ABC):
     def reserved_pods(self) -> frozenset[str]:
         """UIDs of the waiting pods for which you keep room other than by a preemption (places of a gang, say).
 
-        Called after every event: return the same object while the set is unchanged. If kube-scheduler does not ask
-        about such a pod in time, `set_lapsed_pods` names it.
+        Called after every call that reports a change: return the same object while the set is unchanged. If
+        kube-scheduler does not ask about such a pod in time, `set_lapsed_pods` names it.
         """
         return frozenset()
 

@@ -118,19 +118,22 @@ class PackingAlgorithm(SchedulerAlgorithm):
     # -- decisions --------------------------------------------------------------------------------------------
 
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
-        declared = membership(pod)
+        declared = membership(pod) if pod.annotations or pod.group else None
         if not suggested_nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
         if gang is not None and gang.oversized:
             raise too_large(gang)
         fingerprints = gang.fingerprints() if gang is not None and gang.whole else None
-        question = self._question(pod, gang, phase)
-        known = self._memo.recall(self._state.generation, question, fingerprints, suggested_nodes)
-        if known is not None:
-            return known
+        generation = self._state.generation
+        if self._memo.generation == generation:
+            known = self._memo.recall(self._question(pod, gang, phase), fingerprints, suggested_nodes)
+            if known is not None:
+                return known
         answer = self._decide(pod, gang, OfferedNodes(suggested_nodes), phase)
-        return answer if isinstance(answer, Bind) else self._memo.keep(question, fingerprints, suggested_nodes, answer)
+        if isinstance(answer, Bind):
+            return answer
+        return self._memo.keep(generation, self._question(pod, gang, phase), fingerprints, suggested_nodes, answer)
 
     def _decide(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
         if gang is None or gang.minimum == 1 or gang.allocated:
@@ -306,7 +309,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return Member(pod, self._state.holds.get(pod.uid))
 
     def gang(self, pod: Pod) -> GangInfo | None:
-        declared = membership_or_none(pod)
+        declared = membership_or_none(pod) if pod.annotations or pod.group else None
         if declared is None:
             return None
         gang = self._state.gangs.of(pod.uid)

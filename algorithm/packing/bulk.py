@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
-from algorithm.model import CPU, MEMORY
-from algorithm.packing.demand import Demand, fits, pods_that_fit
+from algorithm.model import CPU, MEMORY, fits
+from algorithm.packing.demand import Demand, pods_that_fit
 from algorithm.packing.index import Allowed, Entry, FreeIndex, FreeOf, Preference, Shape, shape_of
 
 #: Preference of the bucket and place in it, seats taken on the node by then, number of the source: the least is best.

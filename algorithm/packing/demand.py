@@ -29,13 +29,6 @@ def extended_of(demand: Demand) -> Demand:
     return tuple([part for part in demand if "/" in part[0]])
 
 
-def fits(demand: Demand, free: Mapping[str, int]) -> bool:
-    for name, amount in demand:  # noqa: SIM110 - a generator costs twice the time here, the hottest line of all
-        if free.get(name, 0) < amount:
-            return False
-    return True
-
-
 def pods_that_fit(free: Mapping[str, int], demand: Demand) -> int:
     """How many pods of this demand there is room for."""
     fewest: int | None = None

@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from algorithm.model import Pod
+from algorithm.model import Pod, fits
 from algorithm.packing import explain_text as text
-from algorithm.packing.demand import Demand, demand_of, fits, least_of, pods_that_fit, size
+from algorithm.packing.demand import Demand, demand_of, least_of, pods_that_fit, size
 from algorithm.packing.gangs import Gang
 from algorithm.packing.nodes import NodeRoom, Schedulable
 from algorithm.packing.plan import Member, seat_gang

@@ -96,9 +96,10 @@ class Plan:
 
 
 def membership(pod: Pod) -> Membership | None:
-    """What the pod declares, None if it is in no gang. Raises PodRefused (GangInvalid) naming the annotation."""
-    if not pod.annotations and not pod.group:
-        return None
+    """What the pod declares, None if it is in no gang. Raises PodRefused (GangInvalid) naming the annotation.
+
+    Need not be called for a pod that has neither annotations nor a PodGroup.
+    """
     name, minimum = pod.annotation(GANG), pod.annotation(GANG_MIN)
     if name is None and not pod.group:
         if minimum is not None:

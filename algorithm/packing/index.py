@@ -20,8 +20,8 @@ from operator import itemgetter
 from typing import Any, Protocol, Self
 
 from algorithm.interface import SuggestedNodes
-from algorithm.model import CPU, MEMORY, PODS
-from algorithm.packing.demand import Demand, extended_of, fits
+from algorithm.model import CPU, MEMORY, PODS, fits
+from algorithm.packing.demand import Demand, extended_of
 from algorithm.tables import Followers, Table
 
 #: Up to here every amount of an extended resource has a bucket of its own; above, one per power of two.

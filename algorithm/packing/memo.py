@@ -49,7 +49,8 @@ class Memo:
     """The last verdicts, all of one generation of the state."""
 
     def __init__(self) -> None:
-        self._generation = -1
+        #: The generation of the state that the verdicts are of: in no other one is there anything to recall.
+        self.generation = -1
         # The number of nodes is part of the key: a trial of one node does not replace the verdict about all.
         self._verdicts: dict[tuple[Question, int], _Verdict] = {}
 
@@ -57,21 +58,29 @@ class Memo:
         return len(self._verdicts)
 
     def recall(
-        self, generation: int, question: Question, fingerprints: Fingerprints | None, offered: SuggestedNodes
+        self, question: Question, fingerprints: Fingerprints | None, offered: SuggestedNodes
     ) -> Preempt | Wait | None:
-        """The cached answer to this question, else None. Compares the names only if there is such a verdict."""
-        if generation != self._generation:
-            self._verdicts.clear()
-            self._generation = generation
+        """The cached answer to this question, else None. Compares the names only if there is such a verdict.
+
+        The state is of `generation`.
+        """
         known = self._verdicts.get((question, len(offered)))
         if known is None or known.fingerprints != fingerprints or not offered.are(known.offered):
             return None
         return known.answer
 
     def keep(
-        self, question: Question, fingerprints: Fingerprints | None, offered: SuggestedNodes, answer: Preempt | Wait
+        self,
+        generation: int,
+        question: Question,
+        fingerprints: Fingerprints | None,
+        offered: SuggestedNodes,
+        answer: Preempt | Wait,
     ) -> Preempt | Wait:
         """Cache and return the answer to a question that `recall` did not know; drops the oldest verdict if full."""
+        if generation != self.generation:
+            self._verdicts.clear()
+            self.generation = generation
         key = question, len(offered)
         self._verdicts.pop(key, None)
         if len(self._verdicts) >= REMEMBERED:

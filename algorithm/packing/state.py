@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from algorithm.interface import Victim
-from algorithm.model import Node, Pod
-from algorithm.packing.demand import demand_of, fits
+from algorithm.model import Node, Pod, fits
+from algorithm.packing.demand import demand_of
 from algorithm.packing.gangs import Gang, GangBook, GangKey, membership_or_none
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.tables import Followers, Table
@@ -194,7 +194,7 @@ class State:
     # -- gangs ------------------------------------------------------------------------------------------------
 
     def _join(self, pod: Pod) -> None:
-        declared = membership_or_none(pod)
+        declared = membership_or_none(pod) if pod.annotations or pod.group else None
         if declared is None:
             self._settle_one(pod.uid, None, None)
             return
@@ -204,7 +204,7 @@ class State:
         self._settle(gang, pod.uid, before)
 
     def _leave(self, pod: Pod) -> None:
-        gang = self.gangs.of(pod.uid)
+        gang = self.gangs.of(pod.uid) if pod.annotations or pod.group else None
         if gang is None:
             self._settle_one(pod.uid, None, None)
             return

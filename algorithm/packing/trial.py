@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from algorithm.model import Pod
-from algorithm.packing.demand import Demand, demand_of, fits
+from algorithm.model import Pod, fits
+from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 

@@ -74,11 +74,12 @@ class ShownVersions(Generic[NameT]):
         self._followed: Table[NameT, tuple[str, str]] = Table()
         #: Version by UID.
         self._ignored: Table[str, str] = Table()
-        self._gone: Table[str, None] = Table()
+        #: The UIDs that are gone, as keys. For reading.
+        self.gone: Table[str, None] = Table()
 
     def is_late(self, name: NameT, uid: str, version: str) -> bool:
         """Whether a record is late. It is not if it is the one that was shown last."""
-        if uid in self._gone:
+        if uid in self.gone:
             return True
         shown = self._followed.get(name)
         if shown is not None and shown[1] != version and older(version, than=shown[1]):
@@ -109,15 +110,12 @@ class ShownVersions(Generic[NameT]):
     def add_tombstone(self, uid: str) -> None:
         """The object is gone for good: every record of it is late from now on."""
         self._ignored.pop(uid, None)
-        remember(self._gone, uid, None, most=self._most_gone)
-
-    def is_gone(self, uid: str) -> bool:
-        return uid in self._gone
+        remember(self.gone, uid, None, most=self._most_gone)
 
     def validate(self) -> None:
         """Raise AssertionError if too much is remembered, or an object is followed that is ignored or gone."""
-        assert len(self._gone) <= self._most_gone, f"{len(self._gone)} removed UIDs are remembered"
+        assert len(self.gone) <= self._most_gone, f"{len(self.gone)} removed UIDs are remembered"
         assert len(self._ignored) <= self._most_ignored, f"{len(self._ignored)} ignored objects are remembered"
         for name, (uid, _) in self._followed.items():
             assert uid not in self._ignored, f"{name} (uid {uid!r}) is followed and ignored"
-            assert uid not in self._gone, f"{name} (uid {uid!r}) is followed and gone"
+            assert uid not in self.gone, f"{name} (uid {uid!r}) is followed and gone"

@@ -59,7 +59,16 @@ class AlgorithmDriver:
         self._pending_pods: dict[str, Pod | None] = {}
         #: How often the algorithm was called in a way that may change what it knows.
         self.calls = 0
+        #: UIDs of the pods for which the algorithm keeps room besides preemptions. It changes only in calls that report
+        #: a change.
+        self.reserved: frozenset[str] = frozenset()
         self.fault_book = FaultBook()
+        self._find_out(algorithm)
+
+    def _find_out(self, algorithm: SchedulerAlgorithm) -> None:
+        """Find out which of the methods that would be called at every change the algorithm has."""
+        self._takes_time = type(algorithm).set_time is not SchedulerAlgorithm.set_time
+        self._reserves = type(algorithm).reserved_pods is not SchedulerAlgorithm.reserved_pods
 
     @property
     def faults(self) -> int:
@@ -90,6 +99,8 @@ class AlgorithmDriver:
         self.preempting = other.preempting
         self._pending_nodes, self._pending_pods = other._pending_nodes, other._pending_pods
         self.calls += other.calls + 1
+        self.reserved = other.reserved
+        self._find_out(other.algorithm)
         self.fault_book.absorb(other.fault_book)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
@@ -156,8 +167,8 @@ class AlgorithmDriver:
         """Set the pods that do not go when evicted. If the call fails, plans that name them are merely refused."""
         self._deliver(self.algorithm.set_lingering_pods, uids)
 
-    def reserved_pods(self) -> frozenset[str]:
-        """UIDs of the pods for which the algorithm keeps room besides preemptions; empty if the call fails."""
+    def _reserved_pods(self) -> frozenset[str]:
+        """Return the algorithm's reserved pods; none if the call fails."""
         try:
             return self.algorithm.reserved_pods()
         except Exception as error:
@@ -285,10 +296,10 @@ class AlgorithmDriver:
 
     @property
     def unknown_nodes(self) -> frozenset[str]:
-        """The nodes that exist and that the algorithm does not know, because it raised. Any thread may ask."""
+        """The nodes that exist and that the algorithm does not know, because it raised."""
         return frozenset(
             name
-            for name, node in list(self._pending_nodes.items())
+            for name, node in self._pending_nodes.items()
             if node is not None and ((known := self.nodes.get(name)) is None or known.uid != node.uid)
         )
 
@@ -370,12 +381,14 @@ class AlgorithmDriver:
     def _deliver(self, call: Callable[..., None], *args: object) -> bool:
         self.calls += 1
         try:
-            if self.epoch is not None:
+            if self._takes_time and self.epoch is not None:
                 self.algorithm.set_time(self.epoch + self.now)
             call(*args)
         except Exception as error:
             self._failed(getattr(call, "__name__", "?"), error, args[0] if args else None)
             return False
+        if self._reserves:
+            self.reserved = self._reserved_pods()
         return True
 
     def _failed(self, call: str, error: Exception, subject: object = None) -> str:

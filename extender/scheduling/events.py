@@ -15,14 +15,15 @@ come with.
 
 Events and instructions hold no object of the program. What cannot be data (an algorithm that is being prepared, and the
 state that is loaded into it) is in a table, by number: `reconfiguration.Preparations`. So a recording of the events has
-everything that a replay needs.
+everything that a replay needs. They are structs: one is made several times as fast as a frozen dataclass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod, PodKey
@@ -32,24 +33,21 @@ from extender.scheduling.commands import Command, Report
 # -- events: what happened -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FilterRequested:
+class FilterRequested(msgspec.Struct, frozen=True):
     """kube-scheduler asks on which of `nodes` the pod can run. Answered at once with FilterAnswer."""
 
     pod: Pod
     nodes: SuggestedNodes
 
 
-@dataclass(frozen=True, slots=True)
-class PrioritizeRequested:
+class PrioritizeRequested(msgspec.Struct, frozen=True):
     """kube-scheduler asks how good each of `nodes` is for the pod. Answered at once with PrioritizeAnswer."""
 
     pod: Pod
     nodes: SuggestedNodes
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A node on which kube-scheduler would preempt, with the UIDs of its victims there."""
 
     node: str
@@ -57,16 +55,14 @@ class Candidate:
     pdb_violations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptRequested:
+class PreemptRequested(msgspec.Struct, frozen=True):
     """kube-scheduler asks which pods to evict for this pod. Answered at once with PreemptAnswer."""
 
     pod: Pod
     candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BindRequested:
+class BindRequested(msgspec.Struct, frozen=True):
     """kube-scheduler asks us to bind the pod. Answered, perhaps later, with the BindAnswer of the same `request`."""
 
     request: int
@@ -80,15 +76,13 @@ class BindRequested:
         return PodKey(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSeen(msgspec.Struct, frozen=True):
     """The API server has this pod: added or changed. The event may be doubled, late or out of order."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodGone:
+class PodGone(msgspec.Struct, frozen=True):
     """The API server no longer has this pod. An empty `uid` means whichever pod had the name."""
 
     namespace: str
@@ -100,27 +94,23 @@ class PodGone:
         return PodKey(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeSeen(msgspec.Struct, frozen=True):
     """The API server has this node: added or changed. The event may be doubled, late or out of order."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(msgspec.Struct, frozen=True):
     """The API server no longer has a node of this name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(msgspec.Struct, frozen=True):
     """All informers have delivered their first list and all of it was handled: requests may be answered now."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermBegan:
+class TermBegan(msgspec.Struct, frozen=True):
     """This replica leads, and its informers have caught up with the start of its term: it decides from now on.
 
     Terms grow within one process. Without leader election there is one permanent term, and this event never comes.
@@ -129,15 +119,13 @@ class TermBegan:
     term: int
 
 
-@dataclass(frozen=True, slots=True)
-class TermEnded:
+class TermEnded(msgspec.Struct, frozen=True):
     """This term is over: another replica may decide now. May come more than once, and for a term that never began."""
 
     term: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReconfigureRequested:
+class ReconfigureRequested(msgspec.Struct, frozen=True):
     """Switch to other settings. Answered with PrepareAlgorithm; may be repeated with the same number."""
 
     number: int
@@ -145,15 +133,13 @@ class ReconfigureRequested:
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AlgorithmPrepared:
+class AlgorithmPrepared(msgspec.Struct, frozen=True):
     """The report of a PrepareAlgorithm: the algorithm of this number has the state. Answered with Reconfigured."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed. Only timers that are due are handled; nothing is polled."""
 
 
@@ -179,8 +165,7 @@ Event = (
 # -- instructions: what to do ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FilterAnswer:
+class FilterAnswer(msgspec.Struct, frozen=True):
     """The answer to a filter request: one of three.
 
     * `pass_through`: the pod is not managed by this server; all offered nodes pass.
@@ -192,20 +177,18 @@ class FilterAnswer:
 
     node: str | None = None
     reason: Reason | None = None
-    nodes: Mapping[str, Reason] = field(default_factory=dict)
+    nodes: Mapping[str, Reason] = {}
     pass_through: bool = False
     error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PrioritizeAnswer:
+class PrioritizeAnswer(msgspec.Struct, frozen=True):
     """The answer to a prioritize request: scores 0..10 by node name, more is better; a node without one has 0."""
 
-    scores: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptAnswer:
+class PreemptAnswer(msgspec.Struct, frozen=True):
     """The answer to a preempt request: victims by node, nodes sorted; never a node without victims.
 
     `pass_through`: this server does not manage the pod; kube-scheduler's own choice stands. No candidates: nothing to
@@ -219,16 +202,14 @@ class PreemptAnswer:
     error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BindAnswer:
+class BindAnswer(msgspec.Struct, frozen=True):
     """The answer to the BindRequested with this number. `error` None: the pod is bound to the requested node."""
 
     request: int
     error: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareAlgorithm:
+class PrepareAlgorithm(msgspec.Struct, frozen=True):
     """Create this algorithm, unless it was already created for this number, and load the current state into it.
 
     The state is in `reconfiguration.Preparations`, under the same number.
@@ -239,8 +220,7 @@ class PrepareAlgorithm:
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigured:
+class Reconfigured(msgspec.Struct, frozen=True):
     """The answer to AlgorithmPrepared: the new algorithm decides from now on, with `changes`; or why it was refused."""
 
     number: int

@@ -277,9 +277,9 @@ def _is_component(value: object) -> bool:
 
 
 def _is_mutable(kind: type) -> bool:
-    """Whether it is no plain value: those are frozen dataclasses, named tuples and enums."""
-    frozen = getattr(kind, "__dataclass_params__", None)
-    return not issubclass(kind, (str, int, tuple)) and (frozen is None or not frozen.frozen)
+    """Whether it is no plain value: those are frozen structs and dataclasses, named tuples and enums."""
+    record = getattr(kind, "__struct_config__", None) or getattr(kind, "__dataclass_params__", None)
+    return not issubclass(kind, (str, int, tuple)) and (record is None or not record.frozen)
 
 
 def _attributes(part: object) -> Iterator[tuple[str, Any]]:

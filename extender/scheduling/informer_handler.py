@@ -91,6 +91,8 @@ class InformerHandler:
     def _inform(self, pod_info: PodInfo, pod: Pod) -> None:
         """The informer has reported the pod, so it will also report its end: no hold is needed to verify that."""
         pod_info.informed = True
+        if pod_info.deferred:
+            self.state.undeferred.append(pod_info)
         self.state.cache.show(pod)
         if pod_info.state in (State.WAITING, State.BOUND):
             self.state.release_hold(pod_info)
@@ -103,9 +105,10 @@ class InformerHandler:
         lost = None if pod.node_name == pod_info.node else reason(Code.BIND_LOST, node=pod.node_name)
         out = self.answer_binds(pod_info, lost) if pod_info.binds else []
         was_binding = pod_info.state is State.BINDING
-        self.state.move(
-            pod_info, State.BOUND, now, TransitionContext("shown bound", placed=believed(self.state, pod_info, pod))
-        )
+        ours = pod_info.placed if lost is None else None
+        as_placed = ours is not None and pod.annotations == ours.annotations
+        placed = pod if as_placed else believed(self.state, pod_info, pod)
+        self.state.move(pod_info, State.BOUND, now, TransitionContext("shown bound", placed=placed))
         pod_info.pod = pod
         if not was_binding:
             return out

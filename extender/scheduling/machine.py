@@ -124,8 +124,10 @@ class SchedulerStateMachine:
         self.driver.now = now
         self.state.sequence += 1
         out = self._handle(event, now)
-        out += self.executor.after(event, now)
-        out += self._reservations.after(event, now)
+        if self.executor.active or self.executor.planner.unbound or self.state.disturbed or self.state.undeferred:
+            out += self.executor.after(event, now)
+        if self.driver.reserved or self._reservations.active:
+            out += self._reservations.after(event, now)
         return out if self.state.term == 0 else self._terms.stamp(out, event)
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
@@ -193,7 +195,8 @@ class SchedulerStateMachine:
             self.executor.backoff.backing_off,
             self._reservations.lapses,
         )
-        return first_of(earliest(timers), self._requeuer.next_due())
+        due = earliest(timers)
+        return first_of(due, self._requeuer.next_due()) if self._requeuer.queue or self._requeuer.shown else due
 
     # -- read model -----------------------------------------------------------------------------------------------
 

@@ -95,6 +95,11 @@ class Policy:
     #: Not the operator's choice.
     limits: Limits = Limits()
 
+    @property
+    def manages_all(self) -> bool:
+        """Whether no criterion is set."""
+        return not (self.scheduler_names or self.resource or self.annotation)
+
     def manages(self, pod: Pod) -> bool:
         """Whether this server schedules the pod: it meets every criterion that is set."""
         if self.scheduler_names and pod.scheduler_name not in self.scheduler_names:

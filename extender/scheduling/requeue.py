@@ -45,7 +45,7 @@ class Requeuer:
         self._limits = self.policy.limits
         self.counts = counts
         #: When each queued pod may be requeued, by UID.
-        self._queue: Deadlines[str] = Deadlines()
+        self.queue: Deadlines[str] = Deadlines()
         #: The current batch: when it began, and how many requeues were sent in it.
         self._batch_began = float("-inf")
         self._batch_sent = 0
@@ -54,13 +54,13 @@ class Requeuer:
         #: Refused pods that preempt through kube-scheduler, which may have seen all their victims go before we did.
         self._early: dict[str, None] = {}
         #: First and last time at which the informer showed free room for which no refused pod was queued yet.
-        self._shown: tuple[float, float] | None = None
+        self.shown: tuple[float, float] | None = None
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def asked(self, pod_info: PodInfo) -> None:
         """kube-scheduler asks about the pod, so it need not be requeued."""
-        self._queue.discard(pod_info.uid)
+        self.queue.discard(pod_info.uid)
         self._refused.pop(pod_info.uid, None)
         self._early.pop(pod_info.uid, None)
 
@@ -71,13 +71,16 @@ class Requeuer:
         """
         keys = [ROOM, _GANG + gang] if gang else [ROOM]
         self.state.wait_index.park(pod_info.uid, self.state.wait_index.look(keys))
+        pod_info.requeuable = True
+        self._refused.pop(pod_info.uid, None)
         self._refused[pod_info.uid] = now
-        horizon = (now if self._shown is None else self._shown[0]) - self._limits.informer_lag
+        horizon = (now if self.shown is None else self.shown[0]) - self._limits.informer_lag
         while self._refused and next(iter(self._refused.values())) < horizon:
             self._refused.popitem(last=False)
 
     def wait_for_victims(self, pod_info: PodInfo) -> None:
         """Queue this refused pod, which preempts through kube-scheduler, when our informer shows its victims gone."""
+        pod_info.requeuable = True
         self._early[pod_info.uid] = None
 
     # -- room -----------------------------------------------------------------------------------------------------
@@ -104,20 +107,21 @@ class Requeuer:
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""
         if self._refused or self._early:
-            self._shown = (self._shown[0] if self._shown else now, now)
+            self.shown = (self.shown[0] if self.shown else now, now)
 
     def enqueue(self, pod_info: PodInfo, now: float, *, at_once: bool = False, after: float = 0.0) -> None:
         """Queue the pod: due at once, or after `after` seconds and the requeue interval after its last requeue."""
+        pod_info.requeuable = True
         due = now if at_once else max(now + after, pod_info.requeued_at + self.policy.requeue_interval)
-        known = self._queue.get(pod_info.uid)
+        known = self.queue.get(pod_info.uid)
         if known is None or known > due:
-            self._queue.set(pod_info.uid, due)
+            self.queue.set(pod_info.uid, due)
 
     def _look_after_refused(self, now: float) -> None:
-        if self._shown is None or now < self._shown[0] + self._limits.settle:
+        if self.shown is None or now < self.shown[0] + self._limits.settle:
             return
-        first, last = self._shown
-        self._shown = None
+        first, last = self.shown
+        self.shown = None
         for uid, at in self._refused.items():
             pod_info = self.state.pods.get(uid)
             if pod_info is not None and first - self._limits.informer_lag <= at <= last:
@@ -140,7 +144,7 @@ class Requeuer:
         if now >= self._batch_began + self._limits.requeue_pause:
             self._batch_began, self._batch_sent = now, 0
         out: list[Instruction] = []
-        while self._batch_sent < self.policy.requeue_batch and (uid := self._queue.pop(now)) is not None:
+        while self._batch_sent < self.policy.requeue_batch and (uid := self.queue.pop(now)) is not None:
             pod_info = self.state.pods.get(uid)
             if pod_info is not None and (pod_info.state in (State.WAITING, State.PREEMPTING) or pod_info.place_pinned):
                 pod_info.requeued_at = now
@@ -153,8 +157,8 @@ class Requeuer:
         """When `requeue_due` next has work to do, seconds; None if nothing is queued."""
         if self.state.term is None:
             return None
-        settled = self._shown[0] + self._limits.settle if self._shown else None
-        first = self._queue.first()
+        settled = self.shown[0] + self._limits.settle if self.shown else None
+        first = self.queue.first()
         if first is not None and self._batch_sent >= self.policy.requeue_batch:
             first = max(first, self._batch_began + self._limits.requeue_pause)
         return first_of(settled, first)

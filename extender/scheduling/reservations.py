@@ -30,7 +30,7 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 class Reservations:
-    """Checks the reserved pods after every event in which the algorithm was called."""
+    """Follows the algorithm's reserved pods. `after` is called while there are any, or past ones count (`active`)."""
 
     def __init__(self, state: SchedulingState, requeuer: Requeuer, counts: Counter[tuple[str, str]]) -> None:
         self.state = state
@@ -42,8 +42,8 @@ class Reservations:
         self._spent: dict[str, tuple[float, float]] = {}
         self._lapsed: frozenset[str] = frozenset()
         self._seen: frozenset[str] = frozenset()
-        #: How often the algorithm had been called when it was last asked: what it reserves changes only in its calls.
-        self._calls = 0
+        #: Whether an event may change something although the algorithm reserves no room now.
+        self.active = False
 
     @property
     def lapsed(self) -> frozenset[str]:
@@ -56,14 +56,13 @@ class Reservations:
             for uid in sorted(self.lapses):
                 self.lapses.set(uid, now + self.state.policy.reservation_timeout)
             self._spent.clear()
-        if self.state.driver.calls != self._calls:
-            self._calls = self.state.driver.calls
-            reserved = self.state.driver.reserved_pods()
-            if reserved is not self._seen:
-                self._follow(reserved, now)
+        if self.state.driver.reserved is not self._seen:
+            self._follow(self.state.driver.reserved, now)
         if self._lapsed:
             self._forget()
-        return self._expire(now) if isinstance(event, Ticked) else []
+        out = self._expire(now) if isinstance(event, Ticked) else []
+        self.active = bool(self._seen or self._lapsed or self._spent)
+        return out
 
     def tell_again(self) -> None:
         """Pass the lapsed pods to a new algorithm that has taken over."""
@@ -112,4 +111,4 @@ class Reservations:
     def _lapse(self, uids: frozenset[str]) -> None:
         self._lapsed = uids
         self.state.driver.set_lapsed(uids)
-        self._seen = self.state.driver.reserved_pods()
+        self._seen = self.state.driver.reserved

@@ -22,14 +22,15 @@ from extender.scheduling.state.transitions import SchedulingState
 
 
 def believed(state: SchedulingState, pod_info: PodInfo, pod: Pod) -> Pod:
-    """Return the record of a pod that was reported bound, with only its trusted claims."""
+    """Return the record of a pod that was reported bound, with only its trusted claims.
+
+    Need not be called for a pod on the node that we chose, with the very annotations that we know: nothing was claimed.
+    """
     claims = state.policy.claims
     if not claims:
         return pod
     placed = pod_info.placed
     if placed is not None and placed.node_name == pod.node_name and pod_info.state in (State.BINDING, State.BOUND):
-        if pod.annotations == placed.annotations:
-            return pod
         return _with(pod, tuple(pair for pair in placed.annotations if pair[0] in claims), claims)
     return _with(pod, (), claims) if state.deciding else pod
 
@@ -42,9 +43,7 @@ def _with(pod: Pod, said: Pairs, claims: frozenset[str]) -> Pod:
 
 def written(pod: Pod, annotations: Pairs, claims: frozenset[str]) -> Pairs:
     """Return the annotations that the pod's binding writes. A claim that is already on the pod is its author's: it is
-    emptied."""
-    if not pod.annotations:
-        return annotations
+    emptied. Need not be called for a pod without annotations."""
     decided = {name for name, _ in annotations}
     emptied = ((name, "") for name in sorted(claims - decided) if lookup(pod.annotations, name) is not None)
     return (*annotations, *emptied)

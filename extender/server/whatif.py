@@ -299,7 +299,7 @@ class WhatIf:
         for algorithm in driver.algorithm.forks():
             taken = None
             if algorithm is not None:
-                own = (*driver.preempting, *driver.reserved_pods())
+                own = (*driver.preempting, *driver.reserved)
                 nodes = list(driver.nodes.values())
                 taken = _maker(algorithm, self._generation(), dict(driver.unallocated), own, nodes)
             took = time.perf_counter() - began

@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from extender.logs.setup import configure
+from extender.scheduling.policy import Limits
 from extender.server.service import Service
 from extender.settings import Settings
 from extender.web.app import create_app
@@ -198,7 +199,7 @@ class Scenes:
         yield Row("/preempt", self._asked("/preempt", self._candidates(other), answers))
         yield Row("watch event: a node's heartbeat", self._of(_NODES_HEARD, self._heartbeat))
         self._api_server.call("DELETE", "/bench/pods")
-        time.sleep(_QUIET)
+        time.sleep(Limits().settle + _QUIET)  # until then, the server looks after the pods that were refused here
 
     def _bound(self, pod: str, node: str) -> Iterator[Row]:
         ways = self._profile.of(lambda: self._extender.call("POST", "/bind", world.binding(pod, node)))
@@ -219,7 +220,7 @@ class Scenes:
         self._api_server.call("POST", "/bench/heartbeat", b"%d" % self._serial)
 
     def _offer(self, pod: str, nodes: Sequence[str] = ()) -> bytes:
-        shown = world.waiting(pod)
+        shown = msgspec.Raw(self._api_server.call("GET", f"/api/v1/namespaces/default/pods/{pod}"))
         return msgspec.json.encode({"Pod": shown, "Nodes": None, "NodeNames": nodes or self._names})
 
     def _candidates(self, pod: str) -> bytes:

@@ -48,13 +48,14 @@ class PreemptionExecutor:
         self.backoff = EvictionBackoff(state)
         self.lingering = Lingering(state, self.planner)
         self.outcomes = PreemptionOutcomes(state, requeuer, self.backoff, counts)
-        self._active = self.outcomes.active
+        #: The preemptions that are under way, by number.
+        self.active = self.outcomes.active
         self._last = 0
         self._last_plan = 0
 
     def preemptions(self) -> list[Preemption]:
         """Return all preemptions that are under way, or about to be reviewed."""
-        return list({id(each): each for each in (*self._active.values(), *self.state.disturbed)}.values())
+        return list({id(each): each for each in (*self.active.values(), *self.state.disturbed)}.values())
 
     # -- beginning ------------------------------------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class PreemptionExecutor:
     def open(self, stage: Stage, nodes: SuggestedNodes, now: float) -> Preemption:
         """Add and return the record of a new active preemption."""
         self._last += 1
-        preemption = self._active[self._last] = Preemption(self._last, nodes, stage, now)
+        preemption = self.active[self._last] = Preemption(self._last, nodes, stage, now)
         return preemption
 
     def _adopt(self, preemption: Preemption, leader: PodInfo, plan: Preempt, now: float) -> list[Instruction]:
@@ -142,34 +143,35 @@ class PreemptionExecutor:
         return self.replan(preemption, now)
 
     def after(self, event: Event, now: float) -> list[Instruction]:
-        """Review the preemptions that this event concerns. All other handlers have handled it already."""
+        """Review the preemptions that this event concerns. All other handlers have handled it already.
+
+        Called if there is any, or if a pod waits for one: `planner.unbound`, `state.disturbed`, `state.undeferred`.
+        """
         out: list[Instruction] = []
-        if self.state.disturbed or self._active:
-            disturbed, self.state.disturbed = self.state.disturbed, []
-            for preemption in [*disturbed, *(each for each in self._active.values() if hears(each, event))]:
-                out += self._review(preemption, now)
+        disturbed, self.state.disturbed = self.state.disturbed, []
+        for preemption in [*disturbed, *(each for each in self.active.values() if hears(each, event))]:
+            out += self._review(preemption, now)
+        undeferred, self.state.undeferred = self.state.undeferred, []
+        for pod_info in undeferred:
+            out += self.try_again(pod_info, now)
+            pod_info.deferred = False
         return out + self._unblocked(event, now) if isinstance(event, PodSeen | PodGone) else out
 
     def reconsider(self, now: float) -> list[Instruction]:
         """Plan all active preemptions again: another algorithm decides now."""
         out: list[Instruction] = []
-        for preemption in list(self._active.values()):
+        for preemption in list(self.active.values()):
             preemption.stale = True
             out += self._review(preemption, now)
         return out
 
     def _unblocked(self, event: PodSeen | PodGone, now: float) -> list[Instruction]:
-        """Retry preemptions that this event unblocks: its pod was reported at last, or was bound, or is gone."""
+        """Retry a preemption that waits for the pod of this event, if that was bound or is gone."""
         uid = event.pod.uid if isinstance(event, PodSeen) else event.uid
-        out: list[Instruction] = []
-        pod_info = self.state.pods.get(uid)
-        if pod_info is not None and pod_info.deferred and pod_info.informed:
-            out += self.try_again(pod_info, now)
-            pod_info.deferred = False
-        if uid in self.planner.unbound and self.state.cache.state(uid) is not PodState.ASSUMED:
-            waiting = self.state.pods.get(self.planner.unbound.pop(uid))
-            out += self.try_again(waiting, now) if waiting is not None else []
-        return out
+        if uid not in self.planner.unbound or self.state.cache.state(uid) is PodState.ASSUMED:
+            return []
+        waiting = self.state.pods.get(self.planner.unbound.pop(uid))
+        return self.try_again(waiting, now) if waiting is not None else []
 
     def _review(self, preemption: Preemption, now: float) -> list[Instruction]:
         if preemption.over:
@@ -270,7 +272,7 @@ class PreemptionExecutor:
         """Handle the report of an Evict or of its dry run: go on, retry later, or plan without that victim."""
         kind = event.outcome.kind
         self.counts["eviction_checks" if event.dry_run else "evictions", kind.value] += 1
-        preemption = self._active.get(event.token)
+        preemption = self.active.get(event.token)
         victim = preemption.victims.get(event.uid) if preemption is not None else None
         if preemption is None or victim is None:
             return []  # late: the preemption is over, or the victim is not in its plan any more
@@ -323,7 +325,7 @@ class PreemptionExecutor:
     def recorded(self, event: PreemptionRecorded, now: float) -> list[Instruction]:
         """Handle the report of a RecordPreemption. Only failures count: the informer confirms the annotation."""
         kind = event.outcome.kind
-        preemption = self._active.get(event.token)
+        preemption = self.active.get(event.token)
         if preemption is None or preemption.stage is not Stage.RECORDING or event.uid not in preemption.members:
             return []
         if kind in (OutcomeKind.DONE, OutcomeKind.GONE, OutcomeKind.STALE):
@@ -383,8 +385,8 @@ class PreemptionExecutor:
         for pod_info in self.backoff.tick(now):
             out += self.try_again(pod_info, now)
         for number in self.outcomes.reviews.due(now):
-            if number in self._active:  # the review of another one may have ended it
-                out += self._overdue(self._active[number], now)
+            if number in self.active:  # the review of another one may have ended it
+                out += self._overdue(self.active[number], now)
         return out
 
     def _overdue(self, preemption: Preemption, now: float) -> list[Instruction]:

@@ -323,7 +323,7 @@ class Cache:
 
     def removed(self, uid: str) -> bool:
         """Whether this UID is known to be gone for good."""
-        return self.versions.is_gone(uid)
+        return uid in self.versions.gone
 
     def uid_of(self, namespace: str, name: str) -> str | None:
         """The UID of the pod with this name, in any state."""

@@ -102,5 +102,10 @@ def validate(state: SchedulingState) -> None:
     for name, told in (("allocated", state.driver.allocated), ("unallocated", state.driver.unallocated)):
         gone = sorted(uid for uid in told.keys() - known if not state.driver.has_pending(uid))
         assert not gone, f"algorithm: it knows {name} pods that have no record: {gone}"
+    parked = (state.pods.get(uid) for uid in state.wait_index.waiting())
+    lost = [str(pod_info.key) for pod_info in parked if pod_info is not None and not pod_info.requeuable]
+    assert not lost, f"wait index: they are parked, and will not be unparked: {lost}"
+    removed = [str(pod_info.key) for pod_info in state.pods if state.cache.removed(pod_info.uid)]
+    assert not removed, f"cache: it counts them as gone for good: {removed}"
     unknown = sorted(uid for uid in state.unresolved if uid not in known)
     assert not unknown, f"writes are looked after for pods that have no record: {unknown}"

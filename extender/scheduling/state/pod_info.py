@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from algorithm.interface import Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pairs, Pod, PodKey
 from algorithm.reasons import Code, Reason
@@ -53,8 +55,7 @@ class HistoryLine(NamedTuple):
     event: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToldRefusal:
+class ToldRefusal(msgspec.Struct, frozen=True):
     """A refusal, when the window began in which changes are counted, seconds, and how many there were.
 
     `is_held`: refusals of this window that differ are not passed on any more.
@@ -121,6 +122,8 @@ class PodInfo:
     lost: str = ""
     #: The code of the last Kubernetes Event by `announce`, so that it is not repeated.
     announced: Code | None = None
+    #: It was refused or queued, so the requeuer and the wait index may know it. It is never taken back.
+    requeuable: bool = False
     requeued_at: float = float("-inf")
     #: The refusal that kube-scheduler was given last (`verbs/steady.py`).
     told: ToldRefusal | None = None

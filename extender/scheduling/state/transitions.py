@@ -91,6 +91,8 @@ class SchedulingState:
         self.unresolved: Deadlines[str] = Deadlines()
         #: Preemptions of ours that a preemptor has just left: `preemption/executor.py` reviews them.
         self.disturbed: list[Preemption] = []
+        #: Pods whose preemption was deferred, and which the informer has just reported: it may begin now.
+        self.undeferred: list[PodInfo] = []
         #: Who preempted whom, for people.
         self.preemptions = PreemptionLog(driver)
 
@@ -147,7 +149,7 @@ class SchedulingState:
         self.release_hold(pod_info)
         self._acquire(pod_info, now)
         self._name_victims(pod_info, context.victims, now)
-        self.wait_index.drop(pod_info.uid)
+        self._unpark(pod_info)
 
     def replan(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         self.driver.preempt(pod_info.pod, context.victims, context.nominated_node)
@@ -170,7 +172,7 @@ class SchedulingState:
         pod_info.term = self.term or 0
         self._leave_preemption(pod_info, Outcome.PLACED)
         pod_info.reason, pod_info.nodes = None, {}
-        self.wait_index.drop(pod_info.uid)
+        self._unpark(pod_info)
 
     def adopt(self, pod_info: PodInfo, now: float, context: TransitionContext) -> None:
         """Place a pod that is not ours, but whose bind goes through us: it takes room like any other."""
@@ -197,7 +199,7 @@ class SchedulingState:
         if pod_info.state is State.UNKNOWN:
             self.pods.add(pod_info)
         self.release_hold(pod_info)
-        self.wait_index.drop(pod_info.uid)
+        self._unpark(pod_info)
         self.driver.confirm(context.placed)
         self.cache.put_bound(context.placed)
         pod_info.placed = context.placed
@@ -227,7 +229,7 @@ class SchedulingState:
     def remove(self, pod_info: PodInfo, _now: float, _context: TransitionContext) -> None:
         """Remove the pod. The caller decides whether its UID is also gone for good (`cache.remove_pod`)."""
         self.release_hold(pod_info)
-        self.wait_index.drop(pod_info.uid)
+        self._unpark(pod_info)
         self.driver.remove(pod_info.uid)
         if self.cache.state(pod_info.uid) is not None:
             self.cache.forget(pod_info.uid)
@@ -238,6 +240,10 @@ class SchedulingState:
         self._stop_following(pod_info)
 
     # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _unpark(self, pod_info: PodInfo) -> None:
+        if pod_info.requeuable:
+            self.wait_index.drop(pod_info.uid)
 
     def _acquire(self, pod_info: PodInfo, now: float, *, node: str | None = None) -> None:
         hold = self.ledger.acquire(

@@ -47,6 +47,7 @@ class FilterHandler:
         self.bind = bind
         self.preempt = preempt
         self.counts = counts
+        self._manages_all = state.policy.manages_all
         self._steady = SteadyRefusals(state.driver.fault_book, counts)
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
@@ -56,7 +57,7 @@ class FilterHandler:
         instructions; they may also write a binding, begin or end a preemption, and requeue other pods.
         """
         pod = event.pod
-        if not self.policy.manages(pod):
+        if not self._manages_all and not self.policy.manages(pod):
             return [self._pass_on(pod, event.nodes)]
         pod_info = self.validator.meet(pod, now, if_bound=Code.ALREADY_BOUND)
         if isinstance(pod_info, Rejection):
@@ -69,7 +70,8 @@ class FilterHandler:
 
     def _propose(self, pod_info: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:
         """Ask the algorithm for a place for a pod that has none. A failed trial leaves the state unchanged."""
-        self.requeuer.asked(pod_info)
+        if pod_info.requeuable:
+            self.requeuer.asked(pod_info)
         self.driver.add_unallocated(pod_info.pod)
         try:
             result = self.driver.schedule(pod_info.pod, nodes, Phase.FILTERING)
@@ -122,7 +124,9 @@ class FilterHandler:
             raise self.driver.misbehaved("it chose node {}, which does not exist", bind.node, subject=pod_info.pod)
         if pod_info.state is State.PREEMPTING and pod_info.preemption is None:
             self.counts["preemptions", "kube-scheduler placed"] += 1
-        annotations = written(pod_info.pod, bind.annotations, self.policy.claims)
+        annotations = bind.annotations
+        if pod_info.pod.annotations:
+            annotations = written(pod_info.pod, annotations, self.policy.claims)
         placed = pod_info.pod.placed(bind.node, annotations)
         self.state.move(pod_info, State.BINDING, now, TransitionContext("placed by the algorithm", placed=placed))
         pod_info.annotations = annotations

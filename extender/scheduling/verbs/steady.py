@@ -15,8 +15,9 @@ Pages show the newest reason all the same.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from extender.scheduling.events import FilterAnswer
 from extender.scheduling.faults import FaultBook

@@ -45,7 +45,8 @@ class RequestValidator:
         if pod_info.key != pod.key:
             text = f"UID {pod.uid} belongs to {pod_info.key}, not to {pod.key}"
             return Rejection(reason(Code.BAD_REQUEST, detail=text), error=True)
-        if not older(pod.resource_version, pod_info.pod.resource_version):
+        known = pod_info.pod.resource_version
+        if pod.resource_version == known or not older(pod.resource_version, than=known):
             pod_info.pod = pod
         return pod_info
 
@@ -55,10 +56,8 @@ class RequestValidator:
             return reason(Code.POD_FINISHED)
         if pod.oversized:
             return reason(Code.POD_TOO_LARGE, detail=pod.oversized)
-        ending = (
-            pod.terminating or (pod_info is not None and pod_info.pod.terminating) or self.state.cache.removed(pod.uid)
-        )
-        return reason(Code.POD_TERMINATING) if ending else None
+        ends = self.state.cache.removed(pod.uid) if pod_info is None else pod_info.pod.terminating
+        return reason(Code.POD_TERMINATING) if ends or pod.terminating else None
 
     def _meet_unknown(self, pod: Pod, now: float) -> PodInfo | Rejection:
         """Add a PodInfo for a pod that only this request has named, unless another pod has its name.

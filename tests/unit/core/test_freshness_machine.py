@@ -59,7 +59,7 @@ class ShownMachine(RuleBasedStateMachine):
 
     @rule(name=names, uid=uids, version=versions)
     def show(self, name, uid, version):
-        if self.shown.is_gone(uid):
+        if uid in self.shown.gone:
             return
         self.let_go(name, uid, but=(uid, name))
         self.shown.show(name, uid, version)
@@ -67,7 +67,7 @@ class ShownMachine(RuleBasedStateMachine):
 
     @rule(name=names, uid=uids, version=versions)
     def ignore(self, name, uid, version):
-        if self.shown.is_gone(uid):
+        if uid in self.shown.gone:
             return
         self.let_go("", uid, but=(uid, name))
         self.shown.ignore(name, uid, version)
@@ -89,7 +89,7 @@ class ShownMachine(RuleBasedStateMachine):
     def each_record_is_as_late_as_the_oracle_says(self):
         self.shown.validate()
         for uid in UIDS:
-            assert self.shown.is_gone(uid) == (uid in self.oracle.last("gone", GONE))
+            assert (uid in self.shown.gone) == (uid in self.oracle.last("gone", GONE))
             for name in NAMES:
                 word, under, version = self.oracle.words.get(uid, ("", "", ""))
                 assert self.shown.of(name, uid) == (version if (word, under) == ("followed", name) else "")

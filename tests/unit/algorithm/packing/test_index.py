@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithm.packing.demand import fits
+from algorithm.model import fits
 from algorithm.packing.index import FreeIndex
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
