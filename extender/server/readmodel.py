@@ -88,17 +88,15 @@ class ReadModel:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
         views = self._each_pod(self._view, states)
         found = self._what_if.ask([view.uid for view in views if view.state == State.WAITING])
+        with self._loop.paused():
+            nodes = len(self._machine.driver.nodes)
         return sorted(
-            (self._summarized(view, found[view.uid]) if view.uid in found else view for view in views),
+            (
+                _summarized(view, _sentences(view, found[view.uid], nodes)) if view.uid in found else view
+                for view in views
+            ),
             key=lambda view: (view.namespace, view.name),
         )
-
-    def _summarized(self, view: PodView, verdict: Verdict | None) -> PodView:
-        said = self._sentences(view, verdict)
-        return replace(view, summary=said[0]) if said else view
-
-    def _sentences(self, view: PodView, verdict: Verdict | None) -> list[str]:
-        return [] if view.reason is None else sentences(view, verdict, len(self._machine.driver.nodes))
 
     def _view(self, pod_info: PodInfo, now: float) -> PodView:
         said = self._rows.said(pod_info)
@@ -203,16 +201,19 @@ class ReadModel:
             view = self._view(pod_info, now)
             nodes, lines, pod = dict(pod_info.nodes), list(pod_info.history), pod_info.pod
             waits = pod_info.state in PENDING
+            known = len(self._machine.driver.nodes)
         if not waits:
             return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_story(lines, now))
         verdict = self._what_if.ask_one(pod.uid)
         if verdict is None:  # of a pod that is newer than the copy, nothing is known yet
             verdict = Verdict() if self._what_if.possible else self._live_verdict(pod)
-        said = self._sentences(view, verdict) if view.state == State.WAITING else list(verdict.sentences)
+        is_waiting = view.state == State.WAITING
+        said = _sentences(view, verdict, known) if is_waiting else list(verdict.sentences)
+        shown = _summarized(view, said) if is_waiting else view
         if verdict.fault:
             said.append(f"the algorithm failed to explain: {verdict.fault}")
         return Explanation(
-            pod=self._summarized(view, verdict) if view.state == State.WAITING else view,
+            pod=shown,
             reason=view.reason,
             nodes=nodes,
             # The algorithm's own explanation is better than a comparison of amounts, which knows nothing of gangs.
@@ -273,6 +274,14 @@ class ReadModel:
         pods = self._each_pod(self._standing, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, faults=faults)
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
+
+
+def _sentences(view: PodView, verdict: Verdict | None, nodes: int) -> list[str]:
+    return [] if view.reason is None else sentences(view, verdict, nodes)
+
+
+def _summarized(view: PodView, said: Sequence[str]) -> PodView:
+    return replace(view, summary=said[0]) if said else view
 
 
 def _story(lines: Sequence[HistoryLine], now: float) -> list[str]:

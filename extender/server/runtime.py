@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import get_args
 
 from algorithm.interface import SuggestedNodes
@@ -40,7 +41,7 @@ from extender.scheduling.events import (
     Ticked,
 )
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.loop import EngineLoop, Kinds
+from extender.server.loop import EngineLoop, Kinds, LoopBusy
 from extender.server.readmodel import ReadModel
 from extender.server.views import Readiness
 from extender.server.watchdog import Watchdog
@@ -90,6 +91,8 @@ class Runtime:
         self._binds: dict[int, Future[BindAnswer]] = {}
         self._not_ready_reasons: list[Callable[[], str]] = []
         self._readiness_warnings: list[Callable[[], str]] = []
+        #: The nodes that the algorithm failed to take in, as last seen.
+        self._unknown: list[str] = []
         self.watchdog = Watchdog(self.loop, machine.driver.fault_book, hang=hang)
         self.model.add_gauges(self.watchdog.metrics)
         self.add_readiness_warning(self._unknown_nodes)
@@ -200,7 +203,10 @@ class Runtime:
             return None if self.loop.broken else self._machine.known()
 
     def _unknown_nodes(self) -> str:
-        unknown = sorted(self._machine.driver.unknown_nodes)
+        """A warning for probes, which do not wait for the lock: while it is held, the last answer counts."""
+        with suppress(LoopBusy), self.loop.paused(patience=0):
+            self._unknown = sorted(self._machine.driver.unknown_nodes)
+        unknown = self._unknown
         if not unknown:
             return ""
         shown = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")

@@ -134,6 +134,9 @@ def test_a_node_that_was_not_taken_in_is_logged_and_named_until_it_is(watched: W
     assert (line["call"], line["subject"]) == ("add_node", "node b")
     watched.now += 20 * AGAIN
     assert watched.runtime.readiness().detail == "the algorithm failed to take in nodes, which get no pods: b"
+    with watched.runtime.loop.paused():
+        probed = watched.runtime.readiness().detail  # a probe does not wait for the lock
+    assert probed == "the algorithm failed to take in nodes, which get no pods: b"
     assert watched.runtime.model.algorithm_faults().unknown_nodes == ("b",)
 
 
