@@ -15,9 +15,8 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -25,10 +24,7 @@ from extender.claims.autoscaler import ScaleDecision, ScaleMemory, ScalePolicy, 
 from extender.claims.engine import ClaimEngine
 from extender.claims.records import Mode, PoolKey, WarmPod
 from extender.claims.writes import scale, surplus
-from extender.core.commands import CommandSet
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.kube.client.api import ApiServer
-from extender.kube.writes.committer import Committer
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.claims.workloads import PLURALS, Workload, Workloads
 from extender.server.views import Metric
@@ -42,7 +38,11 @@ _REPORT_SECONDS = 60.0
 _UNSCHEDULABLE_SECONDS = 10.0
 #: Pods that are marked in one look, at most.
 _MOST_MARKS = 500
-_WRITERS = 4
+#: Writes that are sent before others are reported: claims, which share the queue of writes, must not wait behind 500.
+_AT_ONCE = 4
+#: The kinds of writes, for the committer that carries them out, and their reports.
+KINDS = (scale.KIND, surplus.KIND)
+Written = scale.WorkloadScaled | surplus.SurplusMarked
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,37 +72,45 @@ class _Track:
 
 
 class Autoscaler:
-    """Scales the workloads of these pools while `leads` says that this replica does so."""
+    """Scales the workloads of these pools while `leads` says that this replica does so.
+
+    `submit` gets the writes (`KINDS`); their reports go to `written`. There is no thread until a pool is scaled.
+    """
 
     def __init__(
         self,
-        api: ApiServer,
         runtime: ClaimRuntime,
         workloads: Workloads,
         policies: Callable[[], Mapping[PoolKey, ScalePolicy]],
         leads: Callable[[], bool],
         *,
+        submit: Callable[[scale.ScaleWorkload | surplus.MarkSurplus], None],
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
+        self._submit = submit
         self._runtime = runtime
         self._workloads = workloads
         self._policies = policies
         self._leads = leads
         self._look_seconds = look_seconds
-        self._reports: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        kinds = CommandSet[Any]((scale.KIND, surplus.KIND))
-        self._committer: Committer[Any] = Committer(api, kinds, report=self._reports.put, most=_WRITERS)
+        self._reports: queue.SimpleQueue[Written] = queue.SimpleQueue()
+        #: Called with the report of each write, by any thread.
+        self.written = self._reports.put
         self._tracks: dict[PoolKey, _Track] = {}
         self._tokens = 0
         #: Writes by kind and outcome.
         self._counts: Counter[tuple[str, str]] = Counter()
         self._wake = threading.Event()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="waggle-autoscaler", daemon=True)
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread if a pool is scaled. Idempotent: called again whenever the pools have changed."""
+        with self._starting:
+            if self._thread is None and not self._stopped and self._policies():
+                self._thread = threading.Thread(target=self._run, name="waggle-autoscaler", daemon=True)
+                self._thread.start()
 
     def wake(self) -> None:
         """Look at once."""
@@ -110,10 +118,10 @@ class Autoscaler:
 
     def stop(self) -> None:
         """Stop the thread. Idempotent; works also without a start."""
-        self._stopped = True
+        with self._starting:
+            self._stopped = True
         self._wake.set()
-        self._committer.stop()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
@@ -240,14 +248,17 @@ class Autoscaler:
             )
         return sum(outcome.kind is OutcomeKind.DONE for outcome in self._carried_out(commands))
 
-    def _carried_out(self, commands: list[Any]) -> list[Outcome]:
+    def _carried_out(self, commands: Sequence[scale.ScaleWorkload | surplus.MarkSurplus]) -> list[Outcome]:
         """Send the commands, and wait for their reports."""
-        waiting = {command.token: type(command).__name__ for command in commands}
-        for command in commands:
-            self._committer.submit(command)
+        waiting: dict[int, str] = {}
         outcomes = []
+        left = list(reversed(commands))
         end = time.monotonic() + _REPORT_SECONDS
-        while waiting and not self._stopped:
+        while (left or waiting) and not self._stopped:
+            while left and len(waiting) < _AT_ONCE:
+                command = left.pop()
+                waiting[command.token] = type(command).__name__
+                self._submit(command)
             try:
                 report = self._reports.get(timeout=max(0.0, min(0.5, end - time.monotonic())))
             except queue.Empty:

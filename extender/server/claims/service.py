@@ -37,6 +37,7 @@ from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import nodes_read_by
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.writes.committer import Committer
+from extender.server.claims import scaling
 from extender.server.claims.members import Membership
 from extender.server.claims.metrics import claim_metrics, write_metrics
 from extender.server.claims.objects.service import CustomResources
@@ -52,7 +53,6 @@ from extender.server.claims.pools import (
     with_templates,
 )
 from extender.server.claims.runtime import ClaimRuntime
-from extender.server.claims.scaling import Autoscaler
 from extender.server.claims.score_plugins import configured_score
 from extender.server.claims.workloads import Workloads
 from extender.server.leadership import own_namespace
@@ -61,6 +61,7 @@ from extender.settings import Settings
 
 log = structlog.get_logger(__name__)
 
+_Report = ClaimEvent | ObjectWritten | scaling.Written
 #: Seconds that writes get to end when the server stops.
 _LAST_WRITES = 5.0
 
@@ -86,8 +87,8 @@ class ClaimService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings.claims
-        commands: CommandSet[ClaimEvent | ObjectWritten] = CommandSet([*kinds(podreader.decode), *KINDS])
-        self._committer: Committer[ClaimEvent | ObjectWritten] = Committer(
+        commands: CommandSet[_Report] = CommandSet([*kinds(podreader.decode), *KINDS, *scaling.KINDS])
+        self._committer: Committer[_Report] = Committer(
             api, commands, report=self._report, most=settings.claims.concurrent_writes
         )
         engine = ClaimEngine(epoch=time.time() - clock(), score=configured_score(settings.claims))
@@ -114,7 +115,13 @@ class ClaimService:
         self._compare_seconds = settings.cluster.compare_seconds
         self._configuring = threading.Lock()
         self.workloads = Workloads(api, self._workloads_changed, timing=timing, in_loop=self._watch_reader)
-        self.autoscaler = Autoscaler(api, self.runtime, self.workloads, self.scale_policies, leads or self._comes_first)
+        self.autoscaler = scaling.Autoscaler(
+            self.runtime,
+            self.workloads,
+            self.scale_policies,
+            leads or self._comes_first,
+            submit=self._committer.submit,
+        )
         #: The last minutes, for the page.
         self.past = PoolPast(self.snapshots)
         self._stopped = threading.Event()
@@ -156,8 +163,8 @@ class ClaimService:
             self.members.stop()
         if self.objects is not None:
             self.objects.stop()
-        self._committer.stop(_LAST_WRITES)
         self.autoscaler.stop()
+        self._committer.stop(_LAST_WRITES)
         self.workloads.stop()
         self.pods.stop()
         if self._own_nodes is not None:
@@ -203,6 +210,7 @@ class ClaimService:
         self._pools = {pool.key: pool for pool in pools}
         self.workloads.configure(configured_workloads(self.settings) | custom_workloads(self._specs()))
         self._configure()
+        self.autoscaler.start()
 
     def _specs(self) -> Mapping[PoolKey, PoolSpec]:
         return self.objects.pools.specs if self.objects is not None else {}
@@ -281,8 +289,10 @@ class ClaimService:
         if self.objects is not None:
             self.objects.namespace_known()
 
-    def _report(self, event: ClaimEvent | ObjectWritten) -> None:
-        if not isinstance(event, ObjectWritten):
+    def _report(self, event: _Report) -> None:
+        if isinstance(event, scaling.Written):
+            self.autoscaler.written(event)
+        elif not isinstance(event, ObjectWritten):
             self.runtime.handle(event)
         elif self.objects is not None:
             self.objects.written(event)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.support.apiserver.api import eventually
+from tests.support.cluster.claim_objects import add_pool, object_world
 from tests.support.cluster.claim_world import ClaimWorld, claim_world
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/warm"
@@ -66,3 +68,18 @@ def test_marks_that_nothing_will_delete_are_cleared() -> None:
         world.api.patch(f"pods/{name}", {"metadata": {"annotations": marks}})
         eventually(lambda: not world.api.get(f"pods/{name}").json()["metadata"].get("annotations"))
         world.idle(2)
+
+
+def threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name == "waggle-autoscaler"]
+
+
+def test_there_is_no_thread_until_a_pool_is_scaled() -> None:
+    with object_world(pods=1) as w:
+        assert w.claim().status_code == 201
+        assert threads() == []
+        w.deploy("more", 0, {"pool": "more"})
+        add_pool(w, "more", workload={"name": "more"}, replicas=2, autoscaler={"maxReplicas": 3})
+        eventually(lambda: len(w.pods(pool="more")) == 2)
+        assert len(threads()) == 1
+    assert threads() == []
