@@ -98,7 +98,10 @@ CHART_VALUES: dict[str, tuple[str, ...]] = {
     ),
     "chart with claims": ("--set=claims.enabled=true,claims.separate=true,claims.clients={ci}",),
     "chart with claims beside": ("--set=claims.enabled=true,claims.clients={ci}",),
+    "chart of claims alone": ("--set=extender.enabled=false,claims.enabled=true,claims.clients={ci}",),
 }
+#: Those with the extender in them.
+EXTENDER_VALUES = [name for name in CHART_VALUES if name != "chart of claims alone"]
 
 
 @cache

@@ -11,6 +11,11 @@
 {{ include "waggle.name" . }}-claims
 {{- end }}
 
+{{/* "true" if claims have a Deployment of their own: if they are to, or there is no extender to serve them beside. */}}
+{{- define "waggle.separate" -}}
+{{- if or .Values.claims.separate (not .Values.extender.enabled) }}true{{ end }}
+{{- end }}
+
 {{/* The schedulerName of the pods of its own kube-scheduler. */}}
 {{- define "waggle.schedulerName" -}}
 {{ .Values.scheduler.name | default (include "waggle.scheduler" .) }}
@@ -44,18 +49,20 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "waggle.name" . }}
 {{- end }}
 {{- $election := dict "enabled" true "label_pod" true "name" (include "waggle.name" .) }}
 {{- $config := dict "server" $server "pods" $pods "leader_election" $election "log" (dict "format" "json") }}
-{{- if and .Values.claims.enabled (not .Values.claims.separate) }}
+{{- if and .Values.claims.enabled (not (include "waggle.separate" .)) }}
 {{- $_ := set $config "claims" (dict "enabled" true "authorization" "kubernetes") }}
 {{- end }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.config)) }}
 {{- end }}
 
-{{/* The same for claims as a Deployment of their own. Clients show a token, and need no certificate. */}}
+{{/* The same for claims as a Deployment of their own. Clients show a token, and need no certificate. leader_election.name
+is that of the group whose members share pools: another release in this namespace has others. */}}
 {{- define "waggle.claimsConfig" -}}
 {{- $tls := dict "cert_file" "/etc/waggle/tls/tls.crt" "key_file" "/etc/waggle/tls/tls.key" }}
 {{- $server := dict "host" "0.0.0.0" "port" 9096 "health_port" 9097 "tls" $tls }}
 {{- $claims := dict "enabled" true "authorization" "kubernetes" "share_pools" true }}
-{{- $config := dict "extender" (dict "enabled" false) "server" $server "claims" $claims "log" (dict "format" "json") }}
+{{- $election := dict "name" (include "waggle.name" .) }}
+{{- $config := dict "extender" (dict "enabled" false) "server" $server "claims" $claims "leader_election" $election "log" (dict "format" "json") }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.claims.config)) }}
 {{- end }}
 

@@ -146,6 +146,36 @@ def test_it_makes_the_claims_that_the_overlay_of_claims_makes() -> None:
 
 
 @needs_both
+def test_without_the_extender_it_makes_the_overlay_of_claims_and_nothing_else() -> None:
+    """But for the CA, which is the release's, and for who may reach the port."""
+    alone, beside = (by_name(chart(*CHART_VALUES[f"chart {each}"])) for each in ("of claims alone", "with claims"))
+    of_both = {("Issuer", "waggle-self-signed"), ("Certificate", "waggle-ca"), ("Issuer", "waggle-ca")}
+    theirs = by_name(render("claims")).keys()
+    assert alone.keys() - of_both - {("NetworkPolicy", "waggle-claims-clients")} <= theirs
+    assert {name for name in theirs - alone.keys() if "-ca" not in name[1] and "self-signed" not in name[1]} == set()
+    for name, item in alone.items():
+        assert item == beside[name], name
+
+
+@needs_helm
+def test_without_the_extender_no_alert_is_about_its_verbs() -> None:
+    objects = chart(*CHART_VALUES["chart of claims alone"], "--set=prometheus.enabled=true", release="second")
+    assert dangling(objects, {("Secret", "second-claims-tls")}) + unmatched(objects) == []
+    (rule,) = (item for item in objects if item["kind"] == "PrometheusRule")
+    assert [group["name"] for group in rule["spec"]["groups"]] == ["waggle-certificates", "waggle-claims"]
+    assert 'job="waggle"' not in json.dumps(rule)
+    (monitor,) = (item for item in objects if item["kind"] == "ServiceMonitor")
+    assert monitor["metadata"]["name"] == "second-claims"
+
+
+@needs_helm
+def test_something_is_served() -> None:
+    done = helm_template("--set=extender.enabled=false")
+    assert done.returncode != 0
+    assert "expected extender.enabled or claims.enabled" in done.stderr
+
+
+@needs_both
 def test_claims_beside_the_extender_are_what_the_component_makes(tmp_path: Path) -> None:
     ours = by_name(chart(*CHART_VALUES["chart with claims beside"]))
     parts = ("second-scheduler", "cert-manager", "pod-guard", "image", "claims", "claims-guard")
@@ -158,13 +188,14 @@ def test_claims_beside_the_extender_are_what_the_component_makes(tmp_path: Path)
 
 @needs_helm
 def test_rights_on_pods_are_bound_in_the_namespaces_of_pools() -> None:
-    options = "--set=claims.enabled=true,claims.separate=true,claims.cold=true,claims.namespaces={a,b}"
+    more = "claims.cold=true,claims.autoscaler=true,claims.namespaces={a,b}"
+    options = f"--set=claims.enabled=true,claims.separate=true,{more}"
     bound = [
         (item["metadata"]["namespace"], item["roleRef"]["name"], item["subjects"][0]["name"])
         for item in chart(options)
         if item["kind"] == "RoleBinding" and item["metadata"]["namespace"] in ("a", "b")
     ]
-    roles = ("waggle-claims-pods", "waggle-claims-cold")
+    roles = ("waggle-claims-pods", "waggle-claims-cold", "waggle-claims-autoscaler")
     assert bound == [(namespace, role, "waggle-claims") for namespace in ("a", "b") for role in roles]
 
 
@@ -179,8 +210,8 @@ def test_a_release_of_another_name_shares_nothing_with_the_first(values: str) ->
     assert {item["metadata"].get("namespace") for item in objects} <= {None, "elsewhere", "kube-system"}
     assert [each["metadata"]["name"] for each in objects if not each["metadata"]["name"].startswith("second")] == []
     assert "waggle-system" not in json.dumps(objects)
-    text = next(item for item in objects if item["metadata"]["name"] == "second-config")["data"]["waggle.yaml"]
-    assert Settings.model_validate(yaml.safe_load(text)).leader_election.name == "second"
+    for text in (item["data"]["waggle.yaml"] for item in objects if "waggle.yaml" in item.get("data", {})):
+        assert Settings.model_validate(yaml.safe_load(text)).leader_election.name == "second"
 
 
 @needs_helm

@@ -12,6 +12,7 @@ from extender.server.leader_label import LABEL
 from extender.settings import Settings
 from tests.support.manifests import (
     CHART_VALUES,
+    EXTENDER_VALUES,
     MANIFESTS,
     OVERLAYS,
     Object,
@@ -59,7 +60,7 @@ def shipped(request: pytest.FixtureRequest) -> list[Object]:
     return made_by(request.param)
 
 
-@pytest.fixture(params=[*EXTENDER_OVERLAYS, *CHART_VALUES])
+@pytest.fixture(params=[*EXTENDER_OVERLAYS, *EXTENDER_VALUES])
 def objects(request: pytest.FixtureRequest) -> list[Object]:
     """Everything with an extender in it."""
     return made_by(request.param)
