@@ -8,6 +8,7 @@ from extender.claims.codes import ClaimCode
 from extender.claims.creating import CreatingPods
 from extender.claims.events import ClaimAsked
 from extender.claims.records import Demand, Mode, OnEmpty
+from extender.claims.requests import weight
 from extender.claims.state import PoolState
 
 #: Different demands for which a pool's pods are kept ready, and with which requests may wait. The last of them are kept
@@ -16,13 +17,18 @@ from extender.claims.state import PoolState
 MOST_DEMANDS, KEPT_DEMANDS = 64, 16
 #: Different demands and priorities with which the requests of one tenant may wait: what it costs to serve one of them.
 MOST_PLACES_OF_TENANT = 256
+#: Bytes that the callers of all pending requests may have written; of small ones the number alone is bounded.
+MOST_BYTES, _SMALL = 64 * 1024 * 1024, 1024
 _ANYTHING = Demand()
 
 Refusal = tuple[ClaimCode, str]
 
 
-def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refusal | None:
-    """Return why the request is refused: a code, and a text that names the field or the limit. None if it is not."""
+def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending: int) -> Refusal | None:
+    """Return why the request is refused: a code, and a text that names the field or the limit. None if it is not.
+
+    `pending`: the bytes of all pending requests.
+    """
     pool = state.pool
     if not 1 <= asked.count <= pool.most_pods_of_claim:
         return ClaimCode.TOO_MANY_PODS, f"count: expected 1 to {pool.most_pods_of_claim}, got {asked.count}"
@@ -34,6 +40,9 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Refu
         refused = _creation(asked, state, creating)
     if refused is None and (asked.labels or asked.annotations or asked.images):
         refused = _contents(asked, state)
+    if refused is None and (mine := weight(asked)) > _SMALL and pending + mine > MOST_BYTES:
+        detail = f"labels, annotations and images of all waiting requests have {MOST_BYTES} bytes: no more may wait"
+        refused = ClaimCode.QUEUE_FULL, detail
     return refused
 
 

@@ -330,7 +330,7 @@ class ClaimEngine:
             return ClaimCode.UNKNOWN_POOL, f"there is no pool {asked.pool}"
         if not is_resumed and (asked.claim in self.requests.pending or asked.claim in self.state.claims):
             return ClaimCode.KEY_REUSED, f"claim: {asked.claim} exists"
-        return refusal(asked, state, self.creating)
+        return refusal(asked, state, self.creating, self.requests.bytes)
 
     @staticmethod
     def _track(pool: PoolState, demand: Demand) -> None:

@@ -29,6 +29,8 @@ class Pending(msgspec.Struct):
     pods: dict[str, WarmPod] = msgspec.field(default_factory=dict)
     #: Pods are being created for it.
     is_cold: bool = False
+    #: Bytes of what its caller has written.
+    weight: int = 0
     #: The calls that get the answer: several if a caller has repeated its key.
     callers: dict[str, None] = msgspec.field(default_factory=dict)
 
@@ -44,6 +46,14 @@ class Pending(msgspec.Struct):
     def waiter(self) -> Waiter:
         asked = self.asked
         return Waiter(asked.claim, asked.tenant, asked.demand, asked.priority, self.sequence, self.missing)
+
+
+def weight(asked: ClaimAsked) -> int:
+    """Return the bytes of what its caller has written."""
+    if not (asked.labels or asked.annotations or asked.images or asked.demand.labels):
+        return 0
+    pairs = (*asked.labels, *asked.annotations, *asked.images, *asked.demand.labels)
+    return sum(len(name) + len(value) for name, value in pairs)
 
 
 @dataclass(slots=True)
@@ -65,6 +75,8 @@ class Requests:
     def __init__(self) -> None:
         self.pending: dict[str, Pending] = {}
         self.accepted = 0
+        #: The weight of all pending requests.
+        self.bytes = 0
         self.ends: Counter[ClaimCode] = Counter()
         #: Requests that were refused on arrival, and therefore never accepted.
         self.refused: Counter[ClaimCode] = Counter()
@@ -79,7 +91,9 @@ class Requests:
         if counts is None:
             counts = self.counts[asked.pool] = Counts()
         counts.accepted += 1
-        made = Pending(asked, self.accepted, now, now + asked.wait_seconds, callers={asked.request: None})
+        callers, bytes_ = {asked.request: None}, weight(asked)
+        made = Pending(asked, self.accepted, now, now + asked.wait_seconds, weight=bytes_, callers=callers)
+        self.bytes += bytes_
         self.pending[asked.claim] = made
         self._by_call[asked.request] = asked.claim
         if asked.key:
@@ -114,6 +128,7 @@ class Requests:
         assert code in ENDS, f"{code} cannot end a request that was accepted"
         asked = pending.asked
         del self.pending[asked.claim]
+        self.bytes -= pending.weight
         if asked.key:
             del self._keys[asked.pool, asked.tenant, asked.key]
         self.ends[code] += 1
@@ -141,6 +156,7 @@ class Requests:
             number = sum(each.asked.pool == pool for each in self.pending.values())
             assert counts.pending == number, f"{pool}: {counts}, pending {number}"
         assert self.accepted == sum(counts.accepted for counts in self.counts.values())
+        assert self.bytes == sum(pending.weight for pending in self.pending.values())
         calls = {call: claim for claim, pending in self.pending.items() for call in pending.callers}
         assert calls == self._by_call, f"calls {self._by_call}, waiting {calls}"
         keys = {(p.asked.pool, p.asked.tenant, p.asked.key): c for c, p in self.pending.items() if p.asked.key}

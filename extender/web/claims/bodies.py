@@ -15,6 +15,8 @@ from extender.claims.records import OnEmpty, WarmPod
 from extender.claims.views import ClaimStage, ClaimView, PoolSnapshot
 from extender.web.error_answers import ErrorBody
 
+#: The last second that a date can have: a mark that somebody has written may say any number.
+_LATEST = 253402300799.0
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 _Value = Annotated[str, StringConstraints(max_length=63)]
 _Text = Annotated[str, StringConstraints(max_length=16_384)]
@@ -22,7 +24,7 @@ _Image = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class ClaimRequest(_Request):
@@ -201,7 +203,11 @@ def pod_body(pod: WarmPod) -> PodBody:
 
 def moment(epoch: float) -> str:
     """Return an RFC 3339 time of seconds since 1970."""
-    return datetime.fromtimestamp(epoch, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(min(max(epoch, 0.0), _LATEST), UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 #: What an answer means for people, by its code; the engine's own detail comes before it.

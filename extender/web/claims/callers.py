@@ -39,12 +39,15 @@ class Callers:
         self._reviewer = reviewer
         self._pool = Pool("claim-rights", MOST_AT_ONCE)
 
-    async def claimant(self, request: Request, namespace: str, tenant: str | None) -> CallerIdentity:
-        """The caller of a new claim. Its `tenant` is never None. Raises BadRequest with status 401, 403 or 503."""
+    async def claimant(
+        self, request: Request, namespace: str, tenant: str | None, verb: str = "create"
+    ) -> CallerIdentity:
+        """The caller of a new claim, or of a request about one in the name of a tenant. Its `tenant` is never None.
+        Raises BadRequest with status 401, 403 or 503."""
         if not self._reviews:
             name = _certified(request)
             return CallerIdentity(name, tenant if tenant is not None else name)
-        user = await self._may(request, namespace, "create")
+        user = await self._may(request, namespace, verb)
         if tenant is None or tenant == user:
             return CallerIdentity(user, user)
         if not await self._can(request, namespace, "impersonate"):

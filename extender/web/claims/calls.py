@@ -16,9 +16,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 from starlette.types import Message
 
+from extender.claims.engine import ClaimEngine
 from extender.claims.events import Answered, ClaimAsked
+from extender.claims.records import PoolKey
 from extender.server.claims.runtime import Call, ClaimRuntime
 
 #: Requests without a connection that are remembered, and for how many seconds after their end.
@@ -32,19 +35,30 @@ class CallerDisconnected(Exception):  # noqa: N818 - what happened, as Starlette
 
 @dataclass(slots=True)
 class Queued:
-    """A request whose caller does not wait on a connection. `answer`: None until there is one."""
+    """A request whose caller does not wait on a connection. What it asked for is not kept, and nor are the pods that it
+    got: callers choose how much that is."""
 
-    asked: ClaimAsked
-    future: asyncio.Future[Answered]
+    claim: str
+    pool: PoolKey
+    tenant: str
+    future: asyncio.Future[Answered] | None
+    ended: Answered | None = None
 
     @property
     def answer(self) -> Answered | None:
+        """The answer, perhaps without its pods; None until there is one."""
+        if self.future is None:
+            return self.ended
         return self.future.result() if self.future.done() and not self.future.cancelled() else None
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until there is an answer, but no longer than this."""
-        if seconds > 0 and not self.future.done():
-            await asyncio.wait((self.future,), timeout=seconds)
+    async def wait(self, seconds: float) -> Answered | None:
+        """Wait until there is an answer, but no longer than this. Return the answer."""
+        future = self.future
+        if future is None:
+            return self.ended
+        if seconds > 0 and not future.done():
+            await asyncio.wait((future,), timeout=seconds)
+        return future.result() if future.done() and not future.cancelled() else None
 
 
 class Calls:
@@ -83,28 +97,29 @@ class Calls:
     # -- requests without a connection ----------------------------------------------------------------------------
 
     def queued(self, asked: ClaimAsked) -> Queued | None:
-        """Ask, and return at once; None if too many such requests are remembered."""
+        """Ask, and return at once; None if too many such requests are remembered. One that is answered at once is not
+        remembered: its caller gets the answer."""
         self._forget()
         if len(self._queued) >= MOST_QUEUED:
             return None
         answer = self.ask(asked)
-        known = self._queued[asked.claim] = Queued(asked, answer)
-        answer.add_done_callback(lambda _: self._ends.append((self._clock(), asked.claim)))
+        name = self._runtime.look(partial(_name_of, asked=asked))
+        known = Queued(name, asked.pool, asked.tenant, answer)
+        if not answer.done() and name not in self._queued:
+            self._queued[name] = known
+            answer.add_done_callback(partial(self._ended, known))
         return known
+
+    def _ended(self, known: Queued, answer: asyncio.Future[Answered]) -> None:
+        if not answer.cancelled():
+            known.ended = msgspec.structs.replace(answer.result(), pods=())
+        known.future = None
+        self._ends.append((self._clock(), known.claim))
 
     def find(self, claim: str) -> Queued | None:
         """The request without a connection that has this claim's id, if it is remembered."""
         self._forget()
         return self._queued.get(claim)
-
-    def leave(self, claim: str) -> bool:
-        """Cancel the request that waits for this claim. Returns whether there was one."""
-        known = self._queued.get(claim)
-        if known is None or known.answer is not None:
-            return False
-        self._runtime.leave(known.asked.request)
-        del self._queued[claim]
-        return True
 
     def _forget(self) -> None:
         """Forget the requests that ended long ago."""
@@ -112,6 +127,12 @@ class Calls:
         while self._ends and self._ends[0][0] < end:
             _, name = self._ends.popleft()
             self._queued.pop(name, None)
+
+
+def _name_of(engine: ClaimEngine, _now: float, *, asked: ClaimAsked) -> str:
+    """The claim's name: another one than was asked for, if the key belongs to a request that came before."""
+    known = engine.claim_with_key(asked.pool, asked.tenant, asked.key) if asked.key else ""
+    return known or asked.claim
 
 
 def _resolve(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Answered], found: Answered) -> None:

@@ -44,6 +44,7 @@ from extender.web.claims.bodies import (
 )
 from extender.web.claims.callers import Callers
 from extender.web.claims.calls import CallerDisconnected, Calls, Queued, has_disconnected
+from extender.web.claims.reading import read_model
 from extender.web.error_answers import error_response
 from extender.web.errors import JSON, BadRequest
 from extender.web.limits.budget import Budget
@@ -155,11 +156,11 @@ class ClaimHandlers:
             detail = "too many requests without a connection are remembered"
             return _refusal(Answered(request="", code=ClaimCode.QUEUE_FULL, retry_after=1.0, detail=detail))
         patience = _PREFER_WAIT.search(prefer)
-        await known.wait(float(patience[1]) if patience else 0.0)
-        if known.answer is not None:
-            return self._answer(asked, known.answer)
-        body = self._view(asked.claim, known)
-        headers = {"Location": f"/v1/claims/{asked.claim}", "Preference-Applied": "respond-async"}
+        answer = await known.wait(float(patience[1]) if patience else 0.0)
+        if answer is not None:
+            return self._answer(asked, answer)
+        body = self._view(known.claim, known)
+        headers = {"Location": f"/v1/claims/{known.claim}", "Preference-Applied": "respond-async"}
         return _json(202, body, headers)
 
     def _give_back(self, answer: Answered) -> None:
@@ -240,16 +241,16 @@ class ClaimHandlers:
         caller = await self._callers.holder(request, namespace, "delete")
         if caller.tenant is not None and caller.tenant != tenant:
             return _refusal(Answered(request="", code=ClaimCode.NOT_YOURS, claim=claim))
-        if known is not None and self._calls.leave(claim):
-            asked = known.asked
-            return _json(200, _ended(claim, asked.pool, asked.tenant, "failed", ClaimCode.CANCELLED))
+        has_waited = known is not None and known.answer is None
         answer = await self._finished(ReleaseAsked(self._runtime.new_request(), claim, caller.tenant))
         if answer.code is not ClaimCode.RELEASED:
             return _refusal(answer)
+        if known is not None and has_waited:
+            return _json(200, _ended(claim, known.pool, known.tenant, "failed", ClaimCode.CANCELLED))
         return _json(200, _ended(claim, PoolKey(namespace, ""), tenant, "released", answer.code))
 
     async def release_by_key(self, request: Request, pool: PoolKey, wanted: Keyed) -> Response:
-        caller = await self._callers.claimant(request, pool.namespace, wanted.tenant)
+        caller = await self._callers.claimant(request, pool.namespace, wanted.tenant, verb="delete")
         tenant = caller.tenant or ""
         claim = self._runtime.look(lambda engine, _: engine.claim_with_key(pool, tenant, wanted.key))
         if not claim:
@@ -266,7 +267,7 @@ class ClaimHandlers:
     def _owner(self, claim: str, known: Queued | None) -> tuple[str, str]:
         """The namespace and the tenant of a claim. Raises BadRequest (404) if it is not known."""
         if known is not None:
-            return known.asked.pool.namespace, known.asked.tenant
+            return known.pool.namespace, known.tenant
         view = self._find(claim)
         if view is None:
             raise self._unknown(claim)
@@ -290,13 +291,13 @@ class ClaimHandlers:
             return claim_body(view)
         if known is None:
             return None
-        asked, answer = known.asked, known.answer
+        pool, tenant, answer = known.pool, known.tenant, known.answer
         if answer is None:
-            return _ended(claim, asked.pool, asked.tenant, "waiting", None)
+            return _ended(claim, pool, tenant, "waiting", None)
         if answer.code is ClaimCode.CLAIMED:
-            return _ended(claim, asked.pool, asked.tenant, "released", ClaimCode.CLAIM_ENDED)
-        body = _ended(claim, asked.pool, asked.tenant, "failed", answer.code)
-        return body.model_copy(update={"detail": error_of(self._with_pools(asked.pool, answer)).error})
+            return _ended(claim, pool, tenant, "released", ClaimCode.CLAIM_ENDED)
+        body = _ended(claim, pool, tenant, "failed", answer.code)
+        return body.model_copy(update={"detail": error_of(self._with_pools(pool, answer)).error})
 
     # -- pools ----------------------------------------------------------------------------------------------------
 
@@ -333,7 +334,7 @@ class ClaimHandlers:
     async def _read(self, request: Request, model: type[_BodyT]) -> _BodyT:
         body = await read_body(request, _LARGEST_BODY, self._bodies)
         try:
-            return model.model_validate_json(body) if body.strip() else model()
+            return read_model(body, model)
         except ValidationError as error:
             raise _bad_body(error, model) from error
 

@@ -36,6 +36,7 @@ from extender.web.claims.bodies import ClaimRequest
 from extender.web.claims.callers import Callers
 from extender.web.claims.calls import CallerDisconnected, Calls, has_disconnected
 from extender.web.claims.handlers import new_claim
+from extender.web.claims.reading import read_model
 from extender.web.e2b.bodies import NewSandbox, Note, Refresh, Timeout, detail_body, note_of, sandbox_body
 from extender.web.e2b.errors import bad_request, error, refusal
 from extender.web.e2b.metrics import E2bMetrics
@@ -67,8 +68,9 @@ class E2bHandlers:
 
     async def create(self, request: Request) -> Response:
         wanted = await self._read(request, NewSandbox)
-        pool = self._pool(wanted.templateID)
+        pool = self._named(wanted.templateID)
         caller = await self._callers.claimant(request, pool.namespace, None)
+        self._check_there(pool)
         if self._service.is_coming(pool):
             return error(503, "the pods of this pool are not known yet", 1.0)
         note = Note(wanted.templateID, round(time.time(), 3), wanted.metadata or {})
@@ -209,20 +211,21 @@ class E2bHandlers:
             ]
         )
 
-    def _pool(self, template: str) -> PoolKey:
+    def _named(self, template: str) -> PoolKey:
         namespace, slash, name = template.partition("/")
-        key = PoolKey(namespace, name) if slash else PoolKey(self._settings.namespace, template)
-        pools = [pool.key for pool in self._service.pools()]
-        if key not in pools:
-            named = [str(each) for each in pools]
-            meant = did_you_mean(similar(str(key), named))
-            raise BadRequest(f"templateID: there is no pool {key}. {meant}".rstrip(), "templateID")
-        return key
+        return PoolKey(namespace, name) if slash else PoolKey(self._settings.namespace, template)
+
+    def _check_there(self, wanted: PoolKey) -> None:
+        """Raise BadRequest if there is no such pool. It names others of the namespace in which the caller may claim."""
+        pools = [pool.key for pool in self._service.pools() if pool.key.namespace == wanted.namespace]
+        if wanted not in pools:
+            meant = did_you_mean(similar(str(wanted), [str(each) for each in pools]))
+            raise BadRequest(f"templateID: there is no pool {wanted}. {meant}".rstrip(), "templateID")
 
     async def _read(self, request: Request, model: type[_BodyT]) -> _BodyT:
         body = await read_body(request, _LARGEST_BODY, self._bodies)
         try:
-            return model.model_validate_json(body) if body.strip() else model.model_validate({})
+            return read_model(body, model)
         except ValidationError as problem:
             first = problem.errors(include_url=False)[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -246,7 +249,7 @@ def _limit(text: str | None) -> int:
 def _moment(text: str | None) -> float:
     try:
         return datetime.fromisoformat(text).timestamp() if text else 0.0
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadRequest(f"startedAfter: expected an RFC 3339 time, got {text}", "startedAfter") from None
 
 

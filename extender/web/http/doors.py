@@ -2,6 +2,7 @@
 
     a verb:   has it an Origin? --yes--> 403        is its client one of verb_clients? --no--> 403
     a page:   is Host one of ours? --no--> 421      sent by another site's page? --> 403      page_clients? --no--> 403
+              not GET, and its Origin is not Host? --> 403
     a probe, /metrics: never refused here
     then: a few pages and probes begin in each turn of the event loop, or are answered
 
@@ -115,7 +116,7 @@ class Doors:
         peer: Peer | None = scope.get("state", {}).get("peer")
         if path in self._verbs:
             return _origin(scope) or _client(peer, path, "verb_clients")
-        return self._host(scope) or _other_site(scope) or _client(peer, path, "page_clients")
+        return self._host(scope) or _other_site(scope) or _other_origin(scope) or _client(peer, path, "page_clients")
 
     def _host(self, scope: Scope) -> _Refusal | None:
         """Refuse an unknown Host. A missing Host is accepted: HTTP/1.0 has none, and browsers always send one."""
@@ -130,6 +131,19 @@ def _origin(scope: Scope) -> _Refusal | None:
     for origin in _values(scope, b"origin"):
         text = f"verbs are not for browsers, and this request has an Origin: {origin[:100]!r}"
         return _Refusal(403, text, "Origin", "origin", origin[:100])
+    return None
+
+
+def _other_origin(scope: Scope) -> _Refusal | None:
+    """Refuse a request that changes something, a claim for example, from a page of another server. Browsers send such a
+    page's POST without asking, and over plain HTTP they do not say that it comes from another site."""
+    if scope["method"] in ("GET", "HEAD"):
+        return None
+    hosts = _values(scope, b"host")
+    for origin in _values(scope, b"origin"):
+        if [origin.partition("://")[2].lower()] != [host.strip().lower() for host in hosts]:
+            text = f"this is not for pages of other servers, and the request has the Origin {origin[:100]!r}"
+            return _Refusal(403, text, "Origin", "origin", origin[:100])
     return None
 
 

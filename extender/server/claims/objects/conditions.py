@@ -8,6 +8,9 @@ from typing import Any
 
 from extender.claim_resources import Condition
 
+#: The last second that a date can have: a mark that somebody has written may say any number.
+_LATEST = 253402300799.0
+
 
 def conditions(
     said: Mapping[str, tuple[str, str, str]], before: Iterable[Condition], *, generation: int, now: str
@@ -33,4 +36,4 @@ def conditions(
 
 def moment(epoch: float) -> str:
     """Return the RFC 3339 time of seconds since 1970, in whole seconds, as the API server writes times."""
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(min(max(epoch, 0.0), _LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
