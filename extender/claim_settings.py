@@ -1,6 +1,6 @@
-"""The part of the configuration file that is about claims: who may claim, and the pools that stand in the file.
+"""The section `claims` of the configuration file: who may claim, the limits, and pools.
 
-Pools can also be objects of the API server, if `claims.custom_resources` is set: both kinds are served side by side.
+Pools can also be objects of the API server, if `claims.custom_resources` is set. Both kinds are served side by side.
 """
 
 from __future__ import annotations
@@ -30,71 +30,72 @@ class WorkloadSettings(_Section):
 
 
 class AutoscalerSettings(_Section):
-    """How many replicas the pool's workload has: as many as wait, and as are to be spare."""
+    """Scales the pool's workload: a replica for each pod that requests lack, and spare pods."""
 
     #: The least and the most replicas.
     least: int = Field(0, ge=0, le=100_000)
     most: int = Field(ge=1, le=100_000)
-    #: Idle pods beyond the demand: one, a quarter or a half of the demand.
+    #: Spare pods beyond the demand (claimed pods and pods that requests lack): none, one, a quarter or half of it.
     buffer: Literal["none", "one", "quarter", "half"] = "quarter"
-    #: Seconds that a pod is idle before it may go, between two changes, and after the cluster was full.
+    #: Seconds that a pod must be idle before a scale-down may delete it; between two changes, unless requests lack
+    #: pods; and until the next scale-up after the cluster was full.
     idle_seconds: float = Field(300, ge=0, le=86_400)
     cooldown_seconds: float = Field(10, ge=0, le=3600)
     full_cooldown_seconds: float = Field(60, ge=0, le=86_400)
-    #: Seconds for which no pod was idle before spare ones are ordered although nobody waits; and for how long after the
-    #: last request that is done.
+    #: Seconds without an idle pod after which spare pods are added while no request waits.
     empty_seconds: float = Field(5, ge=0, le=3600)
+    #: Seconds after the last request for which the pool counts as busy, and spare pods are added.
     quiet_seconds: float = Field(300, ge=0, le=86_400)
-    #: At most so many pods are ordered within `refill_seconds`; 0: any number.
+    #: How many pods may be added within `refill_seconds`; 0: no limit.
     refill_pods: int = Field(0, ge=0, le=100_000)
     refill_seconds: float = Field(60, gt=0, le=86_400)
 
 
 class PoolSettings(_Section):
-    """One pool: the pods of a namespace that have all labels of `selector`, and how they are given away."""
+    """One pool: the pods of a namespace that have all labels of `selector`, and the rules for claiming them."""
 
     namespace: str = Field("default", pattern=_NAMESPACE, max_length=63)
     name: str = Field(pattern=_NAME, max_length=63)
     selector: dict[str, str] = Field(min_length=1, max_length=32)
-    #: detach: a claim takes the pod out of its ReplicaSet, which makes another one, and ends with its deletion.
-    #: recycle: the pod's phase label changes, and it returns to the pool.
+    #: detach: a claim takes the pod out of its ReplicaSet, which creates another one; its end deletes the pod.
+    #: recycle: a claim changes the pod's phase label; its end returns the pod to the pool.
     mode: Literal["detach", "recycle"] = "detach"
-    #: Which idle pod is given away first: the one that was first seen idle, by age, by the use of its node, or by
-    #: `claims.score`.
+    #: Which idle pod is claimed first: the one that has been idle for the longest time, by creation time, by the number
+    #: of claimed pods on its node, or by `claims.score`.
     order: Literal["fifo", "oldest", "newest", "pack", "spread", "score"] = "fifo"
-    #: The workload that makes the pool's pods. Without it no pod is created for a claim (`on_empty: cold`), and nothing
-    #: is scaled.
+    #: The workload that creates the pool's pods. Without it, no pod can be created for a claim (`on_empty: cold`), and
+    #: nothing is scaled.
     workload: WorkloadSettings | None = None
-    #: Scale the workload by demand. Without it Waggle leaves its replicas alone.
+    #: Scale the workload by demand. Without it, Waggle does not change the replicas.
     autoscaler: AutoscalerSettings | None = None
-    #: In pools that recycle: the image that each of these containers gets back when a claim ends that changed it.
-    #: Others get back the one that they had.
+    #: Mode recycle: the image that each container gets back when a claim that changed it ends. A container that is not
+    #: named gets the image back that it had before.
     images: dict[_Name, _Image] = Field(default_factory=dict, max_length=16)
-    #: Seconds in which a pod whose images a claim changes, or that is created for one, must be ready.
+    #: Seconds within which a pod must be ready after a claim changed its images, or after it was created for a claim.
     start_seconds: float = Field(120, ge=1, le=3600)
-    #: A claim ends when a container restarts whose image it chose: what was in it is lost.
+    #: Whether a claim ends when a container restarts whose image it chose, because the work in it is lost.
     ends_on_restart: bool = True
-    #: Seconds that a request waits for a pod, if its caller does not say.
+    #: Seconds that a request waits for a pod if its caller does not say.
     wait_seconds: float = Field(30, ge=0, le=3600)
     #: Seconds that a claim lasts unless it is renewed, if its caller does not say.
     lease_seconds: float = Field(3600, ge=1, le=30 * 86_400)
-    #: How many requests may wait, of all tenants and of one.
+    #: The limits of the queue, in requests: of all tenants, and of one.
     most_waiting: int = Field(8192, ge=1, le=100_000)
     most_waiting_of_tenant: int = Field(4096, ge=1, le=100_000)
-    #: How many pods one tenant may have at once; 0: any number.
+    #: How many pods one tenant may have at once; 0: no limit.
     most_pods_of_tenant: int = Field(0, ge=0, le=100_000)
     #: How many pods one claim may have.
     most_pods_of_claim: int = Field(64, ge=1, le=1000)
-    #: How many pods may be created at once for claims that find none idle (`on_empty: cold`).
+    #: How many pods may be in creation at once for claims that find none idle (`on_empty: cold`).
     most_cold: int = Field(64, ge=0, le=10_000)
-    #: Tenants that wait are served in proportion to their weights; 1 if not given.
+    #: Waiting tenants are served in proportion to their weights; 1 if not given.
     weights: dict[str, float] = Field(default_factory=dict, max_length=10_000)
 
     @field_validator("autoscaler")
     @classmethod
     def _has_a_workload(cls, autoscaler: AutoscalerSettings | None, info: ValidationInfo) -> AutoscalerSettings | None:
         if autoscaler is not None and info.data.get("workload") is None:
-            raise ValueError("expected `workload` beside it: whose replicas to change")
+            raise ValueError("expected `workload` beside it, which names the workload to scale")
         return autoscaler
 
     @field_validator("selector")
@@ -119,7 +120,7 @@ class PoolSettings(_Section):
 
 
 class ScoreSettings(_Section):
-    """The installed plug-in that chooses pods in pools of the order `score`. See docs/claim-scores.md."""
+    """The installed plug-in that chooses pods in pools with `order: score`. See docs/claim-scores.md."""
 
     name: str = Field(min_length=1, max_length=253)
     #: Its own settings, checked by its model.
@@ -127,40 +128,40 @@ class ScoreSettings(_Section):
 
 
 class E2bSettings(_Section):
-    """E2B's API under /e2b, for programs that use its package. See docs/e2b.md."""
+    """E2B's API under /e2b, for programs that use E2B's package. See docs/e2b.md."""
 
     enabled: bool = False
-    #: The namespace of a template that is named without one.
+    #: The namespace of the pool if a template's name has none.
     namespace: str = Field("default", pattern=_NAMESPACE, max_length=63)
-    #: Seconds that a sandbox may take to be created, if no pod is idle.
+    #: Seconds that the creation of a sandbox waits for an idle pod.
     wait_seconds: float = Field(20, ge=0, le=600)
-    #: The domain that programs are told to find their sandboxes under; empty: none.
+    #: The domain of sandboxes that Waggle tells programs; empty: none.
     domain: str = Field("", max_length=253)
 
 
 class ClaimSettings(_Section):
-    """Claims: idle warm pods are handed out over HTTP. See docs/claims.md."""
+    """Claims: idle warm pods, handed out over HTTP. See docs/claims.md."""
 
     enabled: bool = False
-    #: What chooses pods in pools of the order `score`.
+    #: The plug-in that chooses pods in pools with `order: score`.
     score: ScoreSettings | None = None
     pools: tuple[PoolSettings, ...] = Field((), max_length=1000)
-    #: Serve the Pool and Claim objects of the API server, too: their CustomResourceDefinitions must be installed.
+    #: Serve the Pool and Claim objects of the API server, too. Their CustomResourceDefinitions must be installed.
     custom_resources: bool = False
-    #: Who may claim. none: any client that can reach the port, in the name of any tenant. kubernetes: clients with a
-    #: token that the API server accepts and the right to `create` claims.waggle.dev in the pool's namespace; the tenant
-    #: is the user of the token.
+    #: Who may claim. none: any client that can reach the port, for any tenant. kubernetes: clients with a token that
+    #: the API server accepts, and with the right to `create` claims.waggle.dev in the pool's namespace; the tenant is
+    #: the token's user.
     authorization: Literal["none", "kubernetes"] = "none"
     e2b: E2bSettings = E2bSettings()
-    #: The longest time that a request may wait for a pod, and that a lease may last, seconds.
+    #: The limits of the seconds that a request may wait for a pod, and that a lease may last.
     longest_wait_seconds: float = Field(600, ge=1, le=3600)
     longest_lease_seconds: float = Field(7 * 86_400, ge=1, le=365 * 86_400)
-    #: Several replicas serve the same pools: each begins with its own share of the idle pods, which they agree upon by
-    #: a Lease each, in the namespace of `leader_election`. Without it they are as correct, and conflict more often.
+    #: The replicas that serve the same pools share the idle pods, and each claims those of its own share first. Each
+    #: has a Lease in the namespace of `leader_election`. Without this they are correct, too, but conflict more often.
     share_pools: bool = False
-    #: Writes of claims at once; the number adapts to the API server.
+    #: How many writes of claims may be in flight at most. The actual number adapts to the API server.
     concurrent_writes: int = Field(32, ge=1, le=128)
-    #: Memory that the pods of pools may take, in MiB, estimated: some 2 KB each. Lists that need more fail.
+    #: Memory for the records of pods, in MiB, estimated: some 2 KB for each pod. A list that needs more fails.
     cache_mib: int = Field(512, ge=16, le=65_536)
 
     @field_validator("pools")
@@ -169,7 +170,7 @@ class ClaimSettings(_Section):
         scored = [pool for pool in pools if pool.order == "score"]
         if scored and info.data.get("score") is None:
             raise ValueError(
-                f"{scored[0].namespace}/{scored[0].name}: order: expected `claims.score.name`: which plug-in scores"
+                f"{scored[0].namespace}/{scored[0].name}: order: expected `claims.score.name`, the plug-in that scores"
             )
         return pools
 

@@ -5,8 +5,8 @@ The models check what the server reads, and the CustomResourceDefinitions in man
 Three rules are beyond a schema, and only here: which names a label may have, that a selector names no label of
 Waggle's, and that an autoscaler needs a workload.
 
-A room of its own, below the engine of claims: the server, the HTTP layer and the generator use it, and the engine,
-which is pure, knows its own records only.
+The server, the HTTP layer and the generator import this package. The engine of claims, which is pure, has records of
+its own.
 """
 
 from extender.claim_resources.claim import Claim, ClaimedPod, ClaimSpec, ClaimStatus

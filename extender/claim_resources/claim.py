@@ -1,4 +1,4 @@
-"""The Claim: a request for pods of a pool, and what became of it."""
+"""The custom resource Claim: a request for pods of a pool, with its result in the status."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _Text = Annotated[str, StringConstraints(max_length=16_384)]
 
 
 class PoolRef(Part):
-    """A pool of the claim's namespace."""
+    """A pool in the claim's namespace."""
 
     name: Name
 
 
 class ClaimSpec(Part):
-    """What is asked for, read once: only leaseSeconds counts afterwards, and a change of it renews the claim.
-    There is no idempotency key, since the object's UID is one."""
+    """What the claim requests. Only a change of leaseSeconds has an effect later: it renews the claim. There is no
+    idempotency key, because the object's UID is one."""
 
     pool_ref: PoolRef
     count: int = Field(1, ge=1, le=1000, description="How many pods, all or none.")
@@ -27,24 +27,27 @@ class ClaimSpec(Part):
     images: dict[Name, Image] = Field(
         default_factory=dict,
         max_length=16,
-        description="The image that each of these containers is to run; only in pools that recycle.",
+        description="The image that each of these containers is to run; only in pools with mode recycle.",
     )
     labels: Labels = Field(
-        default_factory=dict, max_length=32, description="Put on the claimed pods, and removed at the claim's end."
+        default_factory=dict, max_length=32, description="Set on the claimed pods, and removed at the end of the claim."
     )
     annotations: dict[Name, _Text] = Field(
-        default_factory=dict, max_length=32, description="Put on the claimed pods, and removed at the claim's end."
+        default_factory=dict, max_length=32, description="Set on the claimed pods, and removed at the end of the claim."
     )
-    tenant: str = Field("", max_length=253, description="In whose name; empty is the namespace.")
-    priority: int = Field(0, ge=-1000, le=1000, description="Higher is served first.")
+    tenant: str = Field("", max_length=253, description="The tenant that gets the pods. Empty: the namespace.")
+    priority: int = Field(0, ge=-1000, le=1000, description="Claims with a higher number are served first.")
     lease_seconds: int | None = Field(
-        None, ge=1, le=30 * 86_400, description="How long the claim lasts; absent is as the pool says."
+        None,
+        ge=1,
+        le=30 * 86_400,
+        description="How long the claim lasts unless it is renewed. Absent: the pool's default.",
     )
     wait_seconds: int | None = Field(
-        None, ge=0, le=3600, description="How long it may wait for pods; absent is as the pool says."
+        None, ge=0, le=3600, description="How long it may wait for pods. Absent: the pool's default."
     )
     on_empty: Literal["wait", "fail", "cold"] = Field(
-        "wait", description="If too few pods are idle: wait in line, fail at once, or have pods created (cold)."
+        "wait", description="What happens if too few pods are idle: wait, fail at once, or have pods created (cold)."
     )
 
 
@@ -60,28 +63,28 @@ class ClaimedPod(Seen):
 
 
 class ClaimStatus(Seen):
-    """What became of the claim."""
+    """The result of the claim."""
 
     observed_generation: int = Field(0, ge=0)
     phase: Literal["Waiting", "Claiming", "Claimed", "Ended", "Released", "Failed"] = Field(
-        "Waiting", description="Where the claim stands. Ended: its lease is over."
+        "Waiting", description="The state of the claim. Ended: its lease has expired."
     )
-    reason: str = Field("", max_length=64, description="One of a closed set of codes, as over HTTP and in metrics.")
+    reason: str = Field("", max_length=64, description="A code, the same as over HTTP and in metrics.")
     message: str = Field("", max_length=32768)
-    claim: str = Field("", max_length=63, description="The claim's name, as it stands on its pods (waggle.dev/claim).")
+    claim: str = Field("", max_length=63, description="The claim's name, the value of waggle.dev/claim on its pods.")
     pods: list[ClaimedPod] = Field(default_factory=list, max_length=1000)
     lease_expires: Moment | None = Field(None, description="When the lease ends unless it is renewed.")
-    position: int = Field(0, ge=0, description="While it waits: its place in the line, 1 is next.")
+    position: int = Field(0, ge=0, description="While it waits: its position in the queue, 1 is next.")
     renewal: str = Field(
-        "", max_length=256, description="The value of the annotation waggle.dev/renew that was carried out last."
+        "", max_length=256, description="The value of the annotation waggle.dev/renew for which it was renewed last."
     )
     conditions: Conditions = Field(
-        default_factory=list, description="Ready: all pods are the claim's, and run as it asked."
+        default_factory=list, description="Ready: the claim has all its pods, and they run the requested images."
     )
 
 
 class Claim(Seen):
-    """A request for pods of a pool. Deleting it gives the pods back."""
+    """A request for pods of a pool. Deleting it releases the pods."""
 
     metadata: Metadata
     spec: ClaimSpec

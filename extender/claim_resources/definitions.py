@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions from the models: structural schemas, columns, status and scale.
+"""CustomResourceDefinitions from the models: structural schemas, printer columns, status and scale.
 
-pydantic writes JSON Schema of 2020; Kubernetes takes a part of OpenAPI 3.0. What has no counterpart there (which names
-a map may have) is left out, and checked by the models alone.
+pydantic writes JSON Schema 2020-12; Kubernetes accepts a subset of OpenAPI 3.0. Rules that this subset cannot express,
+such as the names that a map may have, are left out here, and checked by the models only.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from extender.claim_resources.shared import GROUP, VERSION
 
 Object = dict[str, Any]
 
-#: What a structural schema may have of what pydantic writes, in the order in which it is shown.
+#: The keywords of pydantic's schemas that a structural schema may have, in their order of output.
 _KEPT = (
     *("type", "format", "description", "default", "enum", "pattern", "minLength", "maxLength"),
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minItems", "maxItems"),
     *("minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
 )
-#: What the API server says about these two is all that there is to say.
+#: The API server itself defines these fields of every object.
 _HEAD: Mapping[str, Object] = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
@@ -32,7 +32,7 @@ _HEAD: Mapping[str, Object] = {
 
 
 def definitions() -> dict[str, Object]:
-    """The definitions by their plural names."""
+    """Return the definitions by their plural names."""
     return {
         "pools": _definition(
             Pool,
@@ -105,11 +105,11 @@ def _definition(
 
 
 def schema_of(model: type[BaseModel]) -> Object:
-    """The structural schema of a whole object of this model."""
+    """Return the structural schema of an object of this model."""
     whole = model.model_json_schema(by_alias=True)
     parts = whole.get("$defs", {})
     fields = {name: _schema(whole["properties"][name], parts) for name in ("spec", "status")}
-    # A status is written by the server, never filled in for it.
+    # The server writes the whole status: the API server must not fill in defaults.
     fields["status"].pop("default", None)
     _without_defaults(fields["status"])
     return {
@@ -133,7 +133,7 @@ def _schema(given: Object, parts: Mapping[str, Object]) -> Object:
         if given.get("required"):
             schema["required"] = given["required"]
         else:
-            # A part all of whose fields have defaults is there, so that they are filled in.
+            # The API server fills in the defaults of a part only if the part itself has a default.
             schema["default"] = {}
     elif isinstance(given.get("additionalProperties"), dict):
         schema["additionalProperties"] = _schema(given["additionalProperties"], parts)
@@ -143,7 +143,7 @@ def _schema(given: Object, parts: Mapping[str, Object]) -> Object:
 
 
 def _resolved(given: Object, parts: Mapping[str, Object]) -> Object:
-    """`given` with the part that it refers to put in, and without the null that stands for "absent"."""
+    """Return `given` with its reference replaced by the part, and without the type null, which means "absent"."""
     beside = {key: value for key, value in given.items() if key not in ("anyOf", "allOf", "$ref")}
     if "anyOf" in given:
         (one,) = [each for each in given["anyOf"] if each.get("type") != "null"]

@@ -1,4 +1,4 @@
-"""From an object of the API server, decoded from JSON, to its model."""
+"""Converts an object of the API server, decoded from JSON, to its model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 M = TypeVar("M", bound=BaseModel)
-#: Faults that one message names; a stranger decides how many there are.
+#: How many faults one message names. The author of the object decides how many there are.
 _MOST = 5
 
 
 class ResourceError(ValueError):
-    """The object cannot be used; the message names each field at fault, and what was expected of it."""
+    """The object is not valid. The message names the first fields at fault, and what was expected of each."""
 
 
 def read(model: type[M], obj: Any) -> M:

@@ -1,4 +1,4 @@
-"""What both custom resources are made of. Field names are Python's here, and lower camel case in Kubernetes."""
+"""The parts that both custom resources share. Field names are snake case here, and lower camel case in Kubernetes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Labels = Annotated[dict[str, LabelValue], AfterValidator(_have_label_names)]
 
 
 class Part(BaseModel):
-    """A part of a custom resource that somebody writes: unknown fields are mistakes, and no value is converted."""
+    """A part that users write: unknown fields are errors, and no value is converted."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
@@ -40,7 +40,7 @@ class Part(BaseModel):
 
 
 class Seen(BaseModel):
-    """A part that the server writes, or that others may extend: unknown fields are ignored."""
+    """A part that servers write, or that newer versions may extend: unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -64,8 +64,8 @@ class Condition(Seen):
 
     type: str = Field(max_length=316)
     status: Literal["True", "False", "Unknown"]
-    observed_generation: int = Field(0, ge=0, description="The generation of the spec that this is about.")
-    last_transition_time: Moment = Field("", description="When the status changed last.")
+    observed_generation: int = Field(0, ge=0, description="The generation of the spec to which this applies.")
+    last_transition_time: Moment = Field("", description="When the condition's status changed last.")
     reason: str = Field("", max_length=1024, description="One word for programs.")
     message: str = Field("", max_length=32768, description="A sentence for people.")
 

@@ -339,7 +339,7 @@ class ClaimEngine:
             return
         tracked = pool.supply.tracked()
         if len(tracked) >= MOST_DEMANDS:
-            # Requests that come back to the queue were not counted at the door: there may be too few to make room.
+            # Requests that return to the queue were not checked against the limit, so it may be exceeded.
             unused = (each for each in tracked if not pool.queue.has(each))
             for each in islice(unused, len(tracked) - MOST_DEMANDS + 1):
                 pool.supply.untrack(each)

@@ -1,4 +1,4 @@
-"""How long callers wait for pods: a histogram by code for Prometheus, and the last minute of each pool for people.
+"""Measures how long callers wait for pods: a histogram by code for Prometheus, each pool's last minute for the page.
 
 Promises: memory is bounded by the number of pools, not by that of requests; a figure of the last minute is within 10 %
 of the true one. Thread-safe.
@@ -22,16 +22,16 @@ from extender.server.views import Metric
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 #: A minute is kept in slots of so many seconds each.
 _SLOT, _SLOTS = 5.0, 12
-#: The bounds for people: the first, seconds, each 1.2 times the one before; the last is beyond the longest wait.
+#: The bounds for the page: the first in seconds, each 1.2 times the one before; the last exceeds the longest wait.
 _FIRST, _STEP, _NUMBER = 0.0002, 1.2, 95
 _LOG_STEP = math.log(_STEP)
-#: Pools whose last minute is kept.
+#: How many pools' last minutes are kept.
 _MOST_POOLS = 10_000
 
 
 class Latency(NamedTuple):
-    """The claims of a pool that were answered with pods in the last minute: how many, and the seconds that half of
-    them, and 99 % of them, took at most; 0 if there were none."""
+    """The claims of a pool that succeeded in the last minute: their number, and the 50th and 99th percentile of the
+    seconds until the answer; 0 if there were none."""
 
     answers: int
     p50: float
@@ -59,7 +59,7 @@ class AnswerTimes:
             counts[bisect_left(BOUNDS, seconds)] += 1
             self._sums[code] = self._sums.get(code, 0.0) + seconds
             if code is not ClaimCode.CLAIMED:
-                return  # a pool of any name can be asked for; what has been claimed is there
+                return  # failed requests can name pools that do not exist; memory must stay bounded
             slots = self._slots.get(pool)
             if slots is None:
                 if len(self._slots) >= _MOST_POOLS:
@@ -70,7 +70,7 @@ class AnswerTimes:
             slots[-1][1][_place(seconds)] += 1
 
     def latency(self, pool: PoolKey) -> Latency:
-        """Return the last minute of a pool."""
+        """Return the latency of a pool's claims in the last minute."""
         oldest = int(self._clock() / _SLOT) - _SLOTS
         with self._lock:
             found = [counts for number, counts in self._slots.get(pool, ()) if number > oldest]
@@ -78,7 +78,7 @@ class AnswerTimes:
         return Latency(sum(sums), _quantile(sums, 0.5), _quantile(sums, 0.99))
 
     def metric(self) -> Metric:
-        """For a scrape."""
+        """Return the histogram for a scrape."""
         samples: list[tuple[dict[str, str], float]] = []
         with self._lock:
             for code, counts in sorted(self._counts.items()):
@@ -101,7 +101,7 @@ def _place(seconds: float) -> int:
 
 
 def _quantile(counts: list[int], share: float) -> float:
-    """The middle of the bounds in which the quantile is."""
+    """Return the geometric middle of the slot in which the quantile is."""
     rank, reached = math.ceil(share * sum(counts)), 0
     for place, count in enumerate(counts):
         reached += count

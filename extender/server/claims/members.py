@@ -1,15 +1,14 @@
-"""Tells the engine which servers serve claims side by side, so that each begins with its own share of the idle pods.
+"""Tells the engine which servers serve claims side by side, so that each claims pods of its own share first.
 
-    renew the own Lease --> list the Leases of all --> MembersSeen(names, me)      every few seconds
+    renew this server's Lease --> list all Leases --> MembersSeen(names, me)      every few seconds
           |  failed                                        ^
-          +--> after a Lease's length: MembersSeen((), me) -+   alone, as far as this server knows
+          +--> after the lease duration: MembersSeen((), me) -+   this server knows of no others
 
-A server has a Lease of its own, named after it, with a label by which the others find it. A Lease counts as living if
-its holder has renewed it within its length *as seen by this server's clock*: clocks of other machines are not trusted.
+Each server has a Lease with its name, and a label by which the others find it. A member counts as alive if its Lease
+has changed within the lease duration *by this server's clock*: the clocks of other machines are not trusted.
 
-Nothing depends on this being right. Servers that see different members, or none, claim correctly; two of them only try
-for the same pod more often, and the API server decides. A Lease whose holder has been gone for long is deleted by
-whoever sees it.
+Correctness does not depend on this. Servers that see different members, or none, only try for the same pod more often,
+and the API server decides. A Lease that has not changed for a long time is deleted by any server.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from extender.kube.client.api import ApiError, ApiServer, Response
 log = structlog.get_logger(__name__)
 
 LABEL = "waggle.dev/claims"
-#: Seconds between two renewals, and after which a Lease that was not renewed counts no more.
+#: Seconds between two renewals, and after which a member whose Lease was not renewed counts as dead.
 _RENEW, _LENGTH = 5.0, 15.0
 #: Seconds after which a Lease that was not renewed is deleted.
 _FORGOTTEN = 600.0
 _TIMEOUT = 4.0
-#: Members that are counted; nobody runs more replicas.
+#: The limit of members, which is far above any useful number of replicas.
 _MOST = 256
 
 
@@ -61,7 +60,7 @@ class _FailedError(Exception):
 
 @dataclass(slots=True)
 class _Seen:
-    """A Lease, and when it last changed, seconds of this server's clock."""
+    """A Lease, and when this server saw it change last, seconds of its own clock."""
 
     version: str
     uid: str
@@ -69,7 +68,7 @@ class _Seen:
 
 
 class Membership:
-    """The thread that does this. `me` is a name that no other process has, and a valid name of a Lease."""
+    """Runs this in a thread. `me` is a valid name of a Lease that no other process has."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class Membership:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The servers that were told to the engine last."""
+        """The servers that the engine knows."""
         return self._told.names if self._told is not None else ()
 
     def start(self) -> None:
@@ -114,11 +113,11 @@ class Membership:
         self._thread.start()
 
     def look(self) -> None:
-        """Renew and list now, and not at the next time only."""
+        """Renew and list now, without waiting for the next interval."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop, and leave: the others take this server's share at their next look. Works also without a start."""
+        """Stop, and delete this server's Lease: the others take over its share. Also works without a start."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive():
@@ -127,15 +126,15 @@ class Membership:
     def _run(self) -> None:
         while not self._stopped:
             self._look()
-            self._wake.wait(self._renew * random.uniform(0.8, 1.0))  # noqa: S311 - spreads load, hides nothing
+            self._wake.wait(self._renew * random.uniform(0.8, 1.0))  # noqa: S311 - jitter, not a secret
             self._wake.clear()
         try:
             self._call("DELETE", self._path(self.me))
         except ApiError as error:
-            log.info("the Lease of this server stays for a while", error=str(error))
+            log.info("the Lease of this server could not be deleted and stays until it expires", error=str(error))
 
     def _look(self) -> None:
-        """Renew, list and tell, once."""
+        """Renew and list once, and tell the engine."""
         try:
             self._write()
             self._take_in(self._list())
@@ -147,7 +146,9 @@ class Membership:
 
     def _failed(self, why: str) -> None:
         if not self._trouble:
-            log.warning("replicas cannot be seen; claims go on, with more conflicts", error=why)
+            log.warning(
+                "the Leases of replicas cannot be read or written; claims continue with more conflicts", error=why
+            )
         self._trouble = why
         if self._clock() - self._succeeded_at >= self._length:
             self._say(())
@@ -177,7 +178,7 @@ class Membership:
     # -- the Leases -----------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Renew the own Lease; create it if it is not there."""
+        """Renew this server's Lease; create it if it does not exist."""
         patch = {"metadata": {"labels": {LABEL: self._group}}, "spec": self._spec()}
         response = self._call("PATCH", self._path(self.me), patch)
         if response.status == 404:

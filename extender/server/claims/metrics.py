@@ -1,4 +1,4 @@
-"""The metrics of claims for a scrape. accepted = claimed + failed (by code) + pending, at every scrape."""
+"""The metrics of claims. accepted = claimed + failed (by code) + pending, at every scrape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Samples = list[tuple[dict[str, str], float]]
 
 
 def claim_metrics(runtime: ClaimRuntime) -> list[Metric]:
-    """What the engine of claims counts."""
+    """Return the metrics of the engine of claims."""
     return [*runtime.look(_read), runtime.answer_times.metric()]
 
 
@@ -40,11 +40,11 @@ def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
             "waggle_claims_accepted_total", "counter", "Requests for pods that were accepted.", _one(requests.accepted)
         ),
         Metric("waggle_claims_ended_total", "counter", "Accepted requests that ended, by code.", ends),
-        Metric("waggle_claims_refused_total", "counter", "Requests refused at the door, by code.", refused),
+        Metric("waggle_claims_refused_total", "counter", "Requests refused on arrival, by code.", refused),
         Metric("waggle_claims_pending", "gauge", "Accepted requests without an answer.", _one(len(requests.pending))),
         Metric("waggle_pool_idle_pods", "gauge", "Pods that can be claimed now.", idle),
         Metric("waggle_pool_waiting_requests", "gauge", "Requests that wait for a pod.", waiting),
-        Metric("waggle_pool_claims", "gauge", "Claims that stand.", claimed),
+        Metric("waggle_pool_claims", "gauge", "Claims that have pods.", claimed),
         Metric(
             "waggle_claims_write_window",
             "gauge",
@@ -54,7 +54,7 @@ def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
         Metric(
             "waggle_claims_lapsed_pods_total",
             "counter",
-            "Pods given back since their lease was over.",
+            "Pods given back because their lease expired.",
             _one(engine.giving.lapsed),
         ),
         Metric(
@@ -66,14 +66,14 @@ def _read(engine: ClaimEngine, _now: float) -> list[Metric]:
         Metric(
             "waggle_claims_missed_total",
             "counter",
-            "What only the safety net found: pods and requests that no event had woken.",
+            "Idle pods, and pairs of a pod and a request, that only the periodic audit found. Should stay 0.",
             [({"what": what}, float(engine.missed[what])) for what in ("pair", "pod")],
         ),
     ]
 
 
 def write_metrics(committer: Committer[Any]) -> list[Metric]:
-    """How the writes of claims ended."""
+    """Return how the writes of claims ended."""
     known = committer.stats.outcomes
     samples: _Samples = [
         ({"write": command, "outcome": outcome.value}, float(known.get(f"{command} {outcome.value}", 0)))
@@ -85,7 +85,7 @@ def write_metrics(committer: Committer[Any]) -> list[Metric]:
         Metric(
             "waggle_claims_writes_in_flight",
             "gauge",
-            "Writes and reads of claims under way.",
+            "Writes and reads of claims in flight.",
             _one(committer.gate.throttle.in_flight),
         ),
     ]

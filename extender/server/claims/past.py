@@ -1,4 +1,4 @@
-"""The last minutes of every pool, for the page: a ring of samples, taken by time, in memory."""
+"""The last ten minutes of every pool, for the page: samples at fixed intervals, in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_POOLS = 1000
 
 
 class PoolSample(NamedTuple):
-    """A pool at one moment, seconds since 1970: pods that are idle, claimed, and not ready yet; requests that wait."""
+    """A pool at the time `at`, seconds since 1970: pods that are idle, claimed, and not ready yet; waiting requests."""
 
     at: float
     idle: int
@@ -32,7 +32,7 @@ class PoolSample(NamedTuple):
 
 
 class PoolPast:
-    """Takes a sample of every pool, at once and then every `every` seconds, on a thread of its own. Thread-safe."""
+    """Takes a sample of every pool, at once and then every `every` seconds, in a thread. Thread-safe."""
 
     def __init__(self, take: Callable[[], Iterable[PoolSnapshot]], *, every: float = EVERY) -> None:
         self._take, self._every = take, every
@@ -47,13 +47,13 @@ class PoolPast:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. Idempotent; works also without a start."""
+        """Stop the thread. Idempotent; also works without a start."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
     def sample(self) -> None:
-        """Take a sample of every pool. Those that are gone are forgotten."""
+        """Take a sample of every pool, and forget removed pools."""
         now, found = time.time(), sorted(self._take(), key=lambda each: each.key)[:_MOST_POOLS]
         with self._lock:
             before = self._samples
@@ -70,14 +70,14 @@ class PoolPast:
         while True:
             try:
                 self.sample()
-            except Exception:  # a picture for people must not end anything
+            except Exception:  # the page's figures must not stop the server
                 if not self._is_logged:
                     self._is_logged = True
-                    log.exception("pools are not sampled")
+                    log.exception("taking samples of pools failed; the page lacks them")
             if self._stopping.wait(self._every):
                 return
 
 
 def coming(pool: PoolSnapshot) -> int:
-    """Return how many pods start, stop or are not ready: they may be idle soon."""
+    """Return how many pods are starting, stopping or not ready: they may become idle soon."""
     return pool.starting + pool.stopping + pool.unready

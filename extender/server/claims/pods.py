@@ -1,11 +1,11 @@
-"""Keeps the engine of claims informed of the pods in the namespaces that have pools.
+"""Feeds the engine of claims with the pods of the namespaces that have pools.
 
-    pool of a new namespace --> WAITING for its first list --> SERVED: the engine gets the pool
-    pool of a served namespace --------------------------------^
+    pool in a new namespace --> WAITING for the first list --> SERVED: the engine gets the pool
+    pool in a served namespace --------------------------------^
 
-One watch for each namespace, without a selector: a claim in a pool that detaches changes the labels of its pod, which
-in a watch with the pool's selector looks like a deletion. A pool is served as soon as the pods of its namespace are
-known, so that no request is told that there is no idle pod although nobody has looked.
+There is one watch per namespace, without a selector: a claim in mode `detach` removes labels of its pod, and a watch
+with the pool's selector would show that as a deletion. A pool is served once the pods of its namespace are listed, so
+that no request fails with NoIdlePod before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from extender.kube.informers.loop_reader import LoopReader
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Resource, Timing
 
 _EVENT = msgspec.json.Decoder(podreader.PodEvent)
-#: Bytes that a record takes beside its texts, estimated.
+#: Bytes that a record takes in addition to its texts, estimated.
 _RECORD = 900
 
 
@@ -44,7 +44,7 @@ def _decode_event(line: bytes) -> tuple[str, WarmPod]:
 
 
 def pods_in(namespace: str) -> Resource[WarmPod]:
-    """The pods of a namespace, as the engine of claims needs them."""
+    """Return the resource for an informer of the pods of a namespace."""
     return Resource(
         "pods",
         lambda raw: podreader.decode(bytes(raw)),
@@ -56,10 +56,10 @@ def pods_in(namespace: str) -> Resource[WarmPod]:
 
 
 class PodInformers:
-    """One informer for each namespace that has pools, which is started when its first pool is configured.
+    """One informer for each namespace that has pools, started when its first pool is configured.
 
-    `most`: bytes that the records of all of them may take. `went_back` is called if the API server was restored.
-    `observe` gets the changes after the engine, and `on_synced` is called when a namespace is known.
+    `most`: the limit of memory for all records, bytes. `went_back` is called if the API server was restored from a
+    backup. `observe` gets the changes after the engine. `on_synced` is called when a namespace has been listed.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PodInformers:
 
     @property
     def informers(self) -> tuple[Reflector[WarmPod], ...]:
-        """Those that run, by namespace."""
+        """The running informers, sorted by namespace."""
         with self._lock:
             return tuple(self._informers[name] for name in sorted(self._informers))
 
@@ -102,19 +102,19 @@ class PodInformers:
         self.configure(self._pools)
 
     def configure(self, pools: Iterable[Pool]) -> None:
-        """Serve these pools and no others, each as soon as its namespace is known."""
+        """Serve these pools and no others, each once its namespace has been listed."""
         with self._lock:
             self._pools = tuple(pools)
         self._extend()
 
     def watch_also(self, namespaces: Iterable[str]) -> None:
-        """Keep the engine informed of the pods of these namespaces, too: claims of pools that are gone stand there."""
+        """Also watch the pods of these namespaces, which may have claims of removed pools."""
         with self._lock:
             self._others = frozenset(namespaces)
         self._extend()
 
     def _extend(self) -> None:
-        """Start the informers that are missing, and tell the engine of the pools."""
+        """Start missing informers, and tell the engine which pools are served."""
         with self._lock:
             wanted = {pool.key.namespace for pool in self._pools} | self._others
             new = wanted - set(self._informers) if self._is_started and not self._is_stopped else set()
@@ -125,29 +125,29 @@ class PodInformers:
             informer.start()
 
     def is_known(self, namespace: str) -> bool:
-        """Whether the pods of the namespace are known."""
+        """Whether the pods of the namespace have been listed."""
         return namespace in self._synced
 
     def find(self, namespace: str) -> Reflector[WarmPod] | None:
-        """The informer of a namespace, if there is one."""
+        """Return the informer of a namespace; None if there is none."""
         return self._informers.get(namespace)
 
     def is_coming(self, namespace: str) -> bool:
-        """Whether the namespace has pools that are not served yet, since its pods are not known."""
+        """Whether the namespace has pools that are not served yet, because its pods have not been listed."""
         with self._lock:
             return namespace not in self._synced and any(pool.key.namespace == namespace for pool in self._pools)
 
     def missing(self) -> str:
-        """Why not all pools are served: the informer that is behind, with its last error. "" if all are."""
+        """Return why not all pools are served: an informer that is not synced, with its last error. "" if all are."""
         behind = next((each for each in self.informers if not each.synced.is_set()), None)
         return "" if behind is None else f"{behind.name}: {behind.last_error or 'being listed'}"
 
     def is_tried(self) -> bool:
-        """Whether the API server has answered for every namespace, be it with a refusal."""
+        """Whether the API server has answered for every namespace, even with an error."""
         return all(each.synced.is_set() or each.last_error for each in self.informers)
 
     def relist(self) -> None:
-        """List the pods anew: a watch that lost an event is put right."""
+        """List the pods again, in case a watch has lost an event."""
         for informer in self.informers:
             informer.relist()
 
@@ -159,7 +159,7 @@ class PodInformers:
             informer.stop()
 
     def _made(self, namespace: str) -> Reflector[WarmPod]:
-        """An informer whose first list is complete when the engine gets the namespace's pools."""
+        """Create the informer of a namespace. The engine gets the namespace's pools after the first list."""
         informer: Reflector[WarmPod] = Reflector(
             self._api,
             pods_in(namespace),
@@ -183,7 +183,7 @@ class PodInformers:
         self._on_synced()
 
     def _tell(self) -> None:
-        """Tell the engine of the pools that can be served. Under the lock, so that the last word is the newest."""
+        """Tell the engine which pools are served. Called under the lock, so that the newest set comes last."""
         self._handle(PoolsConfigured(tuple(pool for pool in self._pools if pool.key.namespace in self._synced)))
 
     def _changed(self, changes: list[Change[WarmPod]]) -> None:

@@ -1,4 +1,4 @@
-"""The pools of the configuration file, and those that are objects of the API server, as the engine knows them."""
+"""Converts the pools of the configuration file and Pool objects to the engine's records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from extender.server.claims.workloads import WorkloadRef, Workloads
 
 
 def configured_pools(settings: ClaimSettings) -> tuple[Pool, ...]:
-    """Return the pools that stand in the configuration."""
+    """Return the pools of the configuration."""
     return tuple(_pool(each) for each in settings.pools)
 
 
 def configured_workloads(settings: ClaimSettings) -> dict[PoolKey, WorkloadRef]:
-    """Return where the workloads of these pools are."""
+    """Return the references to the workloads of these pools."""
     return {
         PoolKey(each.namespace, each.name): WorkloadRef(each.namespace, each.workload.kind, each.workload.name)
         for each in settings.pools
@@ -27,7 +27,7 @@ def configured_workloads(settings: ClaimSettings) -> dict[PoolKey, WorkloadRef]:
 
 
 def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
-    """Return the rules by which the workloads of these pools are scaled."""
+    """Return the scaling policies of these pools."""
     found = {}
     for each in settings.pools:
         if (rules := each.autoscaler) is not None:
@@ -56,7 +56,7 @@ def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[
 
 
 def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
-    """Return the rules by which the workloads of these Pools are scaled."""
+    """Return the scaling policies of these Pools."""
     return {
         key: ScalePolicy(
             least=spec.replicas,
@@ -76,7 +76,7 @@ def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[P
 
 
 def with_templates(pools: Iterable[Pool], workloads: Workloads) -> tuple[Pool, ...]:
-    """Return the pools, each with the pod template of its workload as far as that is known."""
+    """Return the pools, each with the pod template of its workload if that is known."""
     found = []
     for pool in pools:
         workload = workloads.find(pool.key)
@@ -105,7 +105,7 @@ def _pool(settings: PoolSettings) -> Pool:
 
 
 def custom_pool(found: claim_resources.Pool) -> Pool:
-    """Return the pool that an object of the API server describes."""
+    """Return the pool of a Pool object."""
     spec, limits = found.spec, found.spec.limits
     return Pool(
         key=PoolKey(found.metadata.namespace, found.metadata.name),

@@ -1,4 +1,4 @@
-"""Runs the engine of claims: the calls of callers, on top of the loop that owns the engine.
+"""Runs the engine of claims: connects callers and the writes' committer with the loop that owns the engine.
 
     caller --> ask(event, done) --> EngineLoop --> ClaimEngine
                      ^                                |   \\-> commands --> committer
@@ -6,9 +6,9 @@
 
 Promises:
 
-* `done` is called exactly once for each call, whatever fails: an answer of the engine, or NOT_READY if the engine has
-  failed, or SHUTTING_DOWN. It is called on the thread that has the answer, and must not block.
-* After `close`, no call is accepted, and every call that waited is answered.
+* `done` is called exactly once for each call, whatever fails: with the engine's answer, with NOT_READY if the engine
+  has failed, or with SHUTTING_DOWN. It is called in the thread that has the answer, and must not block.
+* After `close`, every waiting call has been answered, and new ones are refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 def _no_terms(_: int) -> ClaimEvent:
-    return Ticked()  # any replica claims in any term: the API server decides between them
+    return Ticked()  # claims are not fenced by leadership terms: the API server decides between replicas
 
 
 _KINDS: Kinds[ClaimEvent] = Kinds(answers=(), fenced=(), term_ended=_no_terms, tick=Ticked())
@@ -70,11 +70,11 @@ class ClaimRuntime:
         self.loop: EngineLoop[ClaimEvent, ClaimInstruction] = EngineLoop(
             engine, self._deliver, _KINDS, broke=self._refuse_all, clock=clock, record=record, name="waggle-claims"
         )
-        #: Handles events of informers and committer, in order.
+        #: Handles events of informers and the committer, in order.
         self.handle = self.loop.handle
         self._requests = itertools.count(1)
         self._calls: dict[str, Done] = {}
-        #: The requests for pods among them, and when they came.
+        #: Pool and arrival time of the calls that are requests for pods.
         self._asked: dict[str, tuple[PoolKey, float]] = {}
         self._clock = clock
         #: How long callers wait for pods.
@@ -90,13 +90,13 @@ class ClaimRuntime:
         self.loop.start()
 
     def close(self) -> None:
-        """Answer every call that waits, and refuse new ones. What is being written is seen to its end. Idempotent."""
+        """Answer every waiting call, and refuse new ones. Writes in flight are followed to their end. Idempotent."""
         if not self._is_closed:
             self._is_closed = True
             self.handle(ShutdownAsked())
 
     def stop(self) -> None:
-        """Stop the timer, and answer the calls whose answers cannot come any more. Idempotent."""
+        """Stop the timer, and refuse all calls that are still waiting. Idempotent."""
         self.close()
         self.loop.stop()
         self._refuse_all()
@@ -112,7 +112,7 @@ class ClaimRuntime:
         return f"r{next(self._requests)}"
 
     def ask(self, call: Call, done: Done) -> None:
-        """Ask the engine; `done` gets the answer, perhaps before this returns."""
+        """Send a call to the engine. `done` gets the answer, possibly before this returns."""
         self._calls[call.request] = done
         if isinstance(call, ClaimAsked):
             self._asked[call.request] = (call.pool, self._clock())
@@ -121,7 +121,7 @@ class ClaimRuntime:
             self._refuse_all()
 
     def leave(self, request: str) -> None:
-        """The caller went away: nothing that its request gets stays claimed. Its `done` is not called any more."""
+        """Forget a call whose caller disconnected: nothing stays claimed for it, and its `done` is not called."""
         if self._calls.pop(request, None) is not None:
             self._asked.pop(request, None)
             self.handle(CallerGone(request))
@@ -148,23 +148,23 @@ class ClaimRuntime:
 
     def _refuse_all(self) -> None:
         code = ClaimCode.NOT_READY if self.loop.broken else ClaimCode.SHUTTING_DOWN
-        detail = self.loop.broken or "the server is going down"
+        detail = self.loop.broken or "the server is shutting down"
         for request in list(self._calls):
             self._deliver(Answered(request=request, code=code, detail=detail))
 
     # -- looking --------------------------------------------------------------------------------------------------
 
     def look(self, read: Callable[[ClaimEngine, float], T]) -> T:
-        """Return what `read(engine, now)` returns under the lock: it must be quick, and return no live record."""
+        """Return `read(engine, now)`, called under the lock: it must be fast, and must not return live records."""
         with self.loop.paused() as now:
             return read(self._engine, now)
 
     def add_not_ready_reason(self, source: Callable[[], str]) -> None:
-        """Add a source of reasons for not being ready, called while it is not: "" or a text for /readyz."""
+        """Add a function that is called while claims are not served, and returns a reason for /readyz, or ""."""
         self._not_ready_reasons.append(source)
 
     def liveness(self) -> Readiness:
-        """Whether the process can go on; if not, it needs a restart. Answered without the engine's lock."""
+        """Whether the process works; if not, it needs a restart. Does not take the engine's lock."""
         return Readiness(not self.loop.broken, self.loop.broken)
 
     def readiness(self) -> Readiness:

@@ -1,12 +1,12 @@
-"""The autoscaler at work: looks at the pools once a second, and changes the replicas of their workloads.
+"""Runs the autoscaler: evaluates every pool once a second, and changes the replicas of its workload.
 
-    look --> claims.autoscaler.decide --up----> ScaleWorkload
-      ^                               --down--> MarkSurplus for each pod that may go --> ScaleWorkload by as many
-      |                               --none--> clear the marks that an earlier scale-down left
+    evaluate --> claims.autoscaler.decide --up----> ScaleWorkload
+      ^                                   --down--> MarkSurplus for each pod to delete --> ScaleWorkload by as many
+      |                                   --none--> clear the marks that an earlier scale-down left
       +-- every second, and at once when a workload has changed
 
-One replica does this: the leader, or the first of those that share pools. If two did it for a moment, the
-resourceVersion in each write would let only one of two decisions for the same version happen.
+One replica does this: the leader, or the first by name of those that share pools. If two replicas do it for a moment,
+the resourceVersion in each write lets only one of two decisions for the same version take effect.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from extender.server.views import Metric
 log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 1.0
-#: Seconds for which the report of a write is awaited: longer than any write may take.
+#: Seconds to wait for the report of a write: longer than any write may take.
 _REPORT_SECONDS = 60.0
-#: Seconds after which a pod that no node was found for counts as unschedulable.
+#: Seconds after which a pod without a node counts as unschedulable.
 _UNSCHEDULABLE_SECONDS = 10.0
-#: Pods that are marked in one look, at most.
+#: How many pods are marked in one evaluation, at most.
 _MOST_MARKS = 500
 #: Writes that are sent before others are reported: claims, which share the queue of writes, must not wait behind 500.
 _AT_ONCE = 4
@@ -47,7 +47,7 @@ Written = scale.WorkloadScaled | surplus.SurplusMarked
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the engine knows of a pool."""
+    """The engine's state of a pool. `homeless`: pods without a node; `marked`: pods marked for deletion."""
 
     detaches: bool
     claimed: int
@@ -60,7 +60,7 @@ class _View:
 
 @dataclass(slots=True)
 class _Track:
-    """What is remembered of a pool between two looks. Times are seconds of the engine's clock."""
+    """What is remembered of a pool between two evaluations. Times are seconds of `time.monotonic`."""
 
     memory: ScaleMemory = field(default_factory=ScaleMemory)
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class _Track:
 
 
 class Autoscaler:
-    """Scales the workloads of these pools while `leads` says that this replica does so.
+    """Scales the workloads of the pools in `policies()`, while `leads()` is true.
 
-    `submit` gets the writes (`KINDS`); their reports go to `written`. There is no thread until a pool is scaled.
+    `submit` gets the writes (`KINDS`); their reports go to `written`. The thread starts when a pool is to be scaled.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Autoscaler:
                 self._thread.start()
 
     def wake(self) -> None:
-        """Look at once."""
+        """Evaluate all pools at once."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop the thread. Idempotent; works also without a start."""
+        """Stop the thread. Idempotent; also works without a start."""
         with self._starting:
             self._stopped = True
         self._wake.set()
@@ -202,7 +202,7 @@ class Autoscaler:
     def _shrink(
         self, key: PoolKey, workload: Workload, decision: ScaleDecision, track: _Track, view: _View, step: int
     ) -> None:
-        """Mark the pods that may go: those without a node, then those that have been idle for longest."""
+        """Mark the pods to delete, first those without a node, then those idle for longest; and scale down."""
         ready = sorted(view.idle, key=lambda pod: track.idle_since[pod.uid])
         chosen = (
             [*view.homeless, *ready][: min(step - len(view.marked), _MOST_MARKS)] if step > len(view.marked) else []
@@ -225,14 +225,14 @@ class Autoscaler:
             resource=PLURALS[ref.kind],
         )
         (outcome,) = self._carried_out([command])
-        if outcome.kind is OutcomeKind.DONE:  # else it is tried again: if it has happened after all, that is a conflict
+        if outcome.kind is OutcomeKind.DONE:  # otherwise retry: if the write took effect after all, that is a conflict
             track.memory = decision.memory
         if outcome.kind is not OutcomeKind.DONE:
             level = log.warning if outcome.kind is OutcomeKind.REJECTED else log.info
             level("workload not scaled", pool=str(key), outcome=outcome.kind.value, detail=outcome.detail)
 
     def _mark(self, pods: list[WarmPod] | tuple[WarmPod, ...], *, clear: bool = False) -> int:
-        """Mark these pods, or clear their marks. Returns how many were."""
+        """Mark these pods, or clear their marks. Return for how many that succeeded."""
         commands = []
         for pod in pods:
             self._tokens += 1
@@ -274,7 +274,7 @@ class Autoscaler:
     # -- for a scrape ---------------------------------------------------------------------------------------------
 
     def metrics(self) -> list[Metric]:
-        """What the autoscaler decided last, and how its writes ended."""
+        """Return the last decision for each pool, and how the writes ended."""
         reasons = [
             ({"namespace": key.namespace, "pool": key.name, "reason": track.reason}, 1.0)
             for key, track in list(self._tracks.items())
@@ -282,13 +282,13 @@ class Autoscaler:
         ]
         writes = [({"write": name, "outcome": outcome}, float(n)) for (name, outcome), n in list(self._counts.items())]
         return [
-            Metric("waggle_autoscaler_reason", "gauge", "What the autoscaler last said of a pool.", reasons),
+            Metric("waggle_autoscaler_reason", "gauge", "The reason of the autoscaler's last decision.", reasons),
             Metric("waggle_autoscaler_writes_total", "counter", "Writes of the autoscaler, by outcome.", writes),
         ]
 
 
 def _view(engine: ClaimEngine, key: PoolKey) -> _View | None:
-    """What the engine knows of the pool. Costs the number of pods in its namespace."""
+    """Return the engine's state of the pool. Takes O(pods of all namespaces)."""
     state = engine.state
     pool = state.pools.get(key)
     if pool is None:

@@ -1,12 +1,12 @@
-"""Wires claims together, except for the HTTP layer: engine, informers, committer.
+"""Builds the server of claims without its HTTP layer: engine, informers, committer.
 
     pools of the configuration --> PodInformers --+
                        nodes (informer) ----------+--> ClaimRuntime <--> committer
     HTTP --> ClaimRuntime.ask --------------------+
     Pool and Claim objects (objects/) ------------+
 
-Any number of replicas serve claims side by side: nothing here is fenced by a term. The API server's compare-and-swap
-decides between them.
+Any number of replicas serve claims side by side. Nothing here is fenced by leadership terms: the API server's
+compare-and-swap decides between replicas.
 """
 
 from __future__ import annotations
@@ -62,18 +62,17 @@ from extender.settings import Settings
 log = structlog.get_logger(__name__)
 
 _Report = ClaimEvent | ObjectWritten | scaling.Written
-#: Seconds that writes get to end when the server stops.
+#: Seconds for writes in flight to finish when the server stops.
 _LAST_WRITES = 5.0
 
 
 class ClaimService:
     """One server of claims without its HTTP layer.
 
-    `nodes` is an informer of nodes that runs anyway, and has not been started yet; None: the service has its own.
-    `leads` says whether this replica does what one replica does: it scales workloads. None: the first of those that
-    share pools does it.
+    `nodes`: an informer of nodes to share, which has not been started yet; None: the service creates one. `leads`:
+    whether this replica scales workloads, which one replica does; None: the first by name of those that share pools.
 
-    Raises SettingsError if the score that the settings name cannot be used.
+    Raises SettingsError if the score plug-in of the settings cannot be used.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class ClaimService:
         self.runtime.add_not_ready_reason(self._not_ready_reason)
 
     def start(self) -> None:
-        """Start all threads. Returns at once, before the first lists are complete."""
+        """Start all threads. Return before the first lists are complete."""
         self.runtime.start()
         if self._own_nodes is not None:
             self._own_nodes.start()
@@ -139,21 +138,21 @@ class ClaimService:
         self.past.start()
 
     def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send writes and read watches in this event loop, which is the running one, until `leave_loop`."""
+        """Send writes and read watches in this event loop, which must be the running one, until `leave_loop`."""
         self._committer.enter_loop(loop)
         self._watch_reader.enter_loop(loop)
 
     def leave_loop(self) -> None:
-        """Do both in threads again. Idempotent."""
+        """Send writes and read watches in threads again. Idempotent."""
         self._watch_reader.leave_loop()
         self._committer.leave_loop()
 
     def close(self) -> None:
-        """Answer everybody who waits, and accept no more calls. Idempotent."""
+        """Answer every waiting call, and refuse new ones. Idempotent."""
         self.runtime.close()
 
     def stop(self) -> None:
-        """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
+        """Let writes in flight finish, and stop every thread. Idempotent; also works without a start."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -198,7 +197,7 @@ class ClaimService:
     # -- pools ----------------------------------------------------------------------------------------------------
 
     def pools(self) -> tuple[Pool, ...]:
-        """All pools, also those that are not served yet."""
+        """Return all pools, including those that are not served yet."""
         return tuple(self._pools.values())
 
     def find(self, key: PoolKey) -> Pool | None:
@@ -206,7 +205,7 @@ class ClaimService:
         return self._pools.get(key)
 
     def _serve(self, pools: tuple[Pool, ...]) -> None:
-        """The pools are these from now on."""
+        """Replace all pools."""
         self._pools = {pool.key: pool for pool in pools}
         self.workloads.configure(configured_workloads(self.settings) | custom_workloads(self._specs()))
         self._configure()
@@ -216,20 +215,20 @@ class ClaimService:
         return self.objects.pools.specs if self.objects is not None else {}
 
     def snapshots(self) -> Iterator[PoolSnapshot]:
-        """Return every pool that is served, each at a moment of its own."""
+        """Yield a snapshot of every served pool. They are not taken at the same moment."""
         for pool in self.pools():
             found = self.runtime.look(lambda engine, now, key=pool.key: engine.snapshot(key, now))  # type: ignore[misc]
             if found is not None:
                 yield found
 
     def is_coming(self, pool: PoolKey) -> bool:
-        """Whether the pool is there and its pods are not known yet, or it is not known yet which pools there are."""
+        """Whether the pool may be served later: its pods, or the Pool objects, have not been listed yet."""
         if self.objects is not None and not self.objects.are_pools_known:
             return all(each.key != pool for each in self._configured) or self.pods.is_coming(pool.namespace)
         return self.pods.is_coming(pool.namespace) and pool in self._pools
 
     def scale_policies(self) -> dict[PoolKey, ScalePolicy]:
-        """The pools whose workloads are scaled, with the rules."""
+        """Return the scaling policies of the pools whose workloads are scaled."""
         return configured_policies(self.settings) | custom_policies(self._specs())
 
     def _comes_first(self) -> bool:
@@ -240,8 +239,8 @@ class ClaimService:
         self.autoscaler.wake()
 
     def _configure(self) -> None:
-        """The pools have changed, or the templates of their workloads."""
-        with self._configuring:  # the last call tells what is newest
+        """Update the engine's pools after a change of the pools or of their workloads' templates."""
+        with self._configuring:  # the last call must have the newest state
             self.pods.configure(with_templates(self.pools(), self.workloads))
 
     # -- informers ------------------------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ class ClaimService:
         )
 
     def _synchronise(self) -> None:
-        """Nodes first: a pod is offered only once its node is known to serve."""
+        """List nodes first, then pods: a pod can be claimed only if its node is known."""
         assert self._nodes is not None
         while not self._nodes.wait_synced(0.1):
             if self._stopped.is_set():
@@ -269,7 +268,7 @@ class ClaimService:
                 return
         log.info("claims ready", pools=len(self._pools), pods=sum(len(each) for each in self.pods.informers))
         while self._compare_seconds and not self._stopped.wait(self._compare_seconds):
-            self.pods.relist()  # what no watch has shown, although it should have
+            self.pods.relist()  # in case a watch has lost an event
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:
         events: list[ClaimEvent] = []
@@ -298,7 +297,7 @@ class ClaimService:
             self.objects.written(event)
 
     def _went_back(self, why: str) -> None:
-        """The API server was restored from a backup: versions are not comparable any more, so all state is rebuilt."""
+        """Fail /livez, because the API server was restored from a backup: versions are no longer comparable."""
         self.runtime.give_up(f"the API server went back in time: {why}")
 
     # -- for probes and scrapes -----------------------------------------------------------------------------------
@@ -308,11 +307,11 @@ class ClaimService:
         return "" if self._nodes.synced.is_set() else f"nodes: {self._nodes.last_error or 'being listed'}"
 
     def liveness(self) -> Readiness:
-        """Whether the process can go on; if not, it needs a restart."""
+        """Whether the process works; if not, it needs a restart."""
         return self.runtime.liveness()
 
     def readiness(self) -> Readiness:
-        """Whether claims are served: of all pools, except those of namespaces that the API server refuses to list."""
+        """Whether claims of all pools are served, except in namespaces that the API server refuses to list."""
         found = self.runtime.readiness()
         missing = self.pods.missing() if found.ready else ""
         if missing or not found.ready or self.objects is None:
@@ -345,13 +344,13 @@ class ClaimService:
             Metric(
                 "waggle_claims_watch_staleness_seconds",
                 "gauge",
-                "Seconds since the API server was last heard of the pods of a namespace.",
+                "Seconds since the API server last sent anything about the pods of a namespace.",
                 [({"resource": each.name}, each.last_contact_age()) for each in informers],
             ),
             Metric(
                 "waggle_claims_members",
                 "gauge",
-                "Replicas that this one shares pools with, itself included; 0: it knows of none.",
+                "Replicas that this one shares pools with, including itself; 0: none is known.",
                 [({}, float(len(self.members.members) if self.members is not None else 0))],
             ),
         ]

@@ -1,7 +1,7 @@
-"""Keeps an eye on the workloads that make the pods of pools: their pod templates, and how many replicas they have.
+"""Watches the workloads of pools: their pod templates and replicas.
 
-A pool may name its workload. A request that finds no idle pod can then have one created from the template (`on_empty:
-cold`), and the autoscaler can change the replicas. One watch for each such workload, of this one object.
+A pool may name its workload. Then a request that finds no idle pod can have one created from the template (`on_empty:
+cold`), and the autoscaler can change the replicas. There is one watch for each such workload, of this object only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Res
 
 log = structlog.get_logger(__name__)
 
-#: The kinds of workload that can be named, with their resources in the group apps.
+#: The supported kinds of workload, with their resource names in the group apps.
 PLURALS: Final = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
-#: Bytes that one workload may take.
+#: The limit of memory for one workload, bytes.
 _LARGEST = 4 << 20
 
 
 class WorkloadRef(msgspec.Struct, frozen=True):
-    """Where a workload is."""
+    """A reference to a workload."""
 
     namespace: str
     kind: str
@@ -53,7 +53,7 @@ class _Wire(msgspec.Struct):
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A workload: how many replicas it is to have, and the template of its pods as JSON values."""
+    """A workload: its spec.replicas, and its pod template as JSON values."""
 
     name: str
     uid: str
@@ -76,7 +76,7 @@ def decode(raw: bytes | msgspec.Raw) -> Workload:
 
 
 class Workloads:
-    """The workloads of pools. `changed` is called when one that is known has another template, or others are known."""
+    """The workloads of pools. `changed` is called when the template of any of them has changed."""
 
     def __init__(
         self,
@@ -114,22 +114,22 @@ class Workloads:
             informer.stop()
 
     def find(self, pool: PoolKey) -> Workload | None:
-        """The workload of the pool; None if it has none, or it is not known."""
+        """Return the pool's workload; None if the pool has none, or it is not known."""
         with self._lock:
             ref = self._refs.get(pool)
             return self._known.get(ref) if ref is not None else None
 
     def ref(self, pool: PoolKey) -> WorkloadRef | None:
-        """Where the pool's workload is; None if it has none."""
+        """Return the reference to the pool's workload; None if the pool has none."""
         with self._lock:
             return self._refs.get(pool)
 
     def trouble(self) -> str:
-        """The first workload that is not known, and why; "" if all are."""
+        """Return the first workload that is not known, and why; "" if all are known."""
         with self._lock:
             for ref, informer in self._informers.items():
                 if ref not in self._known:
-                    why = informer.last_error or ("there is none" if informer.synced.is_set() else "being read")
+                    why = informer.last_error or ("it does not exist" if informer.synced.is_set() else "being read")
                     return f"{ref.kind} {ref.namespace}/{ref.name}: {why}"
         return ""
 

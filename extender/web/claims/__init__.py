@@ -1,1 +1,1 @@
-"""Claims over HTTP: bodies, callers and their tenants, calls that wait, routes."""
+"""Claims over HTTP: bodies, callers and their tenants, calls to the engine, routes."""

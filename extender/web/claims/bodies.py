@@ -1,4 +1,4 @@
-"""The bodies of the HTTP API of claims: what callers send, and what they get. Times are RFC 3339 in UTC."""
+"""The request and response bodies of the HTTP API of claims. Times are RFC 3339 in UTC."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ class ClaimRequest(_Request):
     images: dict[_Name, _Image] = Field(
         default_factory=dict,
         max_length=16,
-        description="The image that each of these containers is to run; only in pools that recycle",
+        description="The image that each of these containers is to run; only in pools with mode recycle",
     )
     labels: dict[_Name, _Value] = Field(
-        default_factory=dict, max_length=32, description="Put on the claimed pods, and removed at the claim's end"
+        default_factory=dict, max_length=32, description="Set on the claimed pods, and removed at the end of the claim"
     )
     annotations: dict[_Name, _Text] = Field(
-        default_factory=dict, max_length=32, description="Put on the claimed pods, and removed at the claim's end"
+        default_factory=dict, max_length=32, description="Set on the claimed pods, and removed at the end of the claim"
     )
     tenant: str | None = Field(
-        None, max_length=253, description="In whose name; only for callers that may speak for others"
+        None, max_length=253, description="The tenant that gets the pods; only for callers that may act for others"
     )
-    priority: int = Field(0, ge=-1000, le=1000, description="Higher is served first")
+    priority: int = Field(0, ge=-1000, le=1000, description="Requests with a higher number are served first")
     lease_seconds: float = Field(
-        0, ge=0, description="How long the claim lasts unless it is renewed; 0: as the pool says"
+        0, ge=0, description="How long the claim lasts unless it is renewed; 0: the pool's lease_seconds"
     )
     on_empty: OnEmpty = Field(
-        OnEmpty.WAIT, description="If too few pods are idle: wait in line, fail at once, or have pods created (cold)"
+        OnEmpty.WAIT, description="What happens if too few pods are idle: wait, fail at once, or create pods (cold)"
     )
 
     def digest(self) -> str:
-        """A digest of what the request asks for: a key belongs to one such digest."""
+        """Return a digest of the request. A key belongs to the digest with which it was first used."""
         asked = self.model_dump(mode="json", exclude={"key", "wait_seconds", "tenant"}, exclude_defaults=True)
         return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:16]
 
@@ -76,7 +76,7 @@ class ClaimRequest(_Request):
 class RenewRequest(_Request):
     """A request to renew a claim's lease."""
 
-    lease_seconds: float = Field(0, ge=0, description="How long it lasts from now; 0: as the pool says")
+    lease_seconds: float = Field(0, ge=0, description="How long it lasts from now; 0: the pool's lease_seconds")
 
 
 class PodBody(BaseModel):
@@ -96,12 +96,12 @@ class ClaimBody(BaseModel):
     pool: str
     tenant: str
     state: Literal["waiting", "claiming", "claimed", "ending", "released", "failed"]
-    code: str = Field(description="One of a closed set; the same in metrics")
+    code: str = Field(description="The code of docs/claims.md; the same in metrics; empty while it waits")
     pods: list[PodBody] = Field(default_factory=list)
-    expires: str | None = Field(None, description="When the lease ends, unless it is renewed")
-    position: int | None = Field(None, description="While it waits: how many requests are served before it")
+    expires: str | None = Field(None, description="When the lease ends unless it is renewed")
+    position: int | None = Field(None, description="While it waits: its position in the queue, 1 is next")
     estimate_seconds: float | None = Field(
-        None, description="While it waits: when it may be served, if that can be told"
+        None, description="While it waits: estimated seconds until it is served; null: unknown"
     )
     detail: str = ""
 
@@ -110,9 +110,9 @@ class TenantBody(BaseModel):
     """One tenant of a pool."""
 
     tenant: str
-    waiting: int = Field(description="Its requests in line")
-    oldest_seconds: float = Field(description="How long the first of them has waited")
-    pods: int = Field(description="Pods that it has")
+    waiting: int = Field(description="Its requests in the queue")
+    oldest_seconds: float = Field(description="How long the oldest of them has waited")
+    pods: int = Field(description="Pods that it has claimed")
 
 
 class PoolBody(BaseModel):
@@ -127,17 +127,17 @@ class PoolBody(BaseModel):
     claimed: int = 0
     starting: int = 0
     stopping: int = 0
-    unready: int = Field(0, description="Pods that are not ready, or on a node that does not serve")
-    surplus: int = Field(0, description="Pods that somebody is going to delete")
+    unready: int = Field(0, description="Pods that are not ready, or on a node that is not ready or is cordoned")
+    surplus: int = Field(0, description="Pods that the autoscaler has marked for deletion")
     terminating: int = 0
     pending: int = Field(0, description="Requests without an answer")
-    unmet: int = Field(0, description="Pods that the requests in line lack, beyond those that are coming")
+    unmet: int = Field(0, description="Pods that the waiting requests lack, beyond idle and unready ones")
     accepted: int = Field(0, description="accepted = succeeded + failed + pending, always")
     succeeded: int = 0
-    failed: dict[str, int] = Field(default_factory=dict, description="By code")
-    refused: dict[str, int] = Field(default_factory=dict, description="By code: never accepted")
-    idle_rate: float = Field(0.0, description="Pods that became idle lately, each second")
-    first_waits: str = Field("", description="Why the first in line waits; empty if nobody does")
+    failed: dict[str, int] = Field(default_factory=dict, description="Accepted requests that failed, by code")
+    refused: dict[str, int] = Field(default_factory=dict, description="Requests that were not accepted, by code")
+    idle_rate: float = Field(0.0, description="Pods that became idle per second, over the last five minutes")
+    first_waits: str = Field("", description="Why the oldest request in the queue waits; empty if none waits")
     tenants: list[TenantBody] = Field(default_factory=list)
 
 
@@ -210,30 +210,30 @@ def moment(epoch: float) -> str:
     )
 
 
-#: What an answer means for people, by its code; the engine's own detail comes before it.
+#: The error text for each code, used if the engine gives no detail.
 _TEXTS = {
     ClaimCode.NO_IDLE_POD: "no pod of this pool is idle, and the request does not wait",
-    ClaimCode.DEADLINE_EXCEEDED: "no pod became idle before wait_seconds were over",
-    ClaimCode.QUEUE_FULL: "as many requests wait as may",
-    ClaimCode.TENANT_QUEUE_FULL: "as many requests of this tenant wait as may",
-    ClaimCode.TOO_MANY_DEMANDS: "requests with too many different requirements wait",
+    ClaimCode.DEADLINE_EXCEEDED: "no pod became idle within wait_seconds",
+    ClaimCode.QUEUE_FULL: "the pool's queue is full",
+    ClaimCode.TENANT_QUEUE_FULL: "this tenant's share of the pool's queue is full",
+    ClaimCode.TOO_MANY_DEMANDS: "requests with too many different sets of required labels wait",
     ClaimCode.CANCELLED: "the request was cancelled",
-    ClaimCode.SHUTTING_DOWN: "this server is going down",
+    ClaimCode.SHUTTING_DOWN: "this server is shutting down",
     ClaimCode.NOT_READY: "the pods of the cluster are not known yet",
     ClaimCode.UNKNOWN_POOL: "there is no such pool",
     ClaimCode.KEY_REUSED: "the key belongs to another request",
     ClaimCode.TOO_MANY_PODS: "more pods than a claim of this pool may have",
     ClaimCode.WRITE_REFUSED: "the API server refused to change the pod",
-    ClaimCode.WRITE_UNKNOWN: "the API server did not say whether the pod was claimed; if it was, it is given back",
+    ClaimCode.WRITE_UNKNOWN: "the API server did not say whether the pod was claimed; if it was, it is released",
     ClaimCode.UNKNOWN_CLAIM: "there is no such claim",
-    ClaimCode.NOT_YOURS: "this claim is another tenant's",
-    ClaimCode.START_TIMEOUT: "the pod did not run in time",
-    ClaimCode.CLAIM_ENDED: "the claim's lease is over, or it is being released",
+    ClaimCode.NOT_YOURS: "this claim belongs to another tenant",
+    ClaimCode.START_TIMEOUT: "the pod did not start in time",
+    ClaimCode.CLAIM_ENDED: "the claim's lease has expired, or it is being released",
 }
 
 
 def error_of(answer: Answered) -> ErrorBody:
-    """Return the body of an answer that is no success."""
+    """Return the body of an answer that is not a success."""
     text = answer.detail or _TEXTS.get(answer.code, answer.code.value)
     name = text.partition(":")[0]
     field = name if name.partition(".")[0] in ClaimRequest.model_fields else None

@@ -1,8 +1,8 @@
-"""Who calls, in whose name it claims, and whether it may: mutual TLS or a bearer token.
+"""Authenticates and authorizes callers, and determines their tenant: by mutual TLS or a bearer token.
 
-    authorization: none          the tenant is what the body says, else the first name of the client's certificate
+    authorization: none          the tenant is that of the request, else the first name in the client's certificate
     authorization: kubernetes    the token's user must have the verb on claims.waggle.dev in the pool's namespace;
-                                 the tenant is the user, unless it may `impersonate` claims there
+                                 the tenant is that user, or any other if the user may `impersonate` claims there
 
 Answers of the API server are cached for some seconds (`extender.kube.client.access_review`).
 """
@@ -25,14 +25,14 @@ _GROUP, _RESOURCE = "waggle.dev", "claims"
 
 @dataclass(frozen=True, slots=True)
 class CallerIdentity:
-    """A caller that may do what it asks for. `tenant`: in whose name; None: in everybody's."""
+    """An authorized caller. `tenant`: the tenant that it acts for; None: every tenant."""
 
     name: str
     tenant: str | None
 
 
 class Callers:
-    """Decides for every call. Without a `reviewer`, authorization `kubernetes` lets nobody in."""
+    """Authorizes every call. Without a `reviewer`, authorization `kubernetes` refuses all calls."""
 
     def __init__(self, settings: ClaimSettings, reviewer: Reviewer | None) -> None:
         self._reviews = settings.authorization == "kubernetes"
@@ -42,8 +42,8 @@ class Callers:
     async def claimant(
         self, request: Request, namespace: str, tenant: str | None, verb: str = "create"
     ) -> CallerIdentity:
-        """The caller of a new claim, or of a request about one in the name of a tenant. Its `tenant` is never None.
-        Raises BadRequest with status 401, 403 or 503."""
+        """Return the caller of a new claim, or of a request about a claim by its key. Its `tenant` is never None.
+        Raises BadRequest: 401, 403 or 503."""
         if not self._reviews:
             name = _certified(request)
             return CallerIdentity(name, tenant if tenant is not None else name)
@@ -52,7 +52,7 @@ class Callers:
             return CallerIdentity(user, user)
         if not await self._can(request, namespace, "impersonate"):
             raise BadRequest(
-                f"tenant: {user} may not speak for others: that needs the right to impersonate "
+                f"tenant: {user} may not act for another tenant: that needs the right to impersonate "
                 f"{_RESOURCE}.{_GROUP} in {namespace}",
                 "tenant",
                 status=403,
@@ -60,7 +60,7 @@ class Callers:
         return CallerIdentity(user, tenant)
 
     async def holder(self, request: Request, namespace: str, verb: str) -> CallerIdentity:
-        """The caller of a request about a claim. Raises BadRequest with status 401, 403 or 503."""
+        """Return the caller of a request about an existing claim. Raises BadRequest: 401, 403 or 503."""
         if not self._reviews:
             name = _certified(request)
             return CallerIdentity(name, None)
@@ -88,7 +88,7 @@ class Callers:
     async def _review(self, request: Request, namespace: str, verb: str) -> Access:
         reviewer = self._reviewer
         if reviewer is None:
-            return Access(Verdict.UNKNOWN, "claims.authorization: this server cannot ask for rights")
+            return Access(Verdict.UNKNOWN, "claims.authorization: this server cannot ask the API server for reviews")
         token = _token(request)
         if (known := reviewer.known(token, verb, _GROUP, _RESOURCE, namespace)) is not None:
             return known

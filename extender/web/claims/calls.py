@@ -1,10 +1,10 @@
-"""Calls of the engine of claims as coroutines, and the requests that nobody waits for on a connection.
+"""Calls to the engine of claims as coroutines, and requests that are answered later (`Prefer: respond-async`).
 
-answered(event) --> the answer                 the caller's connection stays open meanwhile
+answered(event) --> the answer                 the caller's connection stays open until then
      |  the caller disconnects
-     +--> CallerGone: nothing that its request gets stays claimed
+     +--> CallerGone: nothing stays claimed for the request
 
-queued(event)   --> at once                    the caller asks for it later, by the claim's id
+queued(event)   --> returns at once            the caller asks for the result later, by the claim's id
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from extender.claims.events import Answered, ClaimAsked
 from extender.claims.records import PoolKey
 from extender.server.claims.runtime import Call, ClaimRuntime
 
-#: Requests without a connection that are remembered, and for how many seconds after their end.
+#: How many requests without a connection are remembered, and for how many seconds after their end.
 MOST_QUEUED = 10_000
 _KEPT_SECONDS = 600.0
 
 
 class CallerDisconnected(Exception):  # noqa: N818 - what happened, as Starlette names it
-    """The caller went away before its answer came."""
+    """The caller disconnected before it had its answer."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Queued:
         return self.future.result() if self.future.done() and not self.future.cancelled() else None
 
     async def wait(self, seconds: float) -> Answered | None:
-        """Wait until there is an answer, but no longer than this. Return the answer."""
+        """Wait until there is an answer, for `seconds` at most. Return it; None if there is none."""
         future = self.future
         if future is None:
             return self.ended
@@ -72,7 +72,7 @@ class Calls:
         self._ends: deque[tuple[float, str]] = deque()
 
     async def answered(self, call: Call, receive: Callable[[], Awaitable[Message]]) -> Answered:
-        """Return the answer. Raises CallerDisconnected if the caller goes away; then nothing stays claimed."""
+        """Return the answer. Raises CallerDisconnected if the caller disconnects; then nothing stays claimed."""
         answer = self.ask(call)
         if answer.done():
             return answer.result()
@@ -88,7 +88,7 @@ class Calls:
         raise CallerDisconnected
 
     def ask(self, call: Call) -> asyncio.Future[Answered]:
-        """Ask, and return the future answer."""
+        """Send a call to the engine, and return its future answer."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answered] = loop.create_future()
         self._runtime.ask(call, partial(_resolve, loop, answer))
@@ -97,8 +97,8 @@ class Calls:
     # -- requests without a connection ----------------------------------------------------------------------------
 
     def queued(self, asked: ClaimAsked) -> Queued | None:
-        """Ask, and return at once; None if too many such requests are remembered. One that is answered at once is not
-        remembered: its caller gets the answer."""
+        """Send a request to the engine, and return without waiting; None if too many such requests are remembered. A
+        request that is answered at once is not remembered, because its caller gets the answer."""
         self._forget()
         if len(self._queued) >= MOST_QUEUED:
             return None
@@ -117,12 +117,12 @@ class Calls:
         self._ends.append((self._clock(), known.claim))
 
     def find(self, claim: str) -> Queued | None:
-        """The request without a connection that has this claim's id, if it is remembered."""
+        """Return the request without a connection that has this claim's id; None if it is not remembered."""
         self._forget()
         return self._queued.get(claim)
 
     def _forget(self) -> None:
-        """Forget the requests that ended long ago."""
+        """Forget the requests that ended more than `_KEPT_SECONDS` ago."""
         end = self._clock() - _KEPT_SECONDS
         while self._ends and self._ends[0][0] < end:
             _, name = self._ends.popleft()
@@ -136,7 +136,7 @@ def _name_of(engine: ClaimEngine, _now: float, *, asked: ClaimAsked) -> str:
 
 
 def _resolve(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Answered], found: Answered) -> None:
-    """Complete the future, from whichever thread has the answer."""
+    """Complete the future, in the thread of its loop."""
     try:
         is_here = asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -1,11 +1,11 @@
-"""Answers the HTTP API of claims. docs/claims.md explains it; /openapi.json has every field.
+"""The handlers of the HTTP API of claims. docs/claims.md explains it; /openapi.json has every field.
 
 POST   /v1/pools/NAMESPACE/POOL/claims      201 claimed, 202 queued (Prefer: respond-async), 4xx and 5xx with a code
 GET    /v1/claims/ID                        the claim, or how its request ended
-POST   /v1/claims/ID/renew                  the lease lasts longer
-POST   /v1/claims/ID/release, DELETE        the claim ends, or its request is cancelled
-DELETE /v1/pools/NAMESPACE/POOL/claims?key= the same for a caller that has not got its answer
-GET    /v1/pools, /v1/pools/NAMESPACE/POOL  what is idle, who waits
+POST   /v1/claims/ID/renew                  renews the lease
+POST   /v1/claims/ID/release, DELETE        releases the claim, or cancels its request
+DELETE /v1/pools/NAMESPACE/POOL/claims?key= the same, for a caller that has no answer and therefore no id
+GET    /v1/pools, /v1/pools/NAMESPACE/POOL  idle and claimed pods, and waiting requests
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _log = structlog.get_logger(__name__)
 
 #: Bytes of a body.
 _LARGEST_BODY = 512 * 1024
-#: nginx's status for a caller that is gone; nobody reads it.
+#: nginx's status for a caller that has disconnected. It appears in metrics only.
 _GONE = 499
-#: Seconds after which a caller is told to try again at the latest.
+#: The largest `Retry-After`, seconds.
 _LATEST_RETRY = 30.0
-#: Pools that an answer names.
+#: How many pools an answer names at most.
 _NAMED = 20
 _PREFER = re.compile(r"respond-async", re.IGNORECASE)
 _PREFER_WAIT = re.compile(r"\bwait\s*=\s*(\d{1,5})", re.IGNORECASE)
@@ -68,16 +68,14 @@ _BodyT = TypeVar("_BodyT", bound=BaseModel)
 class Page(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    after: str = Field("", max_length=253, description="Begin after the claim with this id")
+    after: str = Field("", max_length=253, description="Return claims after the one with this id")
     limit: int = Field(100, ge=1, le=1000)
 
 
 class Wait(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    wait: float = Field(
-        0, ge=0, le=60, description="Answer once the request ended, after so many seconds at the latest"
-    )
+    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the end of the request before the answer")
 
 
 class Keyed(BaseModel):
@@ -150,7 +148,7 @@ class ClaimHandlers:
         )
 
     async def _claim_later(self, asked: ClaimAsked, prefer: str) -> Response:
-        """Answer 202 unless the request ends within the time that the caller prefers to wait (RFC 7240)."""
+        """Answer 202 unless the request ends within the `wait` of the Prefer header (RFC 7240)."""
         known = self._calls.queued(asked)
         if known is None:
             detail = "too many requests without a connection are remembered"
@@ -164,7 +162,7 @@ class ClaimHandlers:
         return _json(202, body, headers)
 
     def _give_back(self, answer: Answered) -> None:
-        """The caller went away when its answer was on its way."""
+        """Release a claim whose caller disconnected before the answer was sent."""
         release = ReleaseAsked(self._runtime.new_request(), answer.claim)
         self._runtime.ask(release, lambda _: None)
 
@@ -184,7 +182,7 @@ class ClaimHandlers:
         return _json(201, body, {"Location": f"/v1/claims/{answer.claim}"})
 
     def _with_advice(self, pool: PoolKey, answer: Answered) -> Answered:
-        """Say when another try makes sense, if the engine has not: when a pod becomes idle, at the present rate."""
+        """Add `retry_after` if the engine has not set it: the time until a pod becomes idle at the present rate."""
         if answer.retry_after or answer.code.status not in (429, 503):
             return answer
         rate = self._runtime.look(lambda engine, now: engine.idle_rate(pool, now))
@@ -192,7 +190,7 @@ class ClaimHandlers:
         return msgspec.structs.replace(answer, retry_after=seconds)
 
     def _with_pools(self, pool: PoolKey, answer: Answered) -> Answered:
-        """Name the pools that there are, where the caller has asked for another one."""
+        """Name the namespace's pools in the answer UNKNOWN_POOL."""
         if answer.code is not ClaimCode.UNKNOWN_POOL:
             return answer
         names = sorted(each.key.name for each in self._service.pools() if each.key.namespace == pool.namespace)
@@ -261,11 +259,11 @@ class ClaimHandlers:
         return _json(200, _ended(claim, pool, tenant, "released", answer.code))
 
     async def _finished(self, event: ReleaseAsked | RenewAsked) -> Answered:
-        """Return the answer; the call goes on if its caller disconnects: it is about a claim that exists."""
+        """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim."""
         return await asyncio.shield(self._calls.ask(event))
 
     def _owner(self, claim: str, known: Queued | None) -> tuple[str, str]:
-        """The namespace and the tenant of a claim. Raises BadRequest (404) if it is not known."""
+        """Return the namespace and the tenant of a claim. Raises BadRequest: 404 if it is unknown, 503 if not ready."""
         if known is not None:
             return known.pool.namespace, known.tenant
         view = self._find(claim)
@@ -274,7 +272,7 @@ class ClaimHandlers:
         return view.pool.namespace, view.tenant
 
     def _unknown(self, claim: str) -> BadRequest:
-        """Nothing is known of this claim. A server that has not seen all pods yet does not know what there is."""
+        """Return 404 for an unknown claim; 503 if this server has not listed all pods and may not know it yet."""
         state = self._service.readiness()
         if not state.ready:
             code = ClaimCode.NOT_READY
@@ -359,7 +357,7 @@ def _pairs(texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def new_claim() -> str:
-    """A name for a claim, which is a label's value on its pods. Names sort by time."""
+    """Return a new name for a claim, which is a valid label value. Names sort by time."""
     return f"c-{time.time_ns() // 1_000_000:011x}-{secrets.token_hex(8)}"
 
 

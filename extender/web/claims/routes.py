@@ -1,4 +1,4 @@
-"""The HTTP API of claims as FastAPI routes: what OpenAPI documents. `handlers.py` answers."""
+"""The HTTP API of claims as FastAPI routes, for its OpenAPI description. The handlers are in `handlers.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extender.web.errors import JSON
 
 
 def claim_routes(handlers: ClaimHandlers) -> APIRouter:
-    """The routes."""
+    """Return the routes."""
     router = APIRouter(tags=["claims"], responses={"4XX": {"model": ErrorBody}, "5XX": {"model": ErrorBody}})
 
     def takes(model: type[BaseModel]) -> dict[str, Any]:
@@ -34,16 +34,16 @@ def claim_routes(handlers: ClaimHandlers) -> APIRouter:
         summary="Claim pods of a pool",
         response_model=ClaimBody,
         status_code=201,
-        responses={202: {"model": ClaimBody, "description": "It waits (Prefer: respond-async)"}},
+        responses={202: {"model": ClaimBody, "description": "The request waits (Prefer: respond-async)"}},
         openapi_extra=takes(ClaimRequest),
     )
     async def claim(request: Request, namespace: str, pool: str) -> Response:
-        """Answers when the request has its pods, or cannot get them. With `Prefer: respond-async` it answers at once,
-        with `Prefer: respond-async, wait=5` after five seconds at the latest: 202 and the claim's place in line, which
-        `Location` is the address of."""
+        """The answer comes when the request has its pods, or has failed. With `Prefer: respond-async` it comes at once,
+        with `Prefer: respond-async, wait=5` after five seconds at the latest: 202 with the position in the queue, and
+        in `Location` the address at which to ask for the result."""
         return await handlers.claim(request, namespace, pool)
 
-    @router.get("/v1/pools", summary="Pools: what is idle, who waits", response_model=PoolListBody)
+    @router.get("/v1/pools", summary="All pools: pods and waiting requests", response_model=PoolListBody)
     async def pools(request: Request, namespace: str = "") -> Response:
         return await handlers.pools(request, namespace)
 
@@ -57,14 +57,14 @@ def claim_routes(handlers: ClaimHandlers) -> APIRouter:
 
     @router.delete(
         "/v1/pools/{namespace}/{pool}/claims",
-        summary="End the claim with a key, or cancel its request",
+        summary="Release the claim with a key, or cancel its request",
         response_model=ClaimBody,
     )
     async def release_by_key(
         request: Request, namespace: str, pool: str, wanted: Annotated[Keyed, Query()]
     ) -> Response:
-        """For a caller that has not got the answer to its request, and therefore knows no id. 404: nothing has this
-        key now; a request that is on its way can still arrive."""
+        """For a caller that did not get the answer to its request, and therefore knows no id. 404: no claim or request
+        has this key now, but a request that is still on its way can arrive later."""
         return await handlers.release_by_key(request, PoolKey(namespace, pool), wanted)
 
     @router.get("/v1/claims/{claim}", summary="A claim, or how its request ended", response_model=ClaimBody)
@@ -73,18 +73,20 @@ def claim_routes(handlers: ClaimHandlers) -> APIRouter:
 
     @router.post(
         "/v1/claims/{claim}/renew",
-        summary="Make a claim last longer",
+        summary="Renew a claim's lease",
         response_model=ClaimBody,
         openapi_extra=takes(RenewRequest),
     )
     async def renew(request: Request, claim: str) -> Response:
         return await handlers.renew(request, claim)
 
-    @router.post("/v1/claims/{claim}/release", summary="End a claim, or cancel its request", response_model=ClaimBody)
+    @router.post(
+        "/v1/claims/{claim}/release", summary="Release a claim, or cancel its request", response_model=ClaimBody
+    )
     async def release(request: Request, claim: str) -> Response:
         return await handlers.release(request, claim)
 
-    @router.delete("/v1/claims/{claim}", summary="End a claim, or cancel its request", response_model=ClaimBody)
+    @router.delete("/v1/claims/{claim}", summary="Release a claim, or cancel its request", response_model=ClaimBody)
     async def delete(request: Request, claim: str) -> Response:
         return await handlers.release(request, claim)
 

@@ -1,11 +1,11 @@
-"""Answers the two calls of every claim without FastAPI: to claim, and to release.
+"""Routes the two calls that every claim needs, to claim and to release, without FastAPI.
 
     POST   /v1/pools/NAMESPACE/POOL/claims   \
     DELETE /v1/claims/ID                      > handlers.py, at once        everything else --> FastAPI's routing
     POST   /v1/claims/ID/release             /
 
 FastAPI's routing, its dependencies and its two middlewares take as long as the rest of such a call. The answers are the
-same, errors included: a test holds both ways against each other.
+same, errors included: a test compares both ways.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Call = Callable[[Request], Awaitable[Response]]
 
 
 class ClaimShortcut:
-    """Middleware, to be the innermost one."""
+    """An ASGI middleware, which must be the innermost one."""
 
     def __init__(self, app: ASGIApp, *, handlers: ClaimHandlers) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class ClaimShortcut:
         await response(scope, receive, send)
 
     def _call(self, method: str, path: str) -> _Call | None:
-        """The handler of a request; None: FastAPI answers it."""
+        """Return the handler of a request; None: FastAPI routes it."""
         if method == "POST" and path.startswith("/v1/pools/"):
             parts = path.split("/")
             if len(parts) == 6 and parts[5] == "claims" and parts[3] and parts[4]:

@@ -1,1 +1,1 @@
-"""E2B's API as a face of claims: a sandbox is a claim of one pod, a template is a pool. docs/e2b.md."""
+"""E2B's API on top of claims: a sandbox is a claim of one pod, a template is a pool. See docs/e2b.md."""

@@ -1,7 +1,7 @@
-"""The bodies of E2B's API, with E2B's names, and what Waggle writes on a pod to tell them again.
+"""The bodies of E2B's API, with E2B's names, and the annotation that keeps a sandbox's fields on its pod.
 
-Fields that E2B's package sends and Waggle cannot honour are refused if they ask for something; fields that nobody here
-has heard of are ignored, as E2B's API grows.
+Known fields that Waggle cannot support are refused if their value requests something. Unknown fields are ignored,
+because E2B's API grows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from extender.claims.views import ClaimView
 from extender.web.claims.bodies import moment
 
-#: What E2B gives a sandbox whose creator does not say, seconds.
+#: E2B's default time-out of a sandbox, seconds.
 DEFAULT_TIMEOUT = 15
-#: The oldest version that E2B's package speaks to. Waggle's pods have no such program in them unless you put it there.
+#: The oldest version of E2B's daemon that its package supports. A pool's pods run it only if their image has it.
 _ENVD = "0.1.0"
 _Text = Annotated[str, StringConstraints(max_length=4096)]
-#: Fields that ask for something which a pod that runs already cannot get, with values that ask for nothing.
+#: Fields that cannot be applied to a running pod, with the values that request nothing.
 _IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
     "envVars": ({}, None),
     "autoPause": (False, None),
@@ -32,7 +32,7 @@ _IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
 
 
 class NewSandbox(BaseModel):
-    """What creates a sandbox. `timeout`: seconds."""
+    """The body that creates a sandbox. `timeout`: seconds."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -46,7 +46,7 @@ class NewSandbox(BaseModel):
         if isinstance(given, dict):
             for name, nothing in _IMPOSSIBLE.items():
                 if name in given and given[name] not in nothing:
-                    raise ValueError(f"{name}: not possible, since a sandbox is a pod that runs already")
+                    raise ValueError(f"{name}: not possible, because a sandbox is a pod that is already running")
         return given
 
     @field_validator("metadata")
@@ -58,7 +58,7 @@ class NewSandbox(BaseModel):
 
 
 class Timeout(BaseModel):
-    """`timeout`: seconds from now. Only a connection may leave it out."""
+    """`timeout`: seconds from now. Optional only when connecting."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -74,7 +74,7 @@ class Refresh(BaseModel):
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands on the pod: the template as its creator named it, when (seconds since 1970), and the metadata."""
+    """The annotation on the pod: the template's name in the request, the start (seconds since 1970), the metadata."""
 
     template: str
     started: float = 0.0
@@ -85,8 +85,8 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def note_of(view: ClaimView) -> Note | None:
-    """Return what stands on the claim's pod; None if it was not claimed as a sandbox. Anybody who may write pods can
-    write it."""
+    """Return the annotation on the claim's pod; None if the claim is not a sandbox, or the annotation cannot be
+    decoded: every client that may write pods can change it."""
     text = view.pods[0].sandbox if view.pods else ""
     try:
         return msgspec.json.decode(text, type=Note) if text else None
@@ -95,7 +95,7 @@ def note_of(view: ClaimView) -> Note | None:
 
 
 def sandbox_body(claim: str, pod: str, template: str, domain: str) -> dict[str, Any]:
-    """The answer to who creates a sandbox, or connects to it. `clientID` is the pod's name."""
+    """Return the answer to a creation or a connection. `clientID` is the pod's name."""
     return {
         "sandboxID": claim,
         "templateID": template,
@@ -107,7 +107,7 @@ def sandbox_body(claim: str, pod: str, template: str, domain: str) -> dict[str, 
 
 
 def detail_body(view: ClaimView, note: Note, domain: str) -> dict[str, Any]:
-    """A sandbox in full. What the pod may use is the cluster's business: the sizes are 0."""
+    """Return the full description of a sandbox. The sizes are 0: the pod's specification has them."""
     (pod, *_) = view.pods
     return {
         **sandbox_body(view.name, pod.name, note.template, domain),

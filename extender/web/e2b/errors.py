@@ -1,6 +1,6 @@
 """E2B's errors: `{"code": status, "message": text}`, with the statuses that its clients expect.
 
-No 429: to them that is a limit of their account. A pool without an idle pod is a service that is busy, 503.
+There is no 429, because E2B's clients treat it as a limit of their account. A full queue is 503 instead.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from extender.web.claims.bodies import error_of
 from extender.web.errors import JSON, BadRequest
 
 _STATUS = {403: 401, 409: 400, 410: 404, 413: 400, 429: 503, 502: 500}
-#: A template that there is not is a bad request to who creates; the sandbox is what can be not found.
+#: E2B's clients take 404 for an unknown sandbox, so an unknown template is 400.
 _OF_CODE = {ClaimCode.UNKNOWN_POOL: 400, ClaimCode.NOT_YOURS: 404}
 
 
 def error(status: int, text: str, retry_after: float = 0.0) -> Response:
-    """Return an answer in E2B's shape."""
+    """Return an error in E2B's form. `retry_after`: seconds."""
     headers = {"Retry-After": str(max(1, round(retry_after)))} if retry_after else None
     body = msgspec.json.encode({"code": status, "message": text})
     return Response(body, status, headers, media_type=JSON)
 
 
 def refusal(answer: Answered) -> Response:
-    """Return the answer of the engine that is no success."""
+    """Return E2B's form of an answer of the engine that is not a success."""
     said = error_of(answer)
     code = answer.code
     status = _OF_CODE.get(code, _STATUS.get(code.status, code.status))

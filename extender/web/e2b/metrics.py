@@ -1,4 +1,4 @@
-"""Counts the calls of E2B's API, those that are not served among them: 501 shows what programs would need."""
+"""Counts the calls of E2B's API, including unserved ones: those with 501 show what programs need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 from extender.server.views import Metric
 
-#: The calls that E2B's own API has, as labels. A path that is none of them is `other`: nobody can invent labels.
+#: E2B's other calls, as labels. Every other path is counted as `other`, so that callers cannot create labels.
 _PART = r"[^/]+"
 _CALLS = {
     name: re.compile(rf"(v\d+/)?{path}")

@@ -1,13 +1,13 @@
 """E2B's API under /e2b. docs/e2b.md says what is the same and what is not.
 
-POST   /sandboxes, /v2/sandboxes                      a claim of one pod
-GET    /sandboxes, /v2/sandboxes                      the sandboxes of the caller, by page
+POST   /sandboxes, /v2/sandboxes                      claims one pod
+GET    /sandboxes, /v2/sandboxes                      lists the caller's sandboxes, by page
 GET    /sandboxes/ID
-POST   /sandboxes/ID/timeout                          the lease ends so many seconds from now, earlier or later
+POST   /sandboxes/ID/timeout                          sets the end of the lease, earlier or later than before
 POST   /sandboxes/ID/refreshes                        the same, but never earlier
-POST   /sandboxes/ID/connect, /v2/sandboxes/ID/connect   the same, and the sandbox once more
+POST   /sandboxes/ID/connect, /v2/sandboxes/ID/connect   the same, and returns the sandbox
 DELETE /sandboxes/ID
-all else                                              501, counted
+all others                                            501, counted
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ PREFIX = "/e2b"
 _LARGEST_BODY = 64 * 1024
 _LARGEST_PAGE = 100
 _GONE = 499
-#: Claims of a list that are looked at before others take their turn: some 2 ms.
+#: How many claims of a list are handled before the event loop runs other tasks: some 2 ms.
 _IN_ONE_GO = 50
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
 _Handler = Callable[..., Awaitable[Response]]
 
 
 class E2bHandlers:
-    """The handlers of one app, in its event loop. All raise BadRequest."""
+    """The handlers of one app, in its event loop. All may raise BadRequest."""
 
     def __init__(self, service: ClaimService, callers: Callers, bodies: Budget) -> None:
         self._service = service
@@ -141,7 +141,7 @@ class E2bHandlers:
         token = ""
         for index, name in enumerate(names):
             if index % _IN_ONE_GO == _IN_ONE_GO - 1:
-                await asyncio.sleep(0)  # others take their turn
+                await asyncio.sleep(0)  # let other tasks run
             view = self._find(name)
             note = note_of(view) if view is not None else None
             if view is None or note is None or view.stage is not ClaimStage.CLAIMED:
@@ -174,7 +174,7 @@ class E2bHandlers:
         return float(max(1, seconds))
 
     async def _mine(self, request: Request, sandbox: str, verb: str) -> tuple[ClaimView, Note, str | None]:
-        """The sandbox, and the tenant to end it in the name of. Raises BadRequest: 404 unless it is the caller's."""
+        """Return the sandbox, and the caller's tenant. Raises BadRequest: 404 unless it is the caller's sandbox."""
         view = self._find(sandbox)
         note = note_of(view) if view is not None else None
         if view is None or note is None or view.stage is ClaimStage.ENDING:
@@ -191,7 +191,7 @@ class E2bHandlers:
         return self._runtime.look(lambda engine, now: engine.claim(sandbox, now))
 
     async def _names(self, request: Request) -> list[str]:
-        """The claims that the caller may list, in no order."""
+        """Return the names of the claims that the caller may list, unsorted."""
         tenants: dict[str, str | None] = {}
         refused: BadRequest | None = None
         for namespace in sorted({pool.key.namespace for pool in self._service.pools()}):
@@ -234,7 +234,7 @@ class E2bHandlers:
 
 
 def _digest(note: Note, lease: float) -> str:
-    same = msgspec.structs.replace(note, started=0.0)  # a repetition comes later
+    same = msgspec.structs.replace(note, started=0.0)  # a repeated request has another time
     return ClaimRequest(lease_seconds=lease, annotations={"sandbox": same.text()}).digest()
 
 
@@ -254,7 +254,7 @@ def _moment(text: str | None) -> float:
 
 
 def _metadata(query: str) -> dict[str, str]:
-    """The filter, which E2B's package quotes twice."""
+    """Return the filter by metadata, which E2B's package quotes twice."""
     return {unquote(name): unquote(value) for name, value in parse_qsl(query, keep_blank_values=True)}
 
 
@@ -263,7 +263,7 @@ def _json(status: int, body: Any, headers: dict[str, str] | None = None) -> Resp
 
 
 def _with_token(request: Request) -> Request:
-    """E2B's key is a bearer token, unless the caller sends one as such."""
+    """Use E2B's API key as the bearer token, unless the request has an Authorization header."""
     key = request.headers.get("x-api-key")
     if key and "authorization" not in request.headers:
         headers = [*request.scope["headers"], (b"authorization", b"Bearer " + key.encode("latin-1"))]
@@ -272,7 +272,7 @@ def _with_token(request: Request) -> Request:
 
 
 def e2b_routes(service: ClaimService, callers: Callers, bodies: Budget, metrics: Metrics) -> APIRouter:
-    """The routes. They are not in /openapi.json: E2B describes its API."""
+    """Return the routes. They are not in /openapi.json, because E2B documents its API."""
     handlers = E2bHandlers(service, callers, bodies)
     counted = E2bMetrics()
     metrics.sources.append(counted.metrics)
@@ -303,7 +303,7 @@ def e2b_routes(service: ClaimService, callers: Callers, bodies: Budget, metrics:
     async def rest(request: Request) -> Response:
         path = request.url.path.removeprefix(f"{PREFIX}/")
         counted.count_unserved(path)
-        return error(501, f"{request.method} /{path} is not served here: docs/e2b.md says what is")
+        return error(501, f"{request.method} /{path} is not served: docs/e2b.md lists the calls that are")
 
     router.add_api_route("/sandboxes/metrics", rest, methods=["GET"])  # no sandbox has this name
     for version in ("", "/v2"):

@@ -149,7 +149,7 @@ def test_a_lease_is_renewed_by_an_annotation_or_its_length_and_ends() -> None:
         w.api.patch(f"{CLAIMS}/mine", {"spec": {"leaseSeconds": 1}})
         eventually(lambda: is_in(w, "Ended"))
         assert status(w)["reason"] == "ClaimEnded"
-        assert condition(status(w), "Ready") == ("False", "ClaimEnded", "its lease is over")
+        assert condition(status(w), "Ready") == ("False", "ClaimEnded", "its lease has expired")
         eventually(lambda: "finalizers" not in claim(w)["metadata"])
         w.idle(3)
 

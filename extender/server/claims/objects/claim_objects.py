@@ -1,9 +1,9 @@
-"""Carries out what `claims.decide` says about each Claim object, whenever something has changed that it depends on.
+"""Reconciles Claim objects: carries out the steps of `claims.decide` whenever their inputs have changed.
 
-    informer of Claims, pods, answers of the engine, reports of writes --> look at the object --> steps
+    informer of Claims, pods, answers of the engine, reports of writes --> reconcile the object --> steps
 
-One write of an object is under way at a time. A write that did not end well is followed by a read of the object, after
-a pause that doubles: what was written follows from one version, so it is never written twice. For use by one thread.
+Each object has at most one write in flight. After a write that failed, the object is read, with exponential back-off:
+each write has a resourceVersion as its precondition, so it cannot take effect twice. For use by one thread.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from extender.server.claims.runtime import Call, ClaimRuntime
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between tries to write; doubles up to the second.
+#: Seconds between tries to write: the first value, doubled each time up to the second.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
-#: Seconds after which claims of an object that is not there are given back: its informer may be late.
+#: Seconds after which claims of an unknown object are given back: its informer may be late.
 _ORPHAN = 10.0
 
 
@@ -66,24 +66,24 @@ class Surroundings(Protocol):
     """What Claim objects need from their server."""
 
     def is_known(self, namespace: str, *, may_have_pods: bool) -> bool:
-        """Whether the pools, and the pods of the namespace, are known as far as they matter."""
+        """Whether the pools, and the pods of the namespace if they matter, have been listed."""
         ...
 
     def version(self, namespace: str) -> str:
-        """Up to which version the pods of the namespace are known."""
+        """The resourceVersion up to which the pods of the namespace are known."""
         ...
 
     def catch_up(self, namespace: str) -> None:
-        """Have the informer of its pods say up to which version they are known."""
+        """Have the informer of the namespace's pods update this version."""
         ...
 
     def wait_seconds(self, pool: PoolKey) -> float | None:
-        """How long claims of the pool wait that do not say; None if no such pool is served."""
+        """The default wait of the pool's claims, seconds; None if no such pool is served."""
         ...
 
 
 class ClaimObjects:
-    """See the module. `send` gets the writes; `later` has a function called by the thread that this is for."""
+    """See the module. `send` gets the writes. `later` has a function called in the thread that uses this object."""
 
     def __init__(
         self,
@@ -109,51 +109,51 @@ class ClaimObjects:
         self._later = later
         self._tracked: dict[str, Tracked] = {}
         self._writing: dict[int, Tracked] = {}
-        #: When objects are looked at again, by UID.
+        #: When objects are reconciled again, by UID.
         self.timers: Deadlines[str] = Deadlines()
-        #: Whether all Claims are known, so that one that is not there is gone.
+        #: Whether all Claims have been listed, so that an unknown one does not exist.
         self.is_complete = False
         self._trouble: dict[str, str] = {}
 
     # -- what changes ---------------------------------------------------------------------------------------------
 
     def seen(self, obj: ClaimObject, now: float) -> None:
-        """An object is like this."""
+        """Store a version of an object, and reconcile it."""
         tracked = self._track(obj.uid, obj.namespace)
         if tracked.obj is None or not older(obj.resource_version, tracked.obj.resource_version):
             tracked.obj = obj
-        self.look(obj.uid, now)  # also if it is late: what came while it was written has not been looked at
+        self.look(obj.uid, now)  # also for an old version: changes during a write have not been handled
 
     def gone(self, uid: str, now: float) -> None:
-        """An object is deleted."""
+        """Handle the deletion of an object."""
         if (tracked := self._tracked.get(uid)) is not None:
             tracked.obj = None
             tracked.is_deleted = True
             self.look(uid, now)
 
     def touched(self, uids: set[str], now: float) -> None:
-        """The pods of these objects' claims have changed."""
+        """Reconcile these objects, because pods of their claims have changed."""
         for uid in sorted(uids):
             self.look(uid, now)
 
     def look_at_all(self, now: float) -> None:
-        """Something has changed that may concern every object."""
+        """Reconcile all objects."""
         for uid, namespace in self._standing.objects().items():
             self._track(uid, namespace)
         for uid in list(self._tracked):
             self.look(uid, now)
 
     def on_time(self, now: float) -> None:
-        """Look at the objects that are due."""
+        """Reconcile the objects that are due."""
         while (uid := self.timers.pop(now)) is not None:
             self.look(uid, now)
 
     def namespaces(self) -> set[str]:
-        """The namespaces in which objects may have pods."""
+        """Return the namespaces in which objects may have pods."""
         return {each.namespace for each in self._tracked.values() if each.obj is None or each.obj.has_finalizer}
 
     def phases(self) -> Counter[str]:
-        """How many objects there are, by phase."""
+        """Return the number of objects by phase."""
         return Counter(each.obj.status.phase for each in self._tracked.values() if each.obj is not None)
 
     def _track(self, uid: str, namespace: str) -> Tracked:
@@ -162,7 +162,7 @@ class ClaimObjects:
     # -- looking --------------------------------------------------------------------------------------------------
 
     def look(self, uid: str, now: float) -> None:
-        """Do what is to be done about an object."""
+        """Reconcile one object: decide, and carry out the steps."""
         namespace = self._standing.objects().get(uid) if uid not in self._tracked else None
         tracked = self._track(uid, namespace) if namespace is not None else self._tracked.get(uid)
         if tracked is None or tracked.writing is not None or tracked.is_renewing:
@@ -170,7 +170,7 @@ class ClaimObjects:
         obj = tracked.obj
         may_have_pods = obj is None or obj.has_finalizer or bool(obj.status.claim)
         if not self._around.is_known(tracked.namespace, may_have_pods=may_have_pods):
-            return  # it is told when they are
+            return  # it is reconciled when they have been listed
         if now < tracked.paused_until:
             self.timers.set(uid, tracked.paused_until)
             return
@@ -199,7 +199,7 @@ class ClaimObjects:
     def _facts(self, tracked: Tracked, now: float) -> Facts:
         own = tracked.own.claim if tracked.own is not None else ""
         decided = tracked.obj.status.claim if tracked.obj is not None else ""
-        # The answers to writes come before the watch: the engine knows these, though no informer has shown them.
+        # The engine knows the answers to writes before the watch shows them.
         names = sorted({*self._standing.of(tracked.uid), own, decided} - {""})
         is_ours, standing = self._runtime.look(partial(_read, uid=tracked.uid, names=names))
         tracked.stood.update(each.name for each in standing)
@@ -361,7 +361,7 @@ class ClaimObjects:
         self._send(write)
 
     def written(self, report: ObjectWritten, now: float) -> None:
-        """A write or a read has ended."""
+        """Handle the report of a write or a read."""
         tracked = self._writing.pop(report.token, None)
         if tracked is None:
             return
@@ -376,14 +376,14 @@ class ClaimObjects:
             self._settle(tracked, obj)
             self.seen(obj, now)
         elif kind in (OutcomeKind.GONE, OutcomeKind.STALE, OutcomeKind.DONE):
-            self._pause(tracked, now)  # the informer tells that it is deleted: nothing is given back upon one answer
+            self._pause(tracked, now)  # wait for the informer to confirm the deletion before pods are given back
             self.look(tracked.uid, now)
         else:
             self._failed(tracked, report, now)
 
     @staticmethod
     def _settle(tracked: Tracked, obj: ClaimObject) -> None:
-        """The object says how the request of this server ended: nothing of it is left to be done."""
+        """Forget this server's request if the object's status has its result."""
         own = tracked.own
         if own is None:
             return
@@ -391,7 +391,7 @@ class ClaimObjects:
             tracked.own = None
 
     def _failed(self, tracked: Tracked, report: ObjectWritten, now: float) -> None:
-        """Somebody was first, or it did not work: see what the object is like now, after a pause."""
+        """Back off, and read the object after a conflict or an error."""
         outcome, obj = report.outcome, tracked.obj
         self._say(report.what, outcome.detail or str(outcome.kind), is_race=outcome.kind is OutcomeKind.LOST)
         if outcome.kind is not OutcomeKind.LOST or tracked.failures:
@@ -409,14 +409,14 @@ class ClaimObjects:
         tracked.paused_until = now + max(seconds, pause)
 
     def _say(self, what: str, why: str, *, is_race: bool) -> None:
-        """Log a trouble once, until it is over."""
+        """Log a problem once until it is over."""
         if not is_race and what not in self._trouble:
             self._trouble[what] = why
-            log.warning("a Claim cannot be written; it is tried again", write=what, error=why)
+            log.warning("writing a Claim object failed; Waggle retries", write=what, error=why)
 
     def _recovered(self, what: str) -> None:
         if self._trouble.pop(what, None) is not None:
-            log.info("Claims can be written again", write=what)
+            log.info("Claim objects can be written again", write=what)
 
 
 def _read(engine: ClaimEngine, now: float, *, uid: str, names: list[str]) -> tuple[bool, list[ClaimView]]:

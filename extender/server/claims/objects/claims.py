@@ -1,11 +1,11 @@
-"""What is to be done about one Claim object, as a function of what is known. Pure.
+"""Decides the next steps for one Claim object. Pure functions of the object and of `Facts`.
 
     undecided --finalizer--> asked --pods--> decided: status.claim names the claim --> Released, Ended
         |                      |
-        +------ cannot be -----+--> Failed
+        +------ impossible ----+--> Failed
 
-A decision is a write of the object's status that follows from one version of it. Until then any server may ask; what
-the object's status does not name is given back.
+An object is decided by a write of its status, with its resourceVersion as the precondition. Until then any server may
+ask for pods. Pods of claims that the status does not name are given back.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from extender.server.claims.objects.conditions import conditions, moment
 from extender.server.claims.objects.pools import is_worth_writing
 from extender.server.claims.objects.records import FINALIZER, ClaimObject
 
-#: Phases after which nothing happens any more.
+#: The final phases.
 FINAL = frozenset({"Ended", "Released", "Failed"})
-#: Seconds that a claim waits that does not say, if its pool, which would say, is not served.
+#: Seconds that a claim without `waitSeconds` waits while its pool is not served; else the pool's default counts.
 DEFAULT_WAIT = 30.0
-#: Seconds after which a claim that is not served yet says so, and between two updates of its place in the line.
+#: Seconds after which the status says that a claim waits, and between two updates of its position in the queue.
 _QUICK, _POSITION = 1.0, 10.0
-#: Seconds that another server which has begun gets, and after which what it has begun and not finished is given back.
+#: Seconds that another server that may have asked gets to finish, and after which its incomplete claims are given back.
 HEAD_START, _UNFINISHED = 2.0, 10.0
-#: Seconds between two tries to be accepted, and to find pods up to date.
+#: Seconds between two tries of a request that was not accepted, and between two checks whether the pods are up to date.
 _RETRY, _LAG = 1.0, 0.5
-#: Ends after which the same request may be accepted a moment later.
+#: Codes after which the same request may succeed a moment later.
 _TRANSIENT = frozenset(
     {
         ClaimCode.NOT_READY,
@@ -49,15 +49,15 @@ _TRANSIENT = frozenset(
 _TEXTS = {
     ClaimCode.DEADLINE_EXCEEDED: "no pod became idle in time",
     ClaimCode.NO_IDLE_POD: "no pod of the pool is idle, and the claim does not wait",
-    ClaimCode.QUEUE_FULL: "as many requests wait as may",
-    ClaimCode.TENANT_QUEUE_FULL: "as many requests of this tenant wait as may",
-    ClaimCode.WRITE_UNKNOWN: "the API server did not say whether a pod was claimed; if it was, it is given back",
+    ClaimCode.QUEUE_FULL: "the pool's queue is full",
+    ClaimCode.TENANT_QUEUE_FULL: "this tenant's share of the pool's queue is full",
+    ClaimCode.WRITE_UNKNOWN: "the API server did not say whether a pod was claimed; if it was, it is released",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The request of this server for the object."""
+    """This server's request for the object."""
 
     claim: str
     asked_at: float
@@ -66,33 +66,33 @@ class Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known beside the object. Times are seconds of the engine's clock; `epoch`: since 1970 at its 0."""
+    """The other inputs. Times are seconds of the engine's clock; `epoch`: seconds since 1970 when that was 0."""
 
     now: float
     epoch: float
-    #: Whether this server comes first for the object among those that serve claims.
+    #: Whether this server has rank 0 for the object (see `Members`).
     is_first: bool
-    #: Whether the pool is served, and how long its claims wait that do not say.
+    #: Whether the pool is served, and how many seconds this claim may wait.
     has_pool: bool
     wait_seconds: float = DEFAULT_WAIT
-    #: The claims that stand on pods, or wait, in the name of the object, and those of them that are given back already.
+    #: The object's claims that have pods or wait, and which of them are already being given back.
     standing: tuple[ClaimView, ...] = ()
     leaving: frozenset[str] = frozenset()
     own: Own | None = None
-    #: When this server began to look after the object, and when its status was written last, as far as it knows.
+    #: When this server first handled the object, and when it last wrote the status.
     since: float = 0.0
     written_at: float = 0.0
-    #: Whether this server has put the finalizer on the object.
+    #: Whether this server has added the finalizer.
     put_finalizer: bool = False
-    #: Whether the pods are known that stood when the object was as it is.
+    #: Whether the known pods are at least as new as the object.
     is_current: bool = True
-    #: The generation and the renewal that are carried out, though the status may not say so yet.
+    #: The generation and the renewal that have been carried out, which the status may not show yet.
     renewed: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask for pods, and wait for so many seconds."""
+    """Ask for pods, and wait `wait_seconds`."""
 
     tenant: str
     wait_seconds: float
@@ -100,7 +100,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Nobody wants what this server has asked for."""
+    """Cancel this server's request, and release its claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """The pods may be older than the object: have the informer catch up, and look again at this time."""
+    """The known pods may be older than the object: have the informer catch up, and decide again at this time."""
 
     at: float
 
@@ -144,7 +144,7 @@ Step = Ask | Cancel | Release | Renew | SetFinalizers | SetStatus | CatchUp | Lo
 
 
 def decide(obj: ClaimObject, facts: Facts, settings: ClaimSettings) -> list[Step]:
-    """Return what is to be done now; nothing if the object is as it should be, or others look after it."""
+    """Return the next steps; none if the object needs none, or another server handles it."""
     chosen = obj.status.claim
     if chosen and facts.own is not None and facts.own.claim != chosen:
         return [Cancel()]
@@ -158,7 +158,7 @@ def decide(obj: ClaimObject, facts: Facts, settings: ClaimSettings) -> list[Step
 
 
 def orphaned(facts: Facts) -> list[Step]:
-    """Return what is to be done about the claims of an object that is gone."""
+    """Return the next steps for the claims of an object that was deleted."""
     if not facts.is_first and facts.own is None:
         return []
     return [Cancel()] if facts.own is not None else _give_back(facts)
@@ -171,7 +171,7 @@ def _ended(obj: ClaimObject, facts: Facts) -> list[Step]:
     if releases or not obj.has_finalizer:
         return releases
     if facts.standing:
-        return []  # they are being given back; the end of each is told
+        return []  # they are being given back; the end of each triggers another decision
     if obj.status.claim and not facts.is_current:
         return [CatchUp(facts.now + _LAG)]
     return [SetFinalizers(tuple(each for each in obj.finalizers if each != FINALIZER))]
@@ -227,10 +227,10 @@ def _claimed(obj: ClaimObject, view: ClaimView, facts: Facts, done: tuple[int, s
 
 
 def _over(obj: ClaimObject, facts: Facts) -> dict[str, Any]:
-    """The claim has no pods any more."""
+    """Return the status of a claim whose pods are gone."""
     expires = obj.status.lease_expires
     if expires is not None and expires <= moment(facts.now + facts.epoch + 1):
-        phase, reason, message = "Ended", ClaimCode.CLAIM_ENDED, "its lease is over"
+        phase, reason, message = "Ended", ClaimCode.CLAIM_ENDED, "its lease has expired"
     else:
         phase, reason, message = "Released", ClaimCode.RELEASED, "it was released, or its pods were deleted"
     ready = ("False", reason.value, message)
@@ -266,14 +266,14 @@ def _undecided(obj: ClaimObject, facts: Facts, settings: ClaimSettings) -> list[
 
 def _asked(obj: ClaimObject, facts: Facts, own: Own) -> list[Step]:
     strays: list[Step] = []
-    if facts.now >= own.asked_at + _UNFINISHED:  # of a server that has died before it had all pods
+    if facts.now >= own.asked_at + _UNFINISHED:  # claims of a server that died before it had all pods
         strays = _give_back(facts, but=own.claim)
     if own.answer is None:
         return [*strays, *_waiting(obj, facts, own)]
     code = own.answer.code
     if code is ClaimCode.SHUTTING_DOWN:
-        return []  # another server goes on
-    if code is ClaimCode.CLAIMED or code is ClaimCode.NOT_READY:  # its pods are gone already, or nothing was tried
+        return []  # another server continues
+    if code is ClaimCode.CLAIMED or code is ClaimCode.NOT_READY:  # its pods are gone again, or it was not tried
         return [Cancel(), LookAgain(facts.now + _RETRY)]
     if code in _TRANSIENT and facts.now < _deadline(facts):
         return [Cancel(), LookAgain(facts.now + _RETRY)]
@@ -292,7 +292,7 @@ def _waiting(obj: ClaimObject, facts: Facts, own: Own) -> list[Step]:
         return [LookAgain(facts.now + _POSITION)]
     if is_shown and facts.now < facts.written_at + _POSITION:
         return [LookAgain(facts.written_at + _POSITION)]
-    message = "no pod is idle that it can have" if position else "its pods are being written, or start"
+    message = "no idle pod is available for it" if position else "its pods are being written, or are starting"
     return _say(obj, _pending(obj, facts, phase, message, position=position))
 
 
@@ -320,7 +320,7 @@ def _refusal(obj: ClaimObject, settings: ClaimSettings) -> tuple[ClaimCode, str]
         if value is not None and value > most:
             return ClaimCode.NOT_POSSIBLE, f"spec.{field}: expected at most {most:g}, got {value}"
     if settings.authorization == "kubernetes" and spec.tenant not in ("", obj.namespace):
-        # The object does not say who has created it, so nobody can say whether that user may speak for others.
+        # The object does not say who created it, so the right of that user to act for others cannot be checked.
         return ClaimCode.NOT_YOURS, f"spec.tenant: expected {obj.namespace} or nothing, got {spec.tenant}"
     return None
 

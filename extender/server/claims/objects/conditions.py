@@ -1,4 +1,4 @@
-"""Conditions, as in every Kubernetes status. Pure."""
+"""Builds the conditions of a Kubernetes status. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATEST = 253402300799.0
 def conditions(
     said: Mapping[str, tuple[str, str, str]], before: Iterable[Condition], *, generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """Return conditions by type from (status, reason, message). The time stays while the status does."""
+    """Return the conditions for (status, reason, message) by type. The time changes only with the status."""
     known = {each.type: each for each in before}
     found = []
     for type_, (status, reason, message) in said.items():
@@ -35,5 +35,5 @@ def conditions(
 
 
 def moment(epoch: float) -> str:
-    """Return the RFC 3339 time of seconds since 1970, in whole seconds, as the API server writes times."""
+    """Return seconds since 1970 as an RFC 3339 time in whole seconds, as the API server writes times."""
     return datetime.fromtimestamp(min(max(epoch, 0.0), _LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

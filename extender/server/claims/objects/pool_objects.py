@@ -1,4 +1,4 @@
-"""Keeps track of the Pool objects, and writes their status. For use by one thread."""
+"""Tracks the Pool objects, and writes their status. For use by one thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extender.server.claims.runtime import ClaimRuntime
 
 log = structlog.get_logger(__name__)
 
-#: Seconds until a status that could not be written is tried again; doubles up to the second.
+#: Seconds until a failed write of a status is retried: the first value, doubled each time up to the second.
 _FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
 
 
@@ -58,16 +58,16 @@ class PoolObjects:
         self._send = send
         self._tracked: dict[str, _Tracked] = {}
         self._writing: dict[int, _Tracked] = {}
-        #: What the served Pools say, as of the last call of `pools`. Replaced as a whole.
+        #: The specifications of the served Pools, as of the last call of `pools`. Replaced, never changed in place.
         self.specs: dict[PoolKey, PoolSpec] = {}
-        #: Whether `pools` has something new to say.
+        #: Whether a call of `pools` may return another result.
         self.is_stale = False
         self._trouble = ""
 
     # -- what there is --------------------------------------------------------------------------------------------
 
     def seen(self, obj: PoolObject) -> None:
-        """A Pool is like this."""
+        """Store a version of a Pool."""
         tracked = self._tracked.get(obj.uid)
         if tracked is None:
             self._tracked[obj.uid] = _Tracked(obj)
@@ -77,11 +77,11 @@ class PoolObjects:
             tracked.obj = obj
 
     def gone(self, uid: str) -> None:
-        """A Pool is deleted."""
+        """Forget a Pool that was deleted."""
         self.is_stale |= self._tracked.pop(uid, None) is not None
 
     def pools(self) -> tuple[Pool, ...] | None:
-        """The pools to serve, those of the configuration first; None if that has not changed since the last call."""
+        """Return the pools to serve, those of the configuration first; None if nothing changed since the last call."""
         if not self.is_stale:
             return None
         self.is_stale = False
@@ -102,7 +102,7 @@ class PoolObjects:
         return tuple(served)
 
     def misconfigured(self) -> int:
-        """How many Pools are not served, for a fault of theirs."""
+        """Return how many Pools are Misconfigured."""
         return sum(each.verdict.pool is None for each in self._tracked.values())
 
     def __len__(self) -> int:
@@ -111,7 +111,7 @@ class PoolObjects:
     # -- status ---------------------------------------------------------------------------------------------------
 
     def write_all(self, now: float) -> None:
-        """Write the statuses that have changed enough, as far as this server comes first for them."""
+        """Write the statuses that have changed enough, of the Pools for which this server has rank 0."""
         for tracked in list(self._tracked.values()):
             due = max(tracked.not_before, tracked.written_at + PAUSE)
             if tracked.writing is None and now >= due:
@@ -131,7 +131,7 @@ class PoolObjects:
         self._send(WritePoolStatus(token=tracked.writing, key=obj.key, uid=obj.uid, status=status))
 
     def written(self, report: ObjectWritten, now: float) -> None:
-        """A write has ended."""
+        """Handle the report of a write."""
         tracked = self._writing.pop(report.token, None)
         if tracked is None:
             return
@@ -150,7 +150,7 @@ class PoolObjects:
         tracked.not_before = now + max(outcome.retry_after, pause)
         if outcome.kind not in (OutcomeKind.GONE, OutcomeKind.STALE) and not self._trouble:
             self._trouble = outcome.detail or str(outcome.kind)
-            log.warning("the status of a Pool cannot be written; it is tried again", error=self._trouble)
+            log.warning("writing the status of a Pool failed; Waggle retries", error=self._trouble)
 
 
 def _read(engine: ClaimEngine, now: float, *, uid: str, key: PoolKey) -> tuple[bool, PoolSnapshot | None]:
@@ -158,7 +158,7 @@ def _read(engine: ClaimEngine, now: float, *, uid: str, key: PoolKey) -> tuple[b
 
 
 def is_first(engine: ClaimEngine, uid: str) -> bool:
-    """Whether this server comes first for an object."""
+    """Whether this server has rank 0 for an object."""
     rank = engine.members.rank(uid)
-    engine.members.forget(uid)  # only pods' ranks are worth to be remembered
+    engine.members.forget(uid)  # only the ranks for pods are cached
     return rank == 0

@@ -1,7 +1,7 @@
-"""Which Pool objects are served, and what stands in their status. Pure.
+"""Decides which Pool objects are served, and builds their status. Pure.
 
-The configuration comes first, then objects by age. A Pool that cannot be read, that has the name of a configured pool,
-or whose selector selects pods of a pool before it, is Misconfigured and not served; it takes nothing from the others.
+Pools of the configuration come first, then objects by age. A Pool is Misconfigured and not served if it is not valid,
+has the name of a configured pool, or selects pods of an earlier pool. All other pools are served.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from extender.server.claims.pools import custom_pool
 
 #: Pools that are served at once, those of the configuration included.
 MOST_POOLS = 1000
-#: Seconds between two writes of one status, and after which it says the exact numbers again.
+#: The minimum of seconds between two writes of one status, and the seconds after which exact numbers are written.
 PAUSE, SETTLED = 3.0, 60.0
-#: The share of a number by which it must have changed.
+#: The share by which a number must have changed to be worth a write.
 _SHARE = 0.2
 _NUMBERS = ("idle", "claimed", "starting", "pending", "replicas")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one Pool object. `pool`: None if it is not served, for this reason."""
+    """The decision on one Pool object. `pool`: None if it is not served, because of `reason`."""
 
     pool: Pool | None
     reason: str = ""
@@ -78,7 +78,7 @@ def _overlap(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 
 def pool_status(obj: PoolObject, verdict: Verdict, found: PoolSnapshot | None, *, now: str) -> dict[str, Any]:
-    """Return what the status is to say. `found`: None if the pool is not served, or not yet; `now`: RFC 3339."""
+    """Return the status to write. `found`: None if the pool is not served, or not yet; `now`: RFC 3339."""
     status: dict[str, Any] = {"observedGeneration": obj.generation, **dict.fromkeys(_NUMBERS, 0), "selector": ""}
     if obj.spec is not None:
         status["selector"] = ",".join(f"{name}={value}" for name, value in sorted(_selector(obj).items()))
@@ -115,7 +115,7 @@ def _numbers(found: PoolSnapshot) -> dict[str, int]:
 
 
 def is_news(shown: PoolStatus, status: Mapping[str, Any], *, is_settled: bool) -> bool:
-    """Whether the status is worth a write. `is_settled`: it was written so long ago that exact numbers are due."""
+    """Whether the status is worth a write. `is_settled`: exact numbers are due."""
     if shown.observed_generation != status["observedGeneration"] or shown.selector != status["selector"]:
         return True
     if [each.model_dump(by_alias=True) for each in shown.conditions] != status["conditions"]:
@@ -125,7 +125,7 @@ def is_news(shown: PoolStatus, status: Mapping[str, Any], *, is_settled: bool) -
 
 
 def is_worth_writing(before: int, after: int) -> bool:
-    """Whether a number has changed by so much that it is worth a write. -1: it was never written."""
+    """Whether the change of a number is worth a write. `before` -1: it was never written."""
     if before < 0 or (before == 0) != (after == 0):
         return True
     return before != after and abs(after - before) >= _SHARE * before

@@ -1,4 +1,4 @@
-"""The records of Pool and Claim objects: what is kept of each, also of one that nobody can read."""
+"""The records of Pool and Claim objects. An object with an invalid spec also has one, with the fault."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from extender.claims.records import PoolKey
 from extender.core.requests import collection_path, object_path
 from extender.kube.informers.reflector import Resource
 
-#: On every Claim that may have pods: it is deleted only when they are given back.
+#: On every Claim that may have pods: the API server keeps the object until they are given back.
 FINALIZER = "waggle.dev/claim"
 #: An annotation of a Claim: a change of its value renews the lease.
 RENEW = "waggle.dev/renew"
-#: Characters of that value which count.
+#: How many characters of that value are compared.
 MOST_RENEW = 256
-#: Bytes of memory for each byte of an object, and beside them, estimated.
+#: Memory for each byte of an object, and in addition for each object, bytes, estimated.
 _PER_BYTE, _RECORD = 6, 3000
 
 _CLAIM = re.compile(r"c-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-[0-9a-z]+-\d+")
@@ -40,12 +40,12 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def claim_name(uid: str, server: str, number: int) -> str:
-    """Return the name of the claim that a server asks for, for the Claim object with this UID, for the n-th time."""
+    """Return the name of a server's claim for the Claim object with this UID. `number`: which try of this server."""
     return f"c-{uid}-{server}-{number}"
 
 
 def object_of(claim: str) -> str:
-    """Return the UID of the Claim object that a claim was asked for; "" if it was not asked for an object."""
+    """Return the UID of a claim's Claim object, from the claim's name; "" if it has none."""
     found = _CLAIM.fullmatch(claim)
     return found[1] if found is not None else ""
 
@@ -141,7 +141,7 @@ def _read_spec(model: type[_M], obj: Mapping[str, Any]) -> tuple[_M | None, str]
 
 
 def _read_status(model: type[_M], obj: Mapping[str, Any]) -> _M:
-    """The status, as far as it can be read: it is written anew if it says something else than what is true."""
+    """Return the status; an empty one if it is not valid, which is then overwritten."""
     try:
         return read(model, obj.get("status") or {})
     except ResourceError:

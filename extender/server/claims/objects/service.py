@@ -1,9 +1,9 @@
-"""Runs all this: two informers, and one thread that looks at what has changed.
+"""Runs the Pool and Claim objects: two informers, and one thread that reconciles.
 
     informers, answers, reports --> queue --> waggle-claim-objects: PoolObjects, ClaimObjects --> committer
 
-Nothing else depends on it: without the CustomResourceDefinitions, or while the API server refuses to list the objects,
-configured pools are served, and readiness says why the others are not.
+Without the CustomResourceDefinitions, or while the API server refuses to list the objects, the pools of the
+configuration are served, and readiness says why the others are not.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from extender.server.views import Metric
 
 log = structlog.get_logger(__name__)
 
-#: Bytes of memory that the objects of each kind may take, estimated.
+#: The limit of memory for the objects of each kind, bytes, estimated.
 _MOST_MEMORY = 128 * MIB
-#: Seconds between two lists of the objects, in case that a watch has lost an event. Nothing else waits for this.
+#: Seconds between two lists of the objects, in case a watch has lost an event. Nothing else waits for this.
 _RESYNC = 600.0
 _MISSING = "are the CustomResourceDefinitions installed (kubectl apply -k manifests/crds)?"
 
@@ -51,7 +51,8 @@ _Task = Callable[[float], None]
 class CustomResources:
     """The Pool and Claim objects of one server.
 
-    `submit` gets the writes. `serve` is called with all pools to serve whenever they change.
+    `submit` gets the writes. `serve` is called with all pools whenever they change. `went_back` is called if the API
+    server was restored from a backup.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class CustomResources:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop them. Idempotent; works also without a start."""
+        """Stop them. Idempotent; also works without a start."""
         self._is_stopped.set()
         self._tasks.put(None)
         self.pool_informer.stop()
@@ -126,7 +127,7 @@ class CustomResources:
     # -- for the server -------------------------------------------------------------------------------------------
 
     def missing(self) -> str:
-        """Why not all objects are served; "" if they are."""
+        """Return why not all objects are served; "" if they are."""
         for each in (self.pool_informer, self.claim_informer):
             if not each.synced.is_set():
                 why = each.last_error or "being listed"
@@ -134,33 +135,33 @@ class CustomResources:
         return ""
 
     def is_tried(self) -> bool:
-        """Whether the API server has answered, be it with a refusal."""
+        """Whether the API server has answered, even with an error."""
         return all(each.synced.is_set() or each.last_error for each in (self.pool_informer, self.claim_informer))
 
     def pods_changed(self, changes: list[Change[WarmPod]]) -> None:
-        """Pods have changed, and the engine knows. Called by any thread."""
+        """Handle changes of pods that the engine has handled. Thread-safe."""
         touched = self._standing.changed(changes)
         if touched:
             self._tasks.put(partial(self.claims.touched, touched))
 
     @property
     def are_pools_known(self) -> bool:
-        """Whether the Pool objects are known and taken in, or the API server has refused to list them."""
+        """Whether the Pool objects have been listed and handled, or the API server has refused to list them."""
         informer = self.pool_informer
         return not self.pools.is_stale and (informer.synced.is_set() or bool(informer.last_error))
 
     def namespace_known(self) -> None:
-        """The pods of a namespace are known from now on. Called by any thread."""
+        """Reconcile all objects, because the pods of a namespace have been listed. Thread-safe."""
         self._tasks.put(self._look_at_all)
 
     def resync(self) -> None:
-        """List all objects anew: what a watch has lost is found."""
+        """List all objects again, in case a watch has lost an event."""
         for informer in (self.pool_informer, self.claim_informer):
             if informer.synced.is_set():
                 informer.relist()
 
     def written(self, report: ObjectWritten) -> None:
-        """A write or a read has ended. Called by any thread."""
+        """Handle the report of a write or a read. Thread-safe."""
         self._tasks.put(partial(self.pools.written, report))
         self._tasks.put(partial(self.claims.written, report))
 
@@ -229,12 +230,12 @@ class CustomResources:
             try:
                 if not self._round():
                     return
-            except Exception:  # a bug: the others are served on
-                log.exception("a Pool or Claim object could not be handled")
+            except Exception:  # a bug must not stop the other objects
+                log.exception("handling a Pool or Claim object failed")
                 self._is_stopped.wait(1.0)
 
     def _round(self) -> bool:
-        """Handle what comes next, or is due. False: it is over."""
+        """Handle the next task, and what is due. Return False after `stop`."""
         now = self._clock()
         due = first_of(self.claims.timers.first(), self._next_status)
         try:
@@ -250,7 +251,7 @@ class CustomResources:
         return True
 
     def _follow(self, now: float) -> None:
-        """What follows from anything that has changed."""
+        """Update pools, statuses and watched namespaces after a task."""
         if self._tasks.empty() and (served := self.pools.pools()) is not None:
             self._serve(served)
             self._look_at_all(now)
@@ -270,7 +271,7 @@ class CustomResources:
 
 
 def _nothing(_: float) -> None:
-    """Only what is due is to be done."""
+    """The task of a round in which only timers are due."""
 
 
 def _members(engine: ClaimEngine, _: float) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What this server knows about each Claim object, and which claims stand on pods in its name."""
+"""What this server knows about each Claim object, and the claims on pods that belong to it."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from extender.server.claims.objects.records import ClaimObject, object_of
 
 @dataclass(slots=True)
 class Tracked:
-    """One Claim object, or the claims that one has left behind."""
+    """One Claim object, or the claims of a deleted one."""
 
     uid: str
     namespace: str
-    #: None: it is gone, or not known yet.
+    #: None: it was deleted, or is not known yet.
     obj: ClaimObject | None = None
     is_deleted: bool = False
     own: Own | None = None
     #: The call of `own`.
     request: str = ""
-    #: How often this server has asked.
+    #: How often this server has asked for pods.
     tries: int = 0
     since: float | None = None
     written_at: float = float("-inf")
     put_finalizer: bool = False
     renewed: tuple[int, str] | None = None
     is_renewing: bool = False
-    #: Claims that are given back, or have failed.
+    #: Claims that are being given back, or have failed.
     leaving: set[str] = field(default_factory=set)
-    #: Claims that stood here once, on pods that this server has seen.
+    #: Claims that this server has seen on pods.
     stood: set[str] = field(default_factory=set)
-    #: The write that is under way; None if there is none.
+    #: The token of the write in flight; None if there is none.
     writing: int | None = None
-    #: Writes in a row that did not end well, and until when there is a pause.
+    #: Failed writes in a row, and the end of the back-off, seconds of the engine's clock.
     failures: int = 0
     paused_until: float = 0.0
 
 
 class StandingClaims:
-    """The claims of objects that stand on pods, by the object's UID. Thread-safe: informers tell it of changes."""
+    """The claims on pods that belong to Claim objects, by the object's UID. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: The claim of each pod that has one of an object.
+        #: The claim of each pod that belongs to an object, by the pod's UID.
         self._claims: dict[str, str] = {}
         self._pods: dict[str, Counter[str]] = {}
         self._namespaces: dict[str, str] = {}
 
     def changed(self, changes: Iterable[Change[WarmPod]]) -> set[str]:
-        """Take in changes of pods. Return the UIDs of the objects that they concern."""
+        """Handle changes of pods. Return the UIDs of the objects that they concern."""
         touched: set[str] = set()
         with self._lock:
             for change in changes:
@@ -86,11 +86,11 @@ class StandingClaims:
             del self._pods[uid], self._namespaces[uid]
 
     def of(self, uid: str) -> list[str]:
-        """The names of the claims that stand in the name of this object, in order."""
+        """Return the sorted names of this object's claims."""
         with self._lock:
             return sorted(self._pods.get(uid, ()))
 
     def objects(self) -> dict[str, str]:
-        """The UIDs of all objects in whose name claims stand, with the namespaces."""
+        """Return the namespaces of all objects that have claims, by UID."""
         with self._lock:
             return dict(self._namespaces)

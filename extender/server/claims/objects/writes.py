@@ -1,11 +1,11 @@
-"""What is written to Pool and Claim objects, and one read: the kinds of command of this room.
+"""The commands for Pool and Claim objects: three kinds of writes, and a read.
 
-WritePoolStatus   PATCH  pools/NAME/status    numbers and conditions; whoever is last is right enough
-WriteClaimStatus  PATCH  claims/NAME/status   follows from one version of the object: any other one refuses it
+WritePoolStatus   PATCH  pools/NAME/status    numbers and conditions; the last write wins
+WriteClaimStatus  PATCH  claims/NAME/status   with the resourceVersion as its precondition
 WriteFinalizer    PATCH  claims/NAME          the same, for the finalizer
-ReadClaim         GET    claims/NAME          what a write that did not end well has left
+ReadClaim         GET    claims/NAME          after a write that failed
 
-A name is no identity: each patch has the UID, and a later object of that name refuses it.
+Each patch also has the UID as a precondition, so it fails for a later object with the same name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WriteClaimStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteFinalizer(msgspec.Struct, frozen=True, kw_only=True):
-    """The finalizers are to be these. Reported by ObjectWritten."""
+    """Replace the finalizers. Reported by ObjectWritten."""
 
     token: int
     namespace: str
@@ -75,7 +75,7 @@ class ReadClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectWritten(msgspec.Struct, frozen=True):
-    """The report of each of them. `obj`: as the API server has it, with DONE only."""
+    """The report of each of them. `obj`: the API server's version after the write; only with DONE."""
 
     token: int
     what: str
