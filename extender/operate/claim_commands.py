@@ -1,7 +1,7 @@
-"""`waggle claim`, `waggle pools` and `waggle release`: warm pods for people who are in a terminal, and for scripts.
+"""`waggle claim`, `waggle pools` and `waggle release`: warm pods from a terminal and from scripts.
 
-Exit status: 0 done, 1 there is no such pool or claim, or no pod to be had, 2 Waggle cannot be reached, or refuses it.
-`waggle claim POOL -- COMMAND` ends as COMMAND does.
+Exit status: 0 success; 1 there is no such pool or claim, or no pod became idle; 2 Waggle cannot be reached, or refuses
+the call. `waggle claim POOL -- COMMAND` exits with the status of COMMAND.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from extender.operate.topology import NAMESPACE
 if TYPE_CHECKING:
     from extender.client import SyncClaim, SyncWaggle
 
-#: Seconds that a claim lasts which is renewed, and one that is not.
+#: The default lease, seconds: of a claim that is renewed, and of one that is not.
 _RENEWED, _DETACHED = 120.0, 3600.0
-#: Seconds between two looks at a claim that is held.
+#: Seconds between two checks whether the claim is lost.
 _LOOK = 0.5
-#: Seconds that COMMAND gets to end after SIGTERM.
+#: Seconds that COMMAND gets to exit after SIGTERM.
 _GRACE = 10.0
 
 
 class OnEmpty(StrEnum):
-    """What to do if too few pods are idle."""
+    """What happens if too few pods are idle."""
 
     WAIT = "wait"
     FAIL = "fail"
@@ -56,7 +56,7 @@ class OnEmpty(StrEnum):
 
 
 def add_claim_commands(app: typer.Typer) -> None:
-    """Make these commands of `app`."""
+    """Add the commands to `app`."""
     app.command("claim")(claim)
     app.command("pools")(pools)
     app.command("release")(release)
@@ -65,28 +65,33 @@ def add_claim_commands(app: typer.Typer) -> None:
 def claim(
     pool: Annotated[str, typer.Argument(metavar="NAMESPACE/POOL", help="The pool.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this, and release at its end.")
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="Run this command, and release the claim when it exits."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for pods.")] = 30.0,
-    count: Annotated[int, typer.Option(min=1, help="So many pods, all or none.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Number of pods, all or none.")] = 1,
     claim_key: Annotated[
-        str, typer.Option("--claim-key", metavar="TEXT", help="The same key gets the same claim.")
+        str, typer.Option("--claim-key", metavar="TEXT", help="Idempotency key: the same key gets the same claim.")
     ] = "",
     require: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Only such pods; again for several.")
+        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Only pods with this label; repeatable.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Put on the pods; again for several.")
+        list[str] | None, typer.Option(metavar="LABEL=VALUE", help="Set this label on the pods; repeatable.")
     ] = None,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="In whose name.")] = "",
-    on_empty: Annotated[OnEmpty, typer.Option(help="If too few are idle: wait, fail, or have pods created.")] = (
-        OnEmpty.WAIT
-    ),
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant to claim for.")] = "",
+    on_empty: Annotated[
+        OnEmpty, typer.Option(help="If too few pods are idle: wait, fail, or have pods created (cold).")
+    ] = OnEmpty.WAIT,
     lease: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="How long it lasts without us. 0: 120, with --detach 3600."),
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long the claim lasts after the last renewal. 0: 120, or 3600 with --detach.",
+        ),
     ] = 0,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the claim and leave it claimed.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the claim and exit; do not release it.")] = False,
     output: OutputOption = Format.TEXT,
     server: ServerOption = "",
     ca_file: CaOption = None,
@@ -99,17 +104,17 @@ def claim(
     context: ContextOption = "",
     kubeconfig: KubeconfigOption = "",
 ) -> None:
-    """Claim warm pods: for COMMAND, until Ctrl-C, or with `--detach` until the lease is over.
+    """Claim warm pods: while COMMAND runs, until Ctrl-C, or with `--detach` until the lease expires.
 
-    COMMAND has WAGGLE_CLAIM, WAGGLE_POD_NAME, _NAMESPACE, _UID, _NODE and _IP in its environment; of several pods all
-    names and addresses, with blanks between them. It gets SIGTERM if the claim is lost.
+    COMMAND has WAGGLE_CLAIM, WAGGLE_POD_NAME, _NAMESPACE, _UID, _NODE and _IP in its environment. For several pods,
+    each lists its values separated by spaces. COMMAND gets SIGTERM if the claim is lost.
 
-    Exit status: that of COMMAND; 1 there is no such pool, no pod to be had, or the claim was lost, 2 Waggle cannot be
-    reached, or refuses it.
+    Exit status: that of COMMAND; 1 there is no such pool, no pod became idle, or the claim was lost; 2 Waggle cannot be
+    reached, or refuses the call.
     """
     namespace, name = _split(pool)
     if command and detach:
-        raise _bad("--detach: with a COMMAND the claim ends when that does")
+        raise _bad("--detach: not possible with a COMMAND, because the claim ends when COMMAND exits")
     required, labels = _pairs("--require", require), _pairs("--label", label)
     options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
     with _waggle(*options) as waggle, _terminated_like_interrupted():
@@ -136,8 +141,12 @@ def claim(
 
 
 def pools(
-    pool: Annotated[str, typer.Argument(metavar="[NAMESPACE/POOL]", help="Only this one, with its tenants.")] = "",
-    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Only pools of this one.")] = "",
+    pool: Annotated[
+        str, typer.Argument(metavar="[NAMESPACE/POOL]", help="Show only this pool, with its tenants.")
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Show only pools in this namespace.")
+    ] = "",
     output: OutputOption = Format.TEXT,
     server: ServerOption = "",
     ca_file: CaOption = None,
@@ -150,9 +159,9 @@ def pools(
     context: ContextOption = "",
     kubeconfig: KubeconfigOption = "",
 ) -> None:
-    """Show pools of warm pods: how many are idle and claimed, how many requests wait, and why.
+    """Show pools: how many pods are idle and claimed, how many requests wait, and why.
 
-    Exit status: 0 shown, 1 there is no such pool, 2 Waggle cannot be reached, or does not show it to you.
+    Exit status: 0 success; 1 there is no such pool; 2 Waggle cannot be reached, or refuses the call.
     """
     from extender.operate.claim_text import pool_text, pools_text
 
@@ -179,9 +188,9 @@ def release(
     context: ContextOption = "",
     kubeconfig: KubeconfigOption = "",
 ) -> None:
-    """End a claim: its pods are deleted, or return to their pool.
+    """Release a claim: its pods are deleted, or return to their pool.
 
-    Exit status: 0 it is over, 1 there is no such claim, 2 Waggle cannot be reached, or refuses it.
+    Exit status: 0 success; 1 there is no such claim; 2 Waggle cannot be reached, or refuses the call.
     """
     options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
     with _waggle(*options) as waggle:
@@ -200,12 +209,12 @@ def _show(held: SyncClaim, output: Format) -> None:
 
 
 def _hold(held: SyncClaim, output: Format) -> None:
-    """Show the claim, and wait for Ctrl-C, or for its loss."""
+    """Print the claim, and wait for Ctrl-C, or until it is lost."""
     from extender.client import ClaimLostError
 
     try:
         _show(held, output)
-        remark("It is renewed until Ctrl-C, which releases it.")
+        remark("The claim is renewed until Ctrl-C, which releases it.")
         while not held.wait_lost(_LOOK):
             pass
     except KeyboardInterrupt:
@@ -214,7 +223,7 @@ def _hold(held: SyncClaim, output: Format) -> None:
 
 
 def _run(command: Sequence[str], held: SyncClaim) -> int:
-    """Run the command, and return its exit status. Ctrl-C is the command's, as it is in a shell."""
+    """Run the command, and return its exit status. Ctrl-C goes to the command, as in a shell."""
     names, addresses = [pod.name for pod in held.pods], [pod.address for pod in held.pods]
     first = held.pods[0]
     environment = {
@@ -240,7 +249,7 @@ def _run(command: Sequence[str], held: SyncClaim) -> int:
                 is_told = True
                 _end(child)
         except KeyboardInterrupt as interrupt:
-            if interrupt.args:  # SIGTERM came to us alone
+            if interrupt.args:  # SIGTERM, unlike Ctrl-C, was sent to this process only
                 _end(child)
         else:
             return status if status >= 0 else 128 - status
@@ -256,7 +265,7 @@ def _end(child: subprocess.Popen[Any]) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM releases the claim, as Ctrl-C does."""
+    """Let SIGTERM release the claim, as Ctrl-C does."""
 
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt("SIGTERM")
@@ -284,7 +293,7 @@ def _waggle(
     context: str,
     kubeconfig: str,
 ) -> Iterator[SyncWaggle]:
-    """The client. What goes wrong ends the command."""
+    """Yield the client. Errors end the command with their exit status."""
     from extender.client import ClaimLostError, ClaimTimeoutError, NotFoundError, WaggleError
     from extender.operate.claim_reach import waggle_of
     from extender.operate.look import Server
@@ -304,7 +313,7 @@ def _waggle(
         hint = "" if server else ". For a Waggle on this machine: --server http://127.0.0.1:9096"
         raise refuse(ReachError(f"{error}{hint}")) from error
     except KeyboardInterrupt:
-        remark("stopped: nothing stays claimed")
+        remark("interrupted: nothing stays claimed")
         raise typer.Exit(130) from None
 
 

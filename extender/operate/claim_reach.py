@@ -1,6 +1,6 @@
-"""The way from a terminal to Waggle's claims: the client of `extender.client`, directly or through kubectl.
+"""Connects the commands for claims to Waggle: a client of `extender.client`, directly or through kubectl.
 
---server URL      that server
+--server URL      this server
 otherwise         the Waggle of a cluster, through `kubectl port-forward`, with the certificate of reach.py
 """
 
@@ -19,7 +19,7 @@ from extender.operate.reach import Connection, ReachError, Target
 
 
 class Forwarded(httpx.AsyncBaseTransport):
-    """Sends requests through a forwarding, whichever there is when they are sent."""
+    """Sends requests through the current port-forward, which may be another one for each request."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class Forwarded(httpx.AsyncBaseTransport):
 
 @contextmanager
 def waggle_of(server: Server | None, target: Target, token_file: Path | None) -> Iterator[SyncWaggle]:
-    """The client of `server`, or of the Waggle in a cluster that `target` names. Raises ReachError, OSError."""
+    """Yield a client of `server`, or else of the Waggle in the cluster of `target`. Raises ReachError, OSError."""
     if server is None:
         with (
             Connection(target) as connection,
@@ -63,7 +63,7 @@ def waggle_of(server: Server | None, target: Target, token_file: Path | None) ->
         raise ReachError("--token-file: a token is sent over https only")
 
     def token() -> str:
-        """Read anew for every request: tokens of Kubernetes last an hour."""
+        """Read the file for every request, because Kubernetes' tokens expire after an hour."""
         return token_file.read_text(encoding="utf-8").strip() if token_file is not None else ""
 
     token()

@@ -9,7 +9,7 @@ from extender.operate.look_text import age, table
 
 
 def pools_text(pools: Sequence[PoolStatus]) -> str:
-    """All pools, one a line."""
+    """Return a table of all pools, one per line."""
     rows = [
         (
             f"{pool.namespace}/{pool.name}",
@@ -27,7 +27,7 @@ def pools_text(pools: Sequence[PoolStatus]) -> str:
 
 
 def pool_text(pool: PoolStatus) -> str:
-    """One pool, with its tenants and its counters."""
+    """Return the text of one pool, with its counters and its tenants."""
     counts = {
         "idle": pool.idle,
         "being claimed": pool.in_flight,
@@ -47,7 +47,7 @@ def pool_text(pool: PoolStatus) -> str:
         + (f"; not served: {ends}" if ends else ""),
     ]
     if pool.first_waits:
-        lines.append(f"The first in line waits: {pool.first_waits}.")
+        lines.append(f"The oldest request waits: {pool.first_waits}.")
     rows = [
         (each.tenant or "(none)", str(each.pods), str(each.waiting), age(each.oldest_seconds) if each.waiting else "")
         for each in pool.tenants
@@ -57,7 +57,7 @@ def pool_text(pool: PoolStatus) -> str:
 
 
 def claim_text(claim: ClaimRecord) -> str:
-    """A claim with its pods."""
+    """Return the text of a claim with its pods."""
     until = f", until {claim.expires:%Y-%m-%d %H:%M:%S} UTC" if claim.expires else ""
     rows = [(pod.name, pod.node, " ".join(pod.addresses)) for pod in claim.pods]
     return f"claim {claim.id}{until}\n" + table([("POD", "NODE", "ADDRESSES"), *rows])

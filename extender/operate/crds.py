@@ -1,8 +1,8 @@
-"""Writes the CustomResourceDefinitions of Pool and Claim into manifests/crds, from the models that check them.
+"""Writes the CustomResourceDefinitions of Pool and Claim into manifests/crds, generated from the models.
 
     python -m extender.operate.crds [FOLDER]
 
-A test compares the folder with the models; run this when it says that they differ.
+A test compares the folder with the models. If it reports a difference, run this.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parents[2] / "manifests" / "crds"
 
 
 def files() -> dict[str, str]:
-    """The text of each file, by its name."""
+    """Return the text of each file, by its name."""
     return {
         f"{plural}.yaml": _HEAD + yaml.safe_dump(definition, sort_keys=False, width=120)
         for plural, definition in definitions().items()
@@ -28,7 +28,7 @@ def files() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write all files into the folder. Returns the exit status."""
+    """Write all files into the folder. Return the exit status."""
     folder = Path(arguments[0]) if arguments else _FOLDER
     for name, text in files().items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""`waggle lint pool`: finds misconfigured pools before they bite, from files or from the API server.
+"""`waggle lint pool`: finds misconfigured pools, from files or from the API server.
 
-    findings = lint(scene)      of the pools, in their order
+    findings = lint(scene)      in the order of the rules, then of the pools
 
-A pool that this finds nothing in is not proven right: `unseen` says what was not looked at.
+A pool without findings may still be wrong: `unseen` says what was not checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAGE_WIDTH = 120
 
 @dataclass(frozen=True)
 class PoolFinding:
-    """A rule that is broken. `pool`: "" if it is about all of them."""
+    """A rule that a pool breaks. `pool`: "" if the finding concerns all pools."""
 
     rule: PoolRule
     pool: str
@@ -32,7 +32,7 @@ class PoolFinding:
 
 
 def lint(scene: Scene, *, ignore: Iterable[str] = ()) -> list[PoolFinding]:
-    """Everything that the rules find, but for the rules whose codes are to be ignored."""
+    """Return the findings of all rules except those whose codes are in `ignore`."""
     skipped = frozenset(ignore)
     return [each for code, rule in POOL_RULES.items() if code not in skipped for each in _findings(rule, scene)]
 
@@ -54,12 +54,12 @@ def _can_be_asked(rule: PoolRule, scene: Scene) -> bool:
 
 
 def to_mend(findings: Iterable[PoolFinding]) -> bool:
-    """Whether there is anything worse than a remark."""
+    """Whether any finding is an error or a warning."""
     return any(finding.rule.severity is not Severity.INFO for finding in findings)
 
 
 def rights_of_claims(namespace: str) -> list[Right]:
-    """The rights that claims need for the pools of a namespace."""
+    """Return the rights that claims need for the pools of a namespace."""
     return [Right(verb, "pods", namespace=namespace) for verb in ("get", "list", "watch", "patch", "delete")]
 
 
@@ -75,22 +75,22 @@ def missing_rights(api: ApiServer, pools: Iterable[LintedPool]) -> Mapping[str, 
 
 
 def unseen(scene: Scene) -> list[str]:
-    """What was not looked at."""
+    """Return what was not checked."""
     found = list(scene.unread)
     if scene.objects is None:
         found.append(
-            "Workloads, budgets, autoscalers and policies: name them by --objects FILE, or ask with --cluster."
+            "Workloads, budgets, autoscalers and policies: give them by --objects FILE, or read them by --cluster."
         )
     if scene.missing_rights is None:
-        found.append("Waggle's rights: --cluster asks for those of the account that it uses.")
+        found.append("Waggle's rights: --cluster checks those of the account that it uses.")
     return [*found, "Whether the images of a pool's pods start, and how long that takes."]
 
 
 def as_text(scene: Scene, findings: Sequence[PoolFinding]) -> str:
-    """For people."""
+    """Return the report as text."""
     blocks = [_block(finding) for finding in findings]
     blocks.append(f"{len(scene.pools)} pool{'s' * (len(scene.pools) != 1)}: {_summary(findings, scene)}")
-    blocks.append("\n".join(["What was not looked at:", *(f"  - {printable(text)}" for text in unseen(scene))]))
+    blocks.append("\n".join(["What was not checked:", *(f"  - {printable(text)}" for text in unseen(scene))]))
     return "\n\n".join(blocks)
 
 
@@ -114,7 +114,7 @@ def _summary(findings: Sequence[PoolFinding], scene: Scene) -> str:
 
 
 def as_json(scene: Scene, findings: Sequence[PoolFinding]) -> str:
-    """One object: the findings with everything about their rules, and what was not looked at."""
+    """Return the report as a JSON object: the findings with their rules, and what was not checked."""
     entries = [
         {
             "code": finding.rule.code,
@@ -132,7 +132,7 @@ def as_json(scene: Scene, findings: Sequence[PoolFinding]) -> str:
 
 
 def as_markdown(examples: Mapping[str, str] | None = None) -> str:
-    """Every rule with its section and its example, as docs/pool-lint.md has it."""
+    """Return every rule's section, with its example, as docs/pool-lint.md has it."""
     return "\n".join(_section(rule, (examples or {}).get(code, "")) for code, rule in sorted(POOL_RULES.items()))
 
 

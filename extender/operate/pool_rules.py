@@ -1,6 +1,6 @@
-"""The rules of `waggle lint pool`: what makes a pool give pods away wrongly, or not at all.
+"""The rules of `waggle lint pool`: misconfigurations because of which claims get wrong pods, or none.
 
-Each rule has an example, tests/fixtures/lint-pools/CODE.yaml, that docs/pool-lint.md shows and that a test lints.
+Each rule has an example, tests/fixtures/lint-pools/CODE.yaml, which docs/pool-lint.md shows and a test checks.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CheckAll = Callable[[Scene], Iterable[str]]
 
 @dataclass(frozen=True)
 class PoolRule:
-    """One trap. `check` yields what is wrong with a pool, `check_all` with the whole; one of them is there.
+    """One rule. `check` yields the findings in one pool, `check_all` those in the whole scene; one of them is set.
 
-    `needs`: objects (of a file or a cluster), or cluster (asked for rights).
+    `needs`: "objects", from a file or a cluster; "cluster", to ask for rights; or "", the configuration only.
     """
 
     code: str
@@ -36,7 +36,7 @@ class PoolRule:
 
     @property
     def docs(self) -> str:
-        """Where it is explained."""
+        """The address of the rule's section in the documentation."""
         return f"{DOCS}#{self.code.lower()}-{self.name}"
 
 
@@ -70,9 +70,9 @@ def _rule_of_all(
     "WL701",
     "claims-off",
     Severity.ERROR,
-    happens="The configuration has pools, and `claims.enabled` is false: nobody serves them, and every request gets "
+    happens="The configuration has pools, but `claims.enabled` is false: no pool is served, and every request gets "
     "404.",
-    mend="claims.enabled: true.",
+    mend="Set claims.enabled: true.",
     needs="",
 )
 def claims_off(scene: Scene) -> Iterator[str]:
@@ -84,9 +84,10 @@ def claims_off(scene: Scene) -> Iterator[str]:
     "WL702",
     "everybody-claims",
     Severity.WARNING,
-    happens="The server listens beyond the loopback, asks for no certificate, and `claims.authorization` is none: "
-    "whoever reaches the port gets pods in the name of any tenant, and ends the claims of others.",
-    mend="claims.authorization: kubernetes, or server.tls.client_ca_file.",
+    happens="The server listens beyond the loopback interface, requires no client certificate, and "
+    "`claims.authorization` is none: every client that reaches the port can claim pods for any tenant, and "
+    "end the claims of others.",
+    mend="Set claims.authorization: kubernetes, or server.tls.client_ca_file.",
     needs="",
 )
 def everybody_claims(scene: Scene) -> Iterator[str]:
@@ -102,9 +103,9 @@ def everybody_claims(scene: Scene) -> Iterator[str]:
     "WL703",
     "overlap",
     Severity.ERROR,
-    happens="A pod can have the labels of both pools. Each gives it away on its own account: the queue of one is "
-    "served with the pods of the other, and their limits and snapshots are wrong.",
-    mend="A label that both selectors have, with different values.",
+    happens="A pod can match the selectors of both pools. With two such pools in its configuration, Waggle does not "
+    "start; a Pool object that overlaps an older or a configured pool is not served (SelectorsOverlap).",
+    mend="Give both selectors the same label with different values.",
     needs="",
 )
 def overlap(scene: Scene) -> Iterator[str]:
@@ -123,25 +124,27 @@ def overlap(scene: Scene) -> Iterator[str]:
     "WL711",
     "nothing-selected",
     Severity.ERROR,
-    happens="No workload of the namespace makes pods with these labels, and no pod has them: requests wait until their "
-    "deadline. Labels of a Deployment itself do not count, those of its pod template do.",
-    mend="Put the pool's labels into the template of the workload (spec.template.metadata.labels).",
+    happens="No workload of the namespace creates pods with these labels, and no pod has them: requests wait until "
+    "their deadline. The labels of the Deployment itself do not count; those of its pod template do.",
+    mend="Add the pool's labels to the workload's pod template (spec.template.metadata.labels).",
 )
 def nothing_selected(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if scene.of_pool(pool):
         return
     meant = next((each for each in scene.workloads(pool.namespace) if pool.takes(each.labels)), None)
-    yield f"only {meant} itself has its labels, its pods lack them" if meant else f"nothing has {_text(pool)}"
+    yield (
+        f"{meant} itself has these labels, but its pods lack them" if meant else f"nothing has the labels {_text(pool)}"
+    )
 
 
 @_rule(
     "WL712",
     "several-workloads",
     Severity.WARNING,
-    happens="Pods of several workloads are in the pool: a caller gets one of any of them, and one that nobody meant to "
-    "give away may be taken out of its workload.",
-    mend="A label in the selector that the pods of one workload have; two versions are two pools, or `requires` of a "
-    "claim.",
+    happens="The pool has pods of several workloads. A claim gets a pod of any of them, and may take a pod out of a "
+    "workload that was not meant to be a pool.",
+    mend="Use a selector that matches the pods of one workload only. For two versions, use two pools, or let "
+    "claims choose by `requires`.",
 )
 def several_workloads(scene: Scene, pool: LintedPool) -> Iterator[str]:
     found = scene.of_pool(pool)
@@ -156,11 +159,11 @@ def several_workloads(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL721",
     "adopted-again",
     Severity.ERROR,
-    happens="A claim takes the labels of the pool's selector off its pod. None of them is in the selector of the "
-    "workload, so the claimed pod still is one of its ReplicaSet's, which adopts it again: nothing is refilled, and a "
-    "scale-down or a roll-out deletes the claimed pod.",
-    mend="Use a label of the workload's own selector (spec.selector.matchLabels) as the pool's selector. The selector "
-    "of a Deployment cannot be changed: create it anew.",
+    happens="A claim removes the labels of the pool's selector from its pod. None of them is in the workload's own "
+    "selector, so the ReplicaSet adopts the claimed pod again: it creates no replacement, and a scale-down or"
+    " a roll-out deletes the claimed pod.",
+    mend="Use a label of the workload's own selector (spec.selector.matchLabels) as the pool's selector. A "
+    "Deployment's selector cannot be changed: if it lacks such a label, create the Deployment again.",
 )
 def adopted_again(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode != "detach":
@@ -174,10 +177,10 @@ def adopted_again(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL722",
     "not-replaceable",
     Severity.ERROR,
-    happens="Only a ReplicaSet makes another pod where one was taken out. A StatefulSet needs the name that the "
-    "claimed pod keeps; a DaemonSet starts another one on the same node; a Job counts what it lost; and nobody "
-    "replaces a pod that has no owner: the pool is empty after its last claim.",
-    mend="A Deployment; or mode: recycle, where pods stay with their owner.",
+    happens="Only a ReplicaSet replaces a pod that a claim takes out of it. A StatefulSet needs the name that the "
+    "claimed pod keeps, a DaemonSet starts another pod on the same node, a Job counts the pod as lost, and a "
+    "pod without an owner is not replaced at all: the pool becomes empty.",
+    mend="Use a Deployment; or mode: recycle, in which pods keep their owner.",
 )
 def not_replaceable(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode == "detach":
@@ -188,10 +191,11 @@ def not_replaceable(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL723",
     "no-policy",
     Severity.WARNING,
-    happens="The ReplicaSet controller deletes on a stale cache and without preconditions: of 479 pods that were "
-    "claimed during a scale-down it killed 82. With the policy that comes with Waggle it was none of 480.",
-    mend="Apply manifests/components/claims-guard (Kubernetes 1.30 or newer), and do not scale down while claims run "
-    "without it.",
+    happens="The ReplicaSet controller deletes pods without preconditions, from a cache that can be out of date: it "
+    "killed 82 of 479 pods that were claimed during a scale-down. With the policy that comes with Waggle it "
+    "killed none of 480.",
+    mend="Apply manifests/components/claims-guard (Kubernetes 1.30 or newer). Without it, do not scale down while "
+    "there are claims.",
 )
 def no_policy(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if not scene.of_pool(pool) or "ValidatingAdmissionPolicy" in _unreadable(scene):
@@ -207,17 +211,16 @@ def no_policy(scene: Scene, pool: LintedPool) -> Iterator[str]:
         if "Deny" in str(each.section("spec").fields.get("validationActions"))
     }
     if not policies & bound:
-        yield "no ValidatingAdmissionPolicy keeps the ReplicaSet controller from claimed pods"
+        yield "no ValidatingAdmissionPolicy keeps the ReplicaSet controller from deleting claimed pods"
 
 
 @_rule(
     "WL724",
     "shrinking",
     Severity.WARNING,
-    happens="The workload has more pods than it should have, so its controller is deleting some now: pods that are "
-    "offered end a moment later.",
-    mend="Wait until it is done; apply manifests/components/claims-guard, so that none of them is one that was just "
-    "claimed.",
+    happens="The workload has more pods than replicas, so its controller is deleting pods now: an idle pod may be "
+    "deleted a moment after it was claimed.",
+    mend="Wait until it has deleted them. Apply manifests/components/claims-guard, so that it deletes no claimed pod.",
 )
 def shrinking(scene: Scene, pool: LintedPool) -> Iterator[str]:
     for each in scene.of_pool(pool):
@@ -231,7 +234,7 @@ def shrinking(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "no-replicas",
     Severity.WARNING,
     happens="The workload has no replicas: the pool is empty, and requests wait until their deadline.",
-    mend="Scale it to as many idle pods as you want to have in stock.",
+    mend="Scale it to the number of idle pods that you want to keep.",
 )
 def no_replicas(scene: Scene, pool: LintedPool) -> Iterator[str]:
     yield from (f"{each} has 0 replicas" for each in scene.of_pool(pool) if _replicas(each) == 0)
@@ -241,9 +244,10 @@ def no_replicas(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL726",
     "autoscaled-by-use",
     Severity.WARNING,
-    happens="A HorizontalPodAutoscaler scales the workload by the load of its pods. Idle pods have none, and claimed "
-    "ones are not counted any more: it shrinks the pool while requests wait.",
-    mend="Scale by waggle_pool_waiting_requests and waggle_pool_idle_pods (an external metric), or not at all.",
+    happens="A HorizontalPodAutoscaler scales the workload by the load of its pods. Idle pods have no load, and "
+    "claimed pods no longer count: it shrinks the pool while requests wait.",
+    mend="Use claims.pools.autoscaler, or scale by waggle_pool_waiting_requests and waggle_pool_idle_pods "
+    "(external metrics).",
 )
 def autoscaled_by_use(scene: Scene, pool: LintedPool) -> Iterator[str]:
     for scaler in scene.of("HorizontalPodAutoscaler", pool.namespace):
@@ -259,9 +263,10 @@ def autoscaled_by_use(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL727",
     "budget-without-controller",
     Severity.WARNING,
-    happens="A PodDisruptionBudget also selects the claimed pods, which have no controller any more. With a percentage "
-    "or maxUnavailable it then allows no eviction at all: `kubectl drain` hangs on every node with a claimed pod.",
-    mend="Select by a label of the pool's selector, which claimed pods lose; or give minAvailable as a number.",
+    happens="A PodDisruptionBudget also selects claimed pods, which have no controller. With a percentage or "
+    "maxUnavailable it then allows no eviction at all: `kubectl drain` hangs on every node with a claimed "
+    "pod.",
+    mend="Select by a label of the pool's selector, which claimed pods lose; or set minAvailable to a number.",
 )
 def budget_without_controller(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode != "detach":
@@ -282,24 +287,25 @@ def budget_without_controller(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL731",
     "no-phase",
     Severity.ERROR,
-    happens="In a pool that recycles, the label waggle.dev/phase says whether a pod is idle. A pod without it cannot "
-    "be told from one that somebody uses.",
-    mend="waggle.dev/phase: idle in the labels of the pod template.",
+    happens="With mode: recycle, the label waggle.dev/phase says whether a pod is idle. A pod with another value is "
+    "never claimed. A pod without the label can be claimed, but not with `images`: such claims find no pod.",
+    mend="Set waggle.dev/phase: idle in the labels of the pod template.",
 )
 def no_phase(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode == "recycle":
         for each in scene.of_pool(pool):
             if each.pod_labels.get(PHASE_LABEL) != "idle" and each.kind != "Pod":
-                yield f"pods of {each} begin with {each.pod_labels.get(PHASE_LABEL) or 'no phase'}"
+                yield f"pods of {each} are created with phase {each.pod_labels.get(PHASE_LABEL) or '(none)'}"
 
 
 @_rule(
     "WL732",
     "phase-selected",
     Severity.ERROR,
-    happens="The workload selects its pods by waggle.dev/phase, which a claim changes: the pod leaves its ReplicaSet, "
-    "which makes another one, and is adopted again, as surplus, when it is idle: then one of them is deleted.",
-    mend="A selector without it.",
+    happens="The workload selects its pods by waggle.dev/phase, which a claim changes. So a claimed pod leaves its "
+    "ReplicaSet, which creates another one; when the claim ends, the ReplicaSet adopts the pod again, and "
+    "deletes one pod because it has too many.",
+    mend="Remove the label from the workload's selector.",
 )
 def phase_selected(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode == "recycle":
@@ -310,9 +316,9 @@ def phase_selected(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL733",
     "no-readiness",
     Severity.WARNING,
-    happens="A container without a readiness probe counts as ready as soon as it runs: pods are given away before what "
-    "is in them serves.",
-    mend="A readinessProbe that passes when the container can be used.",
+    happens="A container without a readiness probe counts as ready as soon as it runs: a claim can get a pod before "
+    "its containers can serve.",
+    mend="Add a readinessProbe that succeeds once the container can be used.",
 )
 def no_readiness(scene: Scene, pool: LintedPool) -> Iterator[str]:
     for each in scene.of_pool(pool):
@@ -325,9 +331,9 @@ def no_readiness(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL734",
     "ends-by-itself",
     Severity.WARNING,
-    happens="With this restartPolicy, or an activeDeadlineSeconds, pods end by themselves, idle or claimed; and in a "
-    "pool that recycles, a change of the image does not start the container again.",
-    mend="restartPolicy: Always, and no activeDeadlineSeconds: claims have leases.",
+    happens="With this restartPolicy, or with activeDeadlineSeconds, a pod ends by itself, whether idle or claimed. "
+    "With mode: recycle, a container whose image changes is not started again.",
+    mend="Use restartPolicy: Always, and no activeDeadlineSeconds: the lease limits a claim.",
 )
 def ends_by_itself(scene: Scene, pool: LintedPool) -> Iterator[str]:
     for each in scene.of_pool(pool):
@@ -342,9 +348,9 @@ def ends_by_itself(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL735",
     "service-loses-them",
     Severity.INFO,
-    happens="A Service selects pods by a label that a claim takes off: claimed pods are not behind it. Mostly that is "
-    "as it should be; callers use the addresses that the claim names.",
-    mend="If claimed pods have to be behind it, select by a label that they keep.",
+    happens="A Service selects pods by a label that a claim removes, so it does not route to claimed pods. That is "
+    "usually intended: callers use the addresses in the claim's answer.",
+    mend="If the Service must route to claimed pods, select by a label that they keep.",
 )
 def service_loses_them(scene: Scene, pool: LintedPool) -> Iterator[str]:
     if pool.mode != "detach":
@@ -364,9 +370,9 @@ def service_loses_them(scene: Scene, pool: LintedPool) -> Iterator[str]:
     "WL741",
     "rights-missing",
     Severity.ERROR,
-    happens="Waggle lacks rights in the pool's namespace: its pods are not known, or a claim's write is refused and "
-    "its caller gets 502 WriteRefused.",
-    mend="kubectl -n NAMESPACE apply -f manifests/claims/pool-namespace.yaml.",
+    happens="Waggle lacks rights in the pool's namespace: it cannot list the pods, or its write is refused and the "
+    "caller gets 502 WriteRefused.",
+    mend="kubectl -n NAMESPACE apply -f manifests/claims/pool-namespace.yaml",
     needs="cluster",
 )
 def rights_missing(scene: Scene, pool: LintedPool) -> Iterator[str]:
@@ -380,7 +386,7 @@ def _unreadable(scene: Scene) -> str:
 
 
 def _replicas(workload: Workload) -> float | None:
-    """How many it should have; None if that is not for its spec to say."""
+    """Return the replicas in its spec; None if its kind has none."""
     if workload.kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
         return None
     found = workload.object.section("spec").number("replicas")

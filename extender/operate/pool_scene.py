@@ -1,6 +1,6 @@
-"""What `waggle lint pool` looks at: pools, and the objects around them, out of files or from the API server.
+"""The input of `waggle lint pool`: pools and the objects that concern them, from files or from the API server.
 
-Objects are read leniently: a field that is absent or of another type reads as empty, as in `document`.
+Objects are read leniently: a field that is absent or has another type reads as empty, as in `document`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from extender.kube.client.api import ApiError, ApiServer
 from extender.operate.document import Section
 from extender.settings import Settings
 
-#: The kinds that are looked at, with the collections of the API server, {} for the namespace; without one: the cluster.
+#: The kinds that the rules need, with their collections in the API server; {} is the namespace of a namespaced kind.
 COLLECTIONS = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
@@ -33,16 +33,16 @@ COLLECTIONS = {
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
-#: Kinds that make pods of a template.
+#: The kinds that create pods from a template.
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
 _PAGE = 500
-#: Objects of one kind that are read; a lint is no inventory.
+#: How many objects of one kind are read at most.
 _MOST = 20_000
 _TIMEOUT = 30.0
 
 
 class SceneError(ValueError):
-    """It cannot be read; the message says what, and why."""
+    """The input cannot be read. The message says what, and why."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class LintedPool:
         return f"{self.namespace}/{self.name}"
 
     def takes(self, labels: Mapping[str, str]) -> bool:
-        """Whether pods with these labels are the pool's."""
+        """Whether the pool selects pods with these labels."""
         return self.selector.items() <= labels.items()
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Something that makes pods, or a pod that nothing makes."""
+    """A workload that creates pods, or a pod without an owner."""
 
     kind: str
     namespace: str
     name: str
-    #: Its own labels, those of its pods, and of its selector; with the labels that expressions of the selector name.
+    #: Its own labels, those of its pods, and those of its selector; `selected_by`: all label names in the selector.
     labels: Mapping[str, str]
     pod_labels: Mapping[str, str]
     selector: Mapping[str, str]
@@ -83,9 +83,9 @@ class Workload:
 
 @dataclass
 class Scene:
-    """Everything that rules look at. `objects` by kind; None: nobody has looked for them.
+    """The input of all rules. `objects`: by kind; None if they were not read.
 
-    `missing_rights`: None if they were not asked for. `unread`: what could not be read, with the reason.
+    `missing_rights`: None if they were not checked. `unread`: what could not be read, with the reason.
     """
 
     pools: list[LintedPool]
@@ -95,17 +95,17 @@ class Scene:
     unread: list[str] = field(default_factory=list)
 
     def of(self, kind: str, namespace: str = "") -> list[Section]:
-        """The objects of a kind, of a namespace if one is named."""
+        """Return the objects of a kind, in `namespace` if one is given."""
         found = (self.objects or {}).get(kind, [])
         return [each for each in found if not namespace or namespace_of(each) == namespace]
 
     def workloads(self, namespace: str) -> list[Workload]:
-        """All that make pods in a namespace, without those that another one of them owns, and pods of nobody."""
+        """Return the workloads of a namespace that no other workload owns, and its pods without an owner."""
         kinds = (*WORKLOADS, "Pod")
         return [_workload(kind, each) for kind in kinds for each in self.of(kind, namespace) if not _is_owned(each)]
 
     def of_pool(self, pool: LintedPool) -> list[Workload]:
-        """The workloads whose pods are the pool's."""
+        """Return the workloads whose pods the pool selects."""
         return [each for each in self.workloads(pool.namespace) if pool.takes(each.pod_labels)]
 
 
@@ -118,12 +118,12 @@ def name_of(item: Section) -> str:
 
 
 def texts(section: Section) -> dict[str, str]:
-    """The fields that are texts."""
+    """Return the fields whose values are strings."""
     return {name: value for name, value in section.fields.items() if isinstance(value, str)}
 
 
 def selector_of(section: Section) -> tuple[dict[str, str], frozenset[str]]:
-    """The labels of a label selector that pods must have, and all labels that change whether they match."""
+    """Return the matchLabels of a label selector, and the names of all labels that a pod must have to match."""
     plain = texts(section.section("matchLabels"))
     asked = {
         each.text("key") for each in section.items("matchExpressions") if each.text("operator") in ("In", "Exists")
@@ -168,7 +168,7 @@ def _pool(item: Section) -> LintedPool:
 
 
 def from_text(text: str, settings: Settings | None) -> Scene:
-    """The objects of a YAML or JSON file: several documents, or Lists. Raises SceneError."""
+    """Return the scene of a YAML or JSON text, with several documents or Lists. Raises SceneError."""
     try:
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -197,7 +197,8 @@ def _scene(items: Iterable[Section], settings: Settings | None) -> Scene:
 
 
 def from_cluster(api: ApiServer, settings: Settings | None, namespaces: Iterable[str] = ()) -> Scene:
-    """What is around the pools of the configuration, and of `namespaces`. Raises ApiError if nobody answers."""
+    """Return the scene of the configured pools' namespaces, and of `namespaces`. Raises ApiError if the API server does
+    not answer."""
     pools = configured(settings.claims) if settings else []
     looked = sorted({pool.namespace for pool in pools} | set(namespaces)) or ["default"]
     items: list[Section] = []
@@ -214,7 +215,7 @@ def from_cluster(api: ApiServer, settings: Settings | None, namespaces: Iterable
 
 
 def _list(api: ApiServer, path: str) -> tuple[list[Mapping[str, Any]], str]:
-    """The objects of a collection, and why it is not all of them. One that does not exist is empty."""
+    """Return the objects of a collection, and why some are missing, or "". None of an unknown collection."""
     found: list[Mapping[str, Any]] = []
     query = {"limit": str(_PAGE)}
     while len(found) < _MOST:

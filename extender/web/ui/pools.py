@@ -1,4 +1,4 @@
-"""The pools of warm pods, for the page: one piece for each, and before them one with their number."""
+"""The pools of warm pods, for the page: a piece with their number, then one piece for each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from extender.server.claims.answers import Latency
 from extender.server.claims.past import PoolSample, coming
 from extender.server.claims.service import ClaimService
 
-#: Pools that are shown, the busiest, and tenants of each: those that wait longest, then those with most pods.
+#: How many pools are shown, the busiest first; and how many tenants of each: first those that wait longest, then those
+#: with most pods.
 SHOWN, TENANTS = 200, 20
 
 
 def pool_pieces(service: ClaimService) -> Iterator[bytes]:
-    """The pieces of a server of claims."""
+    """Yield the pieces of a server of claims."""
     found = list(service.snapshots())
     busiest = nlargest(SHOWN, found, key=lambda each: (each.pending, each.claimed, each.key))
     totals = [sum(each) for each in zip(*((p.idle, p.claimed, coming(p), p.pending) for p in found), strict=True)]
@@ -62,7 +63,7 @@ def _rank(tenant: TenantView) -> tuple[Any, ...]:
 
 
 def _tenant(each: TenantView) -> tuple[Any, ...]:
-    """Name, requests in line, seconds that the first has waited, pods."""
+    """Return name, waiting requests, seconds that the oldest has waited, pods."""
     return each.tenant, each.waiting, int(each.oldest), each.pods
 
 
@@ -71,5 +72,5 @@ def _by_code(counts: Mapping[ClaimCode, int]) -> dict[str, int]:
 
 
 def _milliseconds(seconds: float) -> float:
-    """With two digits: figures that changed all the time would be sent again all the time."""
+    """Return milliseconds with two digits, so that the page is not sent again for each small change."""
     return float(f"{seconds * 1000:.2g}")

@@ -43,7 +43,7 @@ def test_a_server_of_claims_shows_its_pools_and_nothing_else(world: ClaimWorld, 
     look(browser, world)
     shown = browser.text("#view-pools")
     assert "default/warm" in shown
-    assert "The first in line waits: " in shown
+    assert "The oldest request waits: " in shown
     assert re.search(r"half within .* 3 claims in the last minute", shown)
     assert "NoIdlePod 1" in shown
     assert "5 = 3 claimed + 1 failed + 1 waiting" in shown

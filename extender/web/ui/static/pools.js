@@ -1,4 +1,4 @@
-// The pools of warm pods: what is idle and claimed, how fast answers are, who waits and why. `find` in the address filters.
+// The pools of warm pods: idle and claimed pods, the speed of answers, waiting requests and why. `find` in the address filters.
 
 import { get, onChange, set } from "./address.js";
 import { age, byId, drawing, element, facts, keyed, number } from "./dom.js";
@@ -32,7 +32,7 @@ export class Pools {
     const found = pools.filter(({ namespace, name, tenants }) => !part || [`${namespace}/${name}`, ...tenants.map(([tenant]) => tenant)].some((text) => text.toLowerCase().includes(part)));
     keyed(this.list, found, ({ namespace, name }) => `${namespace}/${name}`, () => new Card());
     const left = poolCount - pools.length;
-    const notes = [left > 0 && `${number(left)} pools with less to do are not shown.`, poolsUnknown > 0 && `The pods of ${number(poolsUnknown)} pool${poolsUnknown === 1 ? "" : "s"} are not known yet.`];
+    const notes = [left > 0 && `${number(left)} less busy pools are not shown.`, poolsUnknown > 0 && `The pods of ${number(poolsUnknown)} pool${poolsUnknown === 1 ? "" : "s"} are not known yet.`];
     this.note.textContent = notes.filter(Boolean).join(" ");
     this.none.hidden = found.length > 0;
     this.none.textContent = pools.length ? "Nothing matches this filter." : "No pool is served.";
@@ -55,7 +55,7 @@ class Card {
 function shown(pool) {
   const { namespace, name, mode, pending, waits } = pool;
   const head = element("div", { class: "pool-head" }, element("h3", {}, `${namespace}/${name}`), element("span", { class: "badge" }, mode), pending > 0 && element("span", { class: "badge waiting" }, `${number(pending)} waiting`));
-  return [head, bar(pool), figures(pool), waits && element("p", { class: "waits" }, `The first in line waits: ${waits}.`), past(pool), speed(pool), queue(pool)].filter(Boolean);
+  return [head, bar(pool), figures(pool), waits && element("p", { class: "waits" }, `The oldest request waits: ${waits}.`), past(pool), speed(pool), queue(pool)].filter(Boolean);
 }
 
 function bar(pool) {
