@@ -372,7 +372,7 @@ def service_loses_them(scene: Scene, pool: LintedPool) -> Iterator[str]:
     Severity.ERROR,
     happens="Waggle lacks rights in the pool's namespace: it cannot list the pods, or its write is refused and the "
     "caller gets 502 WriteRefused.",
-    mend="kubectl -n NAMESPACE apply -f manifests/claims/pool-namespace.yaml",
+    mend="Run kubectl -n NAMESPACE apply -f manifests/claims/pool-namespace.yaml.",
     needs="cluster",
 )
 def rights_missing(scene: Scene, pool: LintedPool) -> Iterator[str]:

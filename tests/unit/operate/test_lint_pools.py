@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -141,6 +141,7 @@ def test_only_replicasets_replace_what_is_taken_out(kind: str) -> None:
     assert "WL722" not in {each.rule.code for each in lint(scene(recycled))}
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),
