@@ -39,11 +39,15 @@ _FRAMES: Final = 16
 
 class Watchdog:
     """The thread that looks. `hang` is the number of seconds after which a turn counts as one that does not end; 0:
-    never."""
+    never. `faults` are those of the engine's algorithm, if it has one; `engine` names it in texts and metrics."""
 
-    def __init__(self, loop: EngineLoop[Any, Any], faults: FaultBook, *, hang: float) -> None:
+    def __init__(
+        self, loop: EngineLoop[Any, Any], faults: FaultBook | None = None, *, hang: float, engine: str = "engine"
+    ) -> None:
         self._loop = loop
-        self._faults = _FaultLog(faults)
+        self._faults = _FaultLog(faults) if faults is not None else None
+        self._metric = f"waggle_{engine.replace(' ', '_')}"
+        self._engine = f"the {engine}"
         self._hang = hang
         self._last: Held | None = None
         #: The slow turn that goes on, if there is one, and whether it was logged.
@@ -82,7 +86,8 @@ class Watchdog:
         if held is not None and held == self._last and now - held.since >= SLOW:
             self._goes_on(held, now)
         self._last = held
-        self._faults.look(now)
+        if self._faults is not None:
+            self._faults.look(now)
 
     def _goes_on(self, held: Held, now: float) -> None:
         seconds = now - held.since
@@ -92,21 +97,26 @@ class Watchdog:
             self._is_logged = now - self._logged_at >= AGAIN
             if self._is_logged:
                 self._logged_at = now
-                log.warning("slow: the engine is busy", **self._what(), seconds=round(seconds, 1), **where(held.thread))
+                log.warning(
+                    f"slow: {self._engine} is busy", **self._what(), seconds=round(seconds, 1), **where(held.thread)
+                )
         if not self._hangs and 0 < self._hang <= seconds:
-            self._hangs = f"the engine has been busy with one event for more than {self._hang:g} s"
-            log.error("the engine hangs, /livez fails", **self._what(), seconds=round(seconds, 1), **where(held.thread))
+            self._hangs = f"{self._engine} has been busy with one event for more than {self._hang:g} s"
+            log.error(
+                f"{self._engine} hangs, /livez fails", **self._what(), seconds=round(seconds, 1), **where(held.thread)
+            )
 
     def _what(self) -> dict[str, str]:
         """The kind of the event, and the pod that it is about, as fields of a log line."""
         event = self._loop.handling
         pod = getattr(event, "pod", None)
-        return {"kind": type(event).__name__ if event else "a look at the engine", "pod": str(getattr(pod, "key", ""))}
+        name = getattr(pod, "key", "") or getattr(pod, "name", "")
+        return {"kind": type(event).__name__ if event else "a look at the engine", "pod": str(name)}
 
     def _over(self, slow: Held, now: float) -> None:
         seconds = round(now - slow.since, 1)
         if self._is_logged or self._hangs:
-            log.warning("slow: the engine goes on", seconds=seconds, slow_turns=self._slow_turns)
+            log.warning(f"slow: {self._engine} goes on", seconds=seconds, slow_turns=self._slow_turns)
         self._slow, self._hangs = None, ""
 
     # -- reports --------------------------------------------------------------------------------------------------
@@ -118,20 +128,22 @@ class Watchdog:
     def readiness_warning(self) -> str:
         """What /readyz says of a slow turn that goes on, and of faults of the algorithm."""
         slow = self._slow
-        busy = f"the engine has been busy with one event for {self._loop.clock() - slow.since:.0f} s" if slow else ""
-        return "; ".join(text for text in (busy, self._faults.readiness_warning(self._loop.clock())) if text)
+        now = self._loop.clock()
+        busy = f"{self._engine} has been busy with one event for {now - slow.since:.0f} s" if slow else ""
+        faults = self._faults.readiness_warning(now) if self._faults is not None else ""
+        return "; ".join(text for text in (busy, faults) if text)
 
     def metrics(self) -> list[Metric]:
         slow = self._slow
         return [
             Metric(
-                "waggle_engine_slow_turns_total",
+                f"{self._metric}_slow_turns_total",
                 "counter",
                 f"Times that the engine was busy with one event for longer than {SLOW:g} s; should stay 0.",
                 [({}, float(self._slow_turns))],
             ),
             Metric(
-                "waggle_engine_busy_seconds",
+                f"{self._metric}_busy_seconds",
                 "gauge",
                 f"For how long it has been busy with the present event, if that is longer than {SLOW:g} s; else 0.",
                 [({}, max(0.0, self._loop.clock() - slow.since) if slow else 0.0)],

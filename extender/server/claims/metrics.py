@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from extender.claims import podreader
@@ -12,14 +13,20 @@ from extender.claims.writes.kinds import kinds
 from extender.core.outcomes import OutcomeKind
 from extender.kube.writes.committer import Committer
 from extender.server.claims.runtime import ClaimRuntime
+from extender.server.loop import LoopBusy
 from extender.server.views import Metric
 
+#: Seconds that a scrape waits for the engine.
+_PATIENCE = 1.0
 _Samples = list[tuple[dict[str, str], float]]
 
 
 def claim_metrics(runtime: ClaimRuntime) -> list[Metric]:
-    """Return the metrics of the engine of claims."""
-    return [*runtime.look(_read), runtime.answer_times.metric()]
+    """Return the metrics of the engine of claims. While it hangs, they say that alone."""
+    found = [*runtime.watchdog.metrics(), runtime.answer_times.metric()]
+    with suppress(LoopBusy):
+        found += runtime.look(_read, _PATIENCE)
+    return found
 
 
 def _read(engine: ClaimEngine, _now: float) -> list[Metric]:

@@ -36,6 +36,7 @@ from extender.claims.records import PoolKey
 from extender.server.claims.answers import AnswerTimes
 from extender.server.loop import EngineLoop, Kinds
 from extender.server.views import Readiness
+from extender.server.watchdog import Watchdog
 
 #: Called with the answer to a call.
 Done = Callable[[Answered], None]
@@ -64,12 +65,15 @@ class ClaimRuntime:
         *,
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[ClaimEvent, float, int], None] | None = None,
+        hang: float = 0,
     ) -> None:
         self._engine = engine
         self._carry_out = carry_out
         self.loop: EngineLoop[ClaimEvent, ClaimInstruction] = EngineLoop(
             engine, self._deliver, _KINDS, broke=self._refuse_all, clock=clock, record=record, name="waggle-claims"
         )
+        #: Looks whether the engine hangs, as the extender's does.
+        self.watchdog = Watchdog(self.loop, hang=hang, engine="claims engine")
         #: Handles events of informers and the committer, in order.
         self.handle = self.loop.handle
         self._requests = itertools.count(1)
@@ -86,8 +90,9 @@ class ClaimRuntime:
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the timer."""
+        """Start the timer and the watchdog."""
         self.loop.start()
+        self.watchdog.start()
 
     def close(self) -> None:
         """Answer every waiting call, and refuse new ones. Writes in flight are followed to their end. Idempotent."""
@@ -99,6 +104,7 @@ class ClaimRuntime:
         """Stop the timer, and refuse all calls that are still waiting. Idempotent."""
         self.close()
         self.loop.stop()
+        self.watchdog.stop()
         self._refuse_all()
 
     def give_up(self, why: str) -> None:
@@ -154,9 +160,12 @@ class ClaimRuntime:
 
     # -- looking --------------------------------------------------------------------------------------------------
 
-    def look(self, read: Callable[[ClaimEngine, float], T]) -> T:
-        """Return `read(engine, now)`, called under the lock: it must be fast, and must not return live records."""
-        with self.loop.paused() as now:
+    def look(self, read: Callable[[ClaimEngine, float], T], patience: float = -1) -> T:
+        """Return `read(engine, now)`, called under the lock: it must be fast, and must not return live records.
+
+        Raises LoopBusy if the lock is not free within `patience` seconds; -1 waits for ever.
+        """
+        with self.loop.paused(patience) as now:
             return read(self._engine, now)
 
     def add_not_ready_reason(self, source: Callable[[], str]) -> None:
@@ -165,13 +174,14 @@ class ClaimRuntime:
 
     def liveness(self) -> Readiness:
         """Whether the process works; if not, it needs a restart. Does not take the engine's lock."""
-        return Readiness(not self.loop.broken, self.loop.broken)
+        why = self.loop.broken or self.watchdog.hangs()
+        return Readiness(not why, why)
 
     def readiness(self) -> Readiness:
         """Whether claims are served: the pods and nodes are known."""
         missing = self.loop.broken or ("shutting down" if self.loop.stopping else self._engine.missing())
         if not missing:
-            return Readiness(True)
+            return Readiness(True, self.watchdog.readiness_warning())
         why = "; ".join(text for source in self._not_ready_reasons if (text := source()))
         return Readiness(False, f"{missing}{': ' if why else ''}{why}")
 

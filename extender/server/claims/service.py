@@ -91,7 +91,8 @@ class ClaimService:
             api, commands, report=self._report, most=settings.claims.concurrent_writes
         )
         engine = ClaimEngine(epoch=time.time() - clock(), score=configured_score(settings.claims))
-        self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock)
+        hang = settings.server.hang_seconds
+        self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock, hang=hang)
         self._watch_reader = LoopReader()
         self.pods = PodInformers(
             api,
