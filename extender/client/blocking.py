@@ -12,9 +12,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+from extender.client.claimed import ClaimedPods
 from extender.client.errors import ClaimLostError
 from extender.client.holding import Claim
-from extender.client.records import ClaimRecord, Pod, PoolStatus
+from extender.client.records import ClaimRecord, PoolStatus
 from extender.client.transport import Tls
 from extender.client.waggle import LEASE, Pool, Waggle
 
@@ -179,7 +180,7 @@ class SyncPool:
         return SyncClaim(self._waggle, found, was_lost)
 
 
-class SyncClaim:
+class SyncClaim(ClaimedPods):
     """`Claim` for threads: a context manager, for one use."""
 
     def __init__(self, waggle: SyncWaggle, claim: Claim, was_lost: threading.Event) -> None:
@@ -208,35 +209,6 @@ class SyncClaim:
     def record(self) -> ClaimRecord:
         """The claim as the server last showed it. Raises RuntimeError outside of the block."""
         return self._claim.record
-
-    @property
-    def id(self) -> str:
-        return self._claim.id
-
-    @property
-    def pods(self) -> tuple[Pod, ...]:
-        return self._claim.pods
-
-    @property
-    def pod(self) -> Pod:
-        """The claim's one pod. Raises ValueError if it has several."""
-        return self._claim.pod
-
-    @property
-    def name(self) -> str:
-        return self.pod.name
-
-    @property
-    def uid(self) -> str:
-        return self.pod.uid
-
-    @property
-    def node(self) -> str:
-        return self.pod.node
-
-    @property
-    def address(self) -> str:
-        return self.pod.address
 
     @property
     def lost(self) -> ClaimLostError | None:

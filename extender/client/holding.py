@@ -19,8 +19,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any
 
+from extender.client.claimed import ClaimedPods
 from extender.client.errors import ClaimLostError, WaggleError
-from extender.client.records import ClaimRecord, Pod
+from extender.client.records import ClaimRecord
 from extender.client.requesting import UNSEEN, Requesting, claim_path, pause, release
 from extender.client.transport import Transport
 
@@ -51,7 +52,7 @@ class Background:
             await asyncio.wait(tuple(self._tasks))
 
 
-class Claim:
+class Claim(ClaimedPods):
     """A claim of one pod, or of several. An asynchronous context manager, for one use.
 
     Inside the block it has `pods`, and if it is of one pod, the pod's `name`, `uid`, `node`, `address`. To enter raises
@@ -92,37 +93,6 @@ class Claim:
         if self._record is None:
             raise RuntimeError("this claim has no pods yet: use it in an `async with` block")
         return self._record
-
-    @property
-    def id(self) -> str:
-        return self.record.id
-
-    @property
-    def pods(self) -> tuple[Pod, ...]:
-        return self.record.pods
-
-    @property
-    def pod(self) -> Pod:
-        """The claim's one pod. Raises ValueError if it has several."""
-        if len(self.pods) != 1:
-            raise ValueError(f"the claim has {len(self.pods)} pods: use `pods`")
-        return self.pods[0]
-
-    @property
-    def name(self) -> str:
-        return self.pod.name
-
-    @property
-    def uid(self) -> str:
-        return self.pod.uid
-
-    @property
-    def node(self) -> str:
-        return self.pod.node
-
-    @property
-    def address(self) -> str:
-        return self.pod.address
 
     def check(self) -> None:
         """Raise ClaimLostError if the claim is lost."""

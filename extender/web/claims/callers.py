@@ -18,8 +18,8 @@ from extender.claim_settings import ClaimSettings
 from extender.kube.client.access_review import MOST_AT_ONCE, Access, Reviewer, Verdict
 from extender.web.errors import BadRequest
 from extender.web.limits.pool import Pool
+from extender.web.rights import STATUS, bearer_token
 
-_STATUS = {Verdict.UNAUTHENTICATED: 401, Verdict.FORBIDDEN: 403, Verdict.UNKNOWN: 503}
 _GROUP, _RESOURCE = "waggle.dev", "claims"
 
 
@@ -77,7 +77,7 @@ class Callers:
         access = await self._review(request, namespace, verb)
         if access.verdict is Verdict.ALLOWED:
             return access.user
-        raise BadRequest(access.text, status=_STATUS[access.verdict])
+        raise BadRequest(access.text, status=STATUS[access.verdict])
 
     async def _can(self, request: Request, namespace: str, verb: str) -> bool:
         access = await self._review(request, namespace, verb)
@@ -89,7 +89,7 @@ class Callers:
         reviewer = self._reviewer
         if reviewer is None:
             return Access(Verdict.UNKNOWN, "claims.authorization: this server cannot ask the API server for reviews")
-        token = _token(request)
+        token = bearer_token(request)
         if (known := reviewer.known(token, verb, _GROUP, _RESOURCE, namespace)) is not None:
             return known
         found: Access = await self._pool.run(
@@ -101,8 +101,3 @@ class Callers:
 def _certified(request: Request) -> str:
     peer = request.scope.get("state", {}).get("peer")
     return peer.names[0] if peer is not None and peer.names else ""
-
-
-def _token(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 from extender.kube.client.access_review import MOST_AT_ONCE, Decision, Reviewer, Verdict
 from extender.web.limits.pool import Pool
+from extender.web.rights import STATUS, bearer_token
 
-_STATUS = {Verdict.UNAUTHENTICATED: 401, Verdict.FORBIDDEN: 403, Verdict.UNKNOWN: 503}
 _NOBODY = Decision(Verdict.UNKNOWN, "there is nobody to ask for your rights")
 _HOW = "docs/security.md says how to get access"
 
@@ -27,9 +27,9 @@ def guard(reviewer: Reviewer | None) -> Callable[[Request], Awaitable[None]]:
 
     async def check(request: Request) -> None:
         path = request.scope["path"]
-        decision = await _decide(reviewer, pool, _token(request), path)
+        decision = await _decide(reviewer, pool, bearer_token(request), path)
         if decision.verdict is not Verdict.ALLOWED:
-            status = _STATUS[decision.verdict]
+            status = STATUS[decision.verdict]
             raise HTTPException(status, f"{path}: {decision.text}; {_HOW}")
 
     return check
@@ -40,7 +40,7 @@ def may_get(reviewer: Reviewer | None, path: str) -> Callable[[Request], Awaitab
     pool = Pool("rights", MOST_AT_ONCE)
 
     async def check(request: Request) -> bool:
-        return (await _decide(reviewer, pool, _token(request), path)).verdict is Verdict.ALLOWED
+        return (await _decide(reviewer, pool, bearer_token(request), path)).verdict is Verdict.ALLOWED
 
     return check
 
@@ -52,8 +52,3 @@ async def everybody(_: Request) -> bool:
 
 async def _decide(reviewer: Reviewer | None, pool: Pool, token: str, path: str) -> Decision:
     return await pool.run((token, path), partial(reviewer.may_get, token, path)) if reviewer else _NOBODY
-
-
-def _token(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
