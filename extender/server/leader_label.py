@@ -11,7 +11,6 @@ leader removes the label from its pod at once, long before the node is found to 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +19,7 @@ import msgspec
 import structlog
 
 from extender.kube.client.api import ApiError, ApiServer
+from extender.server.repeating import RepeatingThread
 
 log = structlog.get_logger(__name__)
 
@@ -61,42 +61,32 @@ class LeaderLabeler:
         self._pod = pod
         self._value = value
         self._leads = leads
-        self._wake = threading.Event()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="waggle-leader-label", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._is_labelled = True  # perhaps from before a restart: a restarted container keeps its pod
+        self._thread = RepeatingThread("waggle-leader-label", self._check, pause=_RETRY)
+        self.start = self._thread.start
 
     def look(self) -> None:
         """Check at once: this replica may have begun or ceased to lead."""
-        self._wake.set()
+        self._thread.wake()
 
     def stop(self) -> None:
         """Stop writing. The label may stay: the next leader removes it. Works also without a start."""
-        self._stopped = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=_TIMEOUT)
+        self._thread.stop()
 
-    def _run(self) -> None:
-        labelled = True  # perhaps from before a restart: a restarted container keeps its pod
-        while not self._stopped:
-            leads = self._leads()
-            pause: float | None = None
-            try:
-                if leads:
-                    labelled = True
-                    self._point_here()
-                    pause = _LOOK_AGAIN
-                elif labelled:
-                    self._patch(self._pod, None)
-                    labelled = False
-            except (ApiError, _FailedError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                log.warning("the leader's label cannot be written", pod=self._pod, error=str(error))
-                pause = _RETRY
-            self._wake.wait(pause)
-            self._wake.clear()
+    def _check(self) -> float | None:
+        """Write the label if it is not as it should be. Returns the seconds until the next check."""
+        try:
+            if self._leads():
+                self._is_labelled = True
+                self._point_here()
+                return _LOOK_AGAIN
+            if self._is_labelled:
+                self._patch(self._pod, None)
+                self._is_labelled = False
+        except (ApiError, _FailedError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log.warning("the leader's label cannot be written", pod=self._pod, error=str(error))
+            return _RETRY
+        return None
 
     def _point_here(self) -> None:
         found = self._found()
@@ -104,7 +94,7 @@ class LeaderLabeler:
             self._patch(self._pod, self._value)
             log.info("the leader's label is on this pod", pod=self._pod)
         for other in sorted(found - {self._pod})[:_MOST_OTHERS]:
-            if self._leads() and not self._stopped:
+            if self._leads() and not self._thread.stopped:
                 self._patch(other, None)
 
     def _found(self) -> set[str]:

@@ -14,12 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-import structlog
-
 from algorithm.model import CPU, MEMORY
 from extender.scheduling.state.cache import Snapshot
-
-log = structlog.get_logger(__name__)
+from extender.server.repeating import RepeatingThread
 
 #: Seconds between two samples, and for how long a sample is kept.
 EVERY, HOUR = 30.0, 3600.0
@@ -73,30 +70,12 @@ class UsageSampler:
 
     def __init__(self, take: Callable[[], UsageSample], history: UsageHistory, *, every: float = EVERY) -> None:
         self._take, self._history, self._every = take, history, every
-        self._stopping = threading.Event()
-        #: The kinds of faults that the log has.
-        self._logged: set[type] = set()
-        self._thread = threading.Thread(target=self._run, name="waggle-usage", daemon=True)
+        self._thread = RepeatingThread("waggle-usage", self._sample, pause=every)
+        self.start, self.stop = self._thread.start, self._thread.stop
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread. Idempotent; works also without a start."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while True:
-            try:
-                self._history.add(self._take())
-            except Exception as error:  # a picture for people must not end anything
-                if type(error) not in self._logged:
-                    self._logged.add(type(error))
-                    log.exception("usage is not sampled")
-            if self._stopping.wait(self._every):
-                return
+    def _sample(self) -> float:
+        self._history.add(self._take())
+        return self._every
 
 
 def amounts(snapshot: Snapshot) -> tuple[Taken, ...]:

@@ -14,7 +14,6 @@ and the API server decides. A Lease that has not changed for a long time is dele
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from extender.claims.events import MembersSeen
 from extender.core.requests import collection_path, object_path
 from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, ApiServer, Response
+from extender.server.repeating import RepeatingThread
 
 log = structlog.get_logger(__name__)
 
@@ -94,9 +94,10 @@ class Membership:
         self._told: MembersSeen | None = None
         self._succeeded_at = clock()
         self._trouble = ""
-        self._stopped = False
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="waggle-claims-members", daemon=True)
+        self._thread = RepeatingThread(
+            "waggle-claims-members", self._turn, pause=renew, last_turn=_TIMEOUT + 1, at_end=self._leave
+        )
+        self.start = self._thread.start
 
     @property
     def trouble(self) -> str:
@@ -108,26 +109,19 @@ class Membership:
         """The servers that the engine knows."""
         return self._told.names if self._told is not None else ()
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
     def look(self) -> None:
         """Renew and list now, without waiting for the next interval."""
-        self._wake.set()
+        self._thread.wake()
 
     def stop(self) -> None:
         """Stop, and delete this server's Lease: the others take over its share. Also works without a start."""
-        self._stopped = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=_TIMEOUT + 1)
+        self._thread.stop()
 
-    def _run(self) -> None:
-        while not self._stopped:
-            self._look()
-            self._wake.wait(self._renew * random.uniform(0.8, 1.0))  # noqa: S311 - jitter, not a secret
-            self._wake.clear()
+    def _turn(self) -> float:
+        self._look()
+        return self._renew * random.uniform(0.8, 1.0)  # noqa: S311 - jitter, not a secret
+
+    def _leave(self) -> None:
         try:
             self._call("DELETE", self._path(self.me))
         except ApiError as error:

@@ -8,12 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import structlog
-
 from extender.claims.records import PoolKey
 from extender.claims.views import PoolSnapshot
-
-log = structlog.get_logger(__name__)
+from extender.server.repeating import RepeatingThread
 
 #: Seconds between two samples, and how many are kept: ten minutes.
 EVERY, KEPT = 10.0, 61
@@ -38,19 +35,8 @@ class PoolPast:
         self._take, self._every = take, every
         self._samples: dict[PoolKey, deque[PoolSample]] = {}
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._is_logged = False
-        self._thread = threading.Thread(target=self._run, name="waggle-claims-past", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread. Idempotent; also works without a start."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread = RepeatingThread("waggle-claims-past", self._turn, pause=every)
+        self.start, self.stop = self._thread.start, self._thread.stop
 
     def sample(self) -> None:
         """Take a sample of every pool, and forget removed pools."""
@@ -66,16 +52,9 @@ class PoolPast:
         with self._lock:
             return list(self._samples.get(pool, ()))
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.sample()
-            except Exception:  # the page's figures must not stop the server
-                if not self._is_logged:
-                    self._is_logged = True
-                    log.exception("taking samples of pools failed; the page lacks them")
-            if self._stopping.wait(self._every):
-                return
+    def _turn(self) -> float:
+        self.sample()
+        return self._every
 
 
 def coming(pool: PoolSnapshot) -> int:

@@ -12,7 +12,6 @@ the resourceVersion in each write lets only one of two decisions for the same ve
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from extender.claims.writes import scale, surplus
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.claims.workloads import PLURALS, Workload, Workloads
+from extender.server.repeating import RepeatingThread
 from extender.server.views import Metric
 
 log = structlog.get_logger(__name__)
@@ -100,48 +100,31 @@ class Autoscaler:
         self._tokens = 0
         #: Writes by kind and outcome.
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._wake = threading.Event()
-        self._stopped = False
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = RepeatingThread("waggle-autoscaler", self._turn, pause=look_seconds)
+        #: Evaluate all pools at once; and stop the thread.
+        self.wake, self.stop = self._thread.wake, self._thread.stop
 
     def start(self) -> None:
         """Start the thread if a pool is scaled. Idempotent: called again whenever the pools have changed."""
-        with self._starting:
-            if self._thread is None and not self._stopped and self._policies():
-                self._thread = threading.Thread(target=self._run, name="waggle-autoscaler", daemon=True)
-                self._thread.start()
+        if self._policies():
+            self._thread.start()
 
-    def wake(self) -> None:
-        """Evaluate all pools at once."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Stop the thread. Idempotent; also works without a start."""
-        with self._starting:
-            self._stopped = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while not self._stopped:
-            if self._leads():
-                policies = self._policies()
-                for gone in set(self._tracks) - set(policies):
-                    del self._tracks[gone]
-                for key, policy in policies.items():
-                    self._look(key, policy)
-            else:
-                self._tracks.clear()
-            self._wake.wait(self._look_seconds)
-            self._wake.clear()
+    def _turn(self) -> float:
+        if self._leads():
+            policies = self._policies()
+            for gone in set(self._tracks) - set(policies):
+                del self._tracks[gone]
+            for key, policy in policies.items():
+                self._look(key, policy)
+        else:
+            self._tracks.clear()
+        return self._look_seconds
 
     def _look(self, key: PoolKey, policy: ScalePolicy) -> None:
         try:
             workload = self._workloads.find(key)
             view = self._runtime.look(lambda engine, _: _view(engine, key))
-            if workload is not None and view is not None and not self._stopped:
+            if workload is not None and view is not None and not self._thread.stopped:
                 self._scale(key, policy, workload, view)
         except Exception:
             log.exception("the autoscaler failed", pool=str(key))
@@ -254,7 +237,7 @@ class Autoscaler:
         outcomes = []
         left = list(reversed(commands))
         end = time.monotonic() + _REPORT_SECONDS
-        while (left or waiting) and not self._stopped:
+        while (left or waiting) and not self._thread.stopped:
             while left and len(waiting) < _AT_ONCE:
                 command = left.pop()
                 waiting[command.token] = type(command).__name__

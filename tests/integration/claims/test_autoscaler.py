@@ -43,7 +43,7 @@ def test_a_pool_is_scaled_from_zero_for_those_who_wait_and_back_to_zero() -> Non
 
 
 def test_no_claimed_pod_is_deleted_when_a_pool_that_recycles_shrinks() -> None:
-    with claim_world(pods=6, mode="recycle", pools=[scaled("recycle")]) as world:
+    with claim_world(pods=6, mode="recycle", pools=[scaled("recycle", idle_seconds=3)]) as world:
         claim = world.claim().json()
         eventually(lambda: replicas(world) <= 2)
         eventually(lambda: len(world.pods(pool="warm")) == replicas(world))

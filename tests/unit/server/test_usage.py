@@ -76,4 +76,4 @@ def test_the_sampler_goes_on_after_a_fault_and_ends() -> None:
     eventually(lambda: len(history.samples()) >= 1)
     sampler.stop()
     sampler.stop()
-    assert not sampler._thread.is_alive()
+    assert not any(each.name == "waggle-usage" for each in threading.enumerate())
