@@ -38,7 +38,7 @@ class _Pod:
 
 
 def place(vpod: VPodState, state: SetState, *, most_moves: int | None = None) -> Placement:
-    """Place a vpod anew, as near as possible to where it is.
+    """Place a vpod anew, as near as possible to where it is. Pods that rest keep what they have and get nothing.
 
     `most_moves` bounds how many vreplicas are moved only for the sake of evenness; None: no bound. Vreplicas on pods
     that cannot be used or hold too much are always moved.
@@ -50,9 +50,15 @@ def place(vpod: VPodState, state: SetState, *, most_moves: int | None = None) ->
     if spread := min(vpod.spread, wanted):
         _demand_distinct(pods, spread, state.zones)
     counts = _fill(pods, wanted, state.zones)
-    if most_moves is not None:
-        counts = _nearer(pods, counts, wanted, most_moves)
-    return Placement({ordinal: counts[ordinal] for ordinal in sorted(counts) if counts[ordinal]}, vpod.wanted - wanted)
+    now = {pod.ordinal: min(pod.has, pod.most) for pod in pods}
+    moves = sum(max(0, number - counts[ordinal]) for ordinal, number in now.items()) - max(
+        0, sum(now.values()) - wanted
+    )
+    made = moves if most_moves is None else min(moves, most_moves)
+    if made < moves:
+        counts = _on_the_way(now, counts, wanted, made)
+    placed = {ordinal: counts[ordinal] for ordinal in sorted(counts) if counts[ordinal]}
+    return Placement(placed, vpod.wanted - wanted, made, moves - made, _lacks_room(pods, counts, state.zones))
 
 
 def _is_even(vpod: VPodState, state: SetState) -> bool:
@@ -74,6 +80,17 @@ def _is_even(vpod: VPodState, state: SetState) -> bool:
     return max(placed.values()) - least <= 1 and max(sums.values()) - min(sums.values()) <= 1
 
 
+def _lacks_room(pods: Iterable[_Pod], counts: Mapping[int, int], zones: Mapping[int, str]) -> bool:
+    """Whether a pod would get more, for the sake of evenness, if it had room."""
+    sums: dict[str, int] = {}
+    for ordinal, number in counts.items():
+        zone = zones.get(ordinal, "")
+        sums[zone] = sums.get(zone, 0) + number
+    most, most_in_zone = max(counts.values(), default=0), max(sums.values(), default=0)
+    full = (pod.ordinal for pod in pods if pod.most <= counts[pod.ordinal])
+    return any(counts[o] < most - 1 or sums[zones.get(o, "")] < most_in_zone - 1 for o in full)
+
+
 def _pod(ordinal: int, vpod: VPodState, state: SetState) -> _Pod:
     has = vpod.placed.get(ordinal, 0)
     held = state.held.get(ordinal, 0)
@@ -82,6 +99,8 @@ def _pod(ordinal: int, vpod: VPodState, state: SetState) -> _Pod:
     if most < has and held:
         # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first.
         most = max(0, has - -(-(held - state.capacity) * has // held))
+    if ordinal in state.resting:
+        most = min(most, has)
     return _Pod(ordinal, has, 0, most, others)
 
 
@@ -158,21 +177,19 @@ def _common_level(pods: Iterable[_Pod], number: int) -> tuple[int, int]:
     return low, number - held
 
 
-def _nearer(pods: list[_Pod], counts: dict[int, int], wanted: int, most_moves: int) -> dict[int, int]:
-    """Stop on the way from what the pods have to the even counts, after so many moves for evenness."""
-    now = {pod.ordinal: min(pod.has, pod.most) for pod in pods}
+def _on_the_way(now: dict[int, int], goal: dict[int, int], wanted: int, moves: int) -> dict[int, int]:
+    """How far from `now` to `goal` so many moves lead, with what has to be added or taken away."""
+    now = dict(now)
     surplus = sum(now.values()) - wanted
 
     def above(ordinal: int) -> tuple[int, int, int]:
-        return now[ordinal] - counts[ordinal], now[ordinal], ordinal
+        return now[ordinal] - goal[ordinal], now[ordinal], ordinal
 
     for _ in range(max(0, surplus)):
         now[max(now, key=above)] -= 1
     for _ in range(max(0, -surplus)):
         now[min(now, key=above)] += 1
-    for _ in range(most_moves):
-        if now == counts:
-            break
+    for _ in range(moves):
         now[max(now, key=above)] -= 1
         now[min(now, key=above)] += 1
     return now

@@ -23,10 +23,17 @@ Counts = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a policy decided for one vpod: vreplicas by ordinal, and how many found no place."""
+    """What a policy decided for one vpod: vreplicas by ordinal, and how many found no place.
+
+    `moves` were made only to make the counts even; `postponed` would have been, but for the bound on moves.
+    `is_uneven`: for lack of room the counts are not as even as they could be.
+    """
 
     counts: Counts
     left: int = 0
+    moves: int = 0
+    postponed: int = 0
+    is_uneven: bool = False
 
     @property
     def placed(self) -> int:
@@ -72,6 +79,8 @@ class SetState:
         #: Ordinals on which vreplicas may be placed, ascending.
         self.usable: list[int] = []
         self._usable: set[int] = set()
+        #: Usable ordinals that keep what they have and get nothing more, since their pods are away for a moment.
+        self.resting: set[int] = set()
         #: Zones by ordinal; `set_zone` changes them. Ordinals without an entry are in the zone "".
         self.zones: dict[int, str] = {}
         #: How many usable pods there are in each zone that has one.

@@ -1,0 +1,33 @@
+"""How many replicas a set should have. Pure functions of its state.
+
+    needed    the fewest replicas with room for all that vpods want, on pods that can be used
+    target    needed, within the bounds, and from the present number by no more than one step
+
+A pod that cannot be used is no capacity: each of them below the target is one replica more. A pod that has not started
+yet is capacity, so that what is coming is not ordered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from extender.vpods.records import SetSettings
+
+
+def needed(settings: SetSettings, wanted: int, spreads: Iterable[int], unusable: Container[int]) -> int:
+    """The fewest replicas that do, within the bounds. `unusable`: ordinals of pods that exist and cannot be used."""
+    pods = max(-(-wanted // settings.capacity), max(spreads, default=0))
+    replicas = 0
+    while pods and replicas < settings.most:
+        pods -= replicas not in unusable
+        replicas += 1
+    return min(settings.most, max(settings.least, replicas))
+
+
+def target(settings: SetSettings, replicas: int, needed_replicas: int) -> int:
+    """The next number of replicas on the way to what is needed."""
+    if needed_replicas > replicas and settings.grow_step:
+        return min(needed_replicas, replicas + settings.grow_step)
+    if needed_replicas < replicas and settings.shrink_step:
+        return max(needed_replicas, replicas - settings.shrink_step)
+    return needed_replicas

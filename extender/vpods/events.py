@@ -1,0 +1,93 @@
+"""Events that the engine of vpods handles, and its instructions."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodRecord, Workload
+from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
+from extender.vpods.writes.read import ReadVPod, VPodRead
+from extender.vpods.writes.scale import ScaleSet, SetScaled
+
+
+class SetsConfigured(msgspec.Struct, frozen=True):
+    """All sets there are, from now on."""
+
+    sets: tuple[SetSettings, ...]
+
+
+class WorkloadSeen(msgspec.Struct, frozen=True, gc=False):
+    workload: Workload
+
+
+class WorkloadGone(msgspec.Struct, frozen=True, gc=False):
+    key: ObjectKey
+
+
+class HostPodSeen(msgspec.Struct, frozen=True, gc=False):
+    pod: HostPod
+
+
+class HostPodGone(msgspec.Struct, frozen=True, gc=False):
+    key: ObjectKey
+    uid: str
+
+
+class HostNodeSeen(msgspec.Struct, frozen=True, gc=False):
+    node: HostNode
+
+
+class HostNodeGone(msgspec.Struct, frozen=True, gc=False):
+    name: str
+
+
+class VPodSeen(msgspec.Struct, frozen=True, gc=False):
+    """A vpod, from a watch or from a live read."""
+
+    vpod: VPodRecord
+
+
+class VPodGone(msgspec.Struct, frozen=True, gc=False):
+    key: ObjectKey
+    uid: str
+
+
+class Synced(msgspec.Struct, frozen=True, gc=False):
+    """All informers have delivered their first lists."""
+
+
+class TermBegun(msgspec.Struct, frozen=True, gc=False):
+    """This server decides, from now on. `term` 0: there is no leader election."""
+
+    term: int
+
+
+class TermEnded(msgspec.Struct, frozen=True, gc=False):
+    """This server decides no more. What it has sent may still arrive."""
+
+
+class Ticked(msgspec.Struct, frozen=True, gc=False):
+    """The time that `next_due` named has come."""
+
+
+VPodEvent: TypeAlias = (
+    SetsConfigured
+    | WorkloadSeen
+    | WorkloadGone
+    | HostPodSeen
+    | HostPodGone
+    | HostNodeSeen
+    | HostNodeGone
+    | VPodSeen
+    | VPodGone
+    | Synced
+    | TermBegun
+    | TermEnded
+    | PlacementsWritten
+    | VPodRead
+    | SetScaled
+    | Ticked
+)
+VPodInstruction: TypeAlias = WritePlacements | ReadVPod | ScaleSet

@@ -1,0 +1,53 @@
+"""Names of the pods of a StatefulSet, and placements as a status has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+#: The highest number of vreplicas, and the highest ordinal: 32-bit integers, as in Kubernetes.
+MOST = 2**31 - 1
+#: Entries of a status that are read. A status with more is cut, and that is said.
+MOST_PLACEMENTS = 10_000
+
+_ORDINAL = re.compile(r"-(0|[1-9][0-9]{0,9})$", re.ASCII)
+
+
+def split(pod: str) -> tuple[str, int] | None:
+    """The StatefulSet and the ordinal in a pod's name; None if it is not such a name.
+
+    The name is the StatefulSet's, a dash, and the ordinal without leading zeros. (The Kubernetes documentation of
+    StatefulSets, "Stable Network ID".)
+    """
+    found = _ORDINAL.search(pod)
+    if found is None or int(found[1]) > MOST:
+        return None
+    return pod[: found.start()], int(found[1])
+
+
+def pod_name(workload: str, ordinal: int) -> str:
+    return f"{workload}-{ordinal}"
+
+
+def read_placements(placements: Iterable[tuple[str, int]], workload: str) -> tuple[dict[int, int], list[str]]:
+    """Vreplicas by ordinal, and what is wrong with entries that are left out. Entries of one pod are added up."""
+    counts: dict[int, int] = {}
+    problems = []
+    for index, (name, number) in enumerate(placements):
+        if index >= MOST_PLACEMENTS:
+            problems.append(f"status.placements: expected at most {MOST_PLACEMENTS} entries")
+            break
+        field = f"status.placements[{index}]"
+        found = split(name)
+        if found is None or found[0] != workload:
+            problems.append(f"{field}.podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
+        elif not 0 <= counts.get(found[1], 0) + number <= MOST or number < 0:
+            problems.append(f"{field}.vreplicas: expected a number from 0 to {MOST}, not {number}")
+        elif number:
+            counts[found[1]] = counts.get(found[1], 0) + number
+    return counts, problems
+
+
+def write_placements(counts: Mapping[int, int], workload: str) -> tuple[tuple[str, int], ...]:
+    """Placements as a status has them: by ordinal, none of zero."""
+    return tuple((pod_name(workload, ordinal), counts[ordinal]) for ordinal in sorted(counts) if counts[ordinal])

@@ -1,0 +1,132 @@
+"""One set: its StatefulSet, its pods, and which of them can be used.
+
+A pod can be used if it has a node that serves, is ready, is not closed and is not about to be taken away. A pod that
+was ready and is away, or not ready, for a moment *rests*: it keeps its vreplicas and gets no more, since a restart of a
+pod is no reason to move what it hosts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from algorithm.placements import balanced, head, v0431
+from algorithm.placements.model import Counts, Placement, SetState, VPodState
+from extender.core.deadlines import Deadlines
+from extender.vpods.records import HostNode, HostPod, Policy, SetSettings, Workload
+
+
+class HostedSet:
+    """The state of one set. Times are seconds of the engine's clock."""
+
+    def __init__(self, settings: SetSettings) -> None:
+        self.settings = settings
+        self.state = SetState(capacity=settings.capacity, seeded=settings.policy is Policy.BALANCED)
+        self.workload: Workload | None = None
+        self.pods: dict[int, HostPod] = {}
+        #: Ordinals that are no capacity: shut, or away for too long. A pod that has not started yet is not one of them.
+        self.out: set[int] = set()
+        #: When the rest of a pod ends, by ordinal.
+        self.rests: Deadlines[int] = Deadlines()
+        #: Ordinals that were ready once, under their present or an earlier pod, and until when those that are not rest.
+        self._proven: set[int] = set()
+        self._rest_until: dict[int, float] = {}
+        #: VPods to decide about, in order.
+        self.dirty: dict[str, None] = {}
+        #: VPods that lack room, in the order in which they began to.
+        self.waiting: dict[str, float] = {}
+        #: VPods that would be more even, but for the bound on moves.
+        self.postponed: dict[str, None] = {}
+        #: VPods that would be more even if some pod had room.
+        self.cramped: dict[str, None] = {}
+        #: Moves for evenness that are not seen yet, and how many more may begin before they are.
+        self.moves_open = 0
+        self.moves_left = settings.most_moves
+        #: Replicas to which the set is being drained, None if it is not; since when so few are enough.
+        self.draining: int | None = None
+        self.low_since: float | None = None
+        #: Distinct pods that vpods want, by how many want so many.
+        self.spreads: Counter[int] = Counter()
+
+    @property
+    def replicas(self) -> int:
+        return self.workload.replicas if self.workload else 0
+
+    # -- pods
+
+    def refresh(self, ordinal: int, nodes: Mapping[str, HostNode], now: float) -> bool:
+        """Derive anew whether a pod can be used. Return whether that changed."""
+        state = self.state
+        pod = self.pods.get(ordinal)
+        node = nodes.get(pod.node) if pod and pod.node else None
+        shut = pod is not None and (pod.closed or (node is not None and not node.serves))
+        serves = pod is not None and node is not None and not shut and pod.ready and not pod.terminating
+        if serves:
+            self._proven.add(ordinal)
+            self._rest_until.pop(ordinal, None)
+            self.rests.discard(ordinal)
+        rests = not serves and not shut and self._rests(ordinal, now)
+        (self.out.add if shut or (ordinal in self._proven and not serves and not rests) else self.out.discard)(ordinal)
+        stays = ordinal < (self.replicas if self.draining is None else min(self.draining, self.replicas))
+        if ordinal >= self.replicas:
+            self._forget(ordinal)
+        changed = state.set_usable(ordinal, stays and (serves or rests))
+        if node is not None and state.set_zone(ordinal, node.zone):
+            changed = True
+        if (stays and rests) != (ordinal in state.resting):
+            (state.resting.add if stays and rests else state.resting.discard)(ordinal)
+            changed = True
+        return changed
+
+    def _rests(self, ordinal: int, now: float) -> bool:
+        if ordinal not in self._proven:
+            return False
+        until = self._rest_until.get(ordinal)
+        if until is None:
+            until = self._rest_until[ordinal] = now + self.settings.unready_seconds
+            self.rests.set(ordinal, until)
+        return now < until
+
+    def _forget(self, ordinal: int) -> None:
+        self._proven.discard(ordinal)
+        self._rest_until.pop(ordinal, None)
+        self.rests.discard(ordinal)
+        self.out.discard(ordinal)
+
+    def trust(self, counts: Counts) -> list[int]:
+        """Take pods that host vreplicas for pods that were ready: a server that starts has not seen them so.
+
+        Return those for which this is new.
+        """
+        found = [ordinal for ordinal in counts if ordinal < self.replicas and ordinal not in self._proven]
+        self._proven.update(found)
+        return found
+
+    def free(self) -> int:
+        """How many more vreplicas the usable pods can take."""
+        return sum(max(0, self.state.room(o)) for o in self.state.usable if o not in self.state.resting)
+
+    def is_empty_from(self, ordinal: int) -> bool:
+        """Whether no vreplica is, or is going to be, on pods from this ordinal on."""
+        return not any(each >= ordinal for each in (*self.state.held, *self.state.committed))
+
+    # -- vpods
+
+    def place(self, vpod: VPodState) -> Placement:
+        if self.settings.policy is Policy.HEAD:
+            return head.place(vpod, self.state)
+        if self.settings.policy is Policy.V0431:
+            return v0431.place(vpod, self.state)
+        return balanced.place(vpod, self.state, most_moves=self.moves_left)
+
+    def begin_moves(self, number: int) -> None:
+        self.moves_open += number
+        self.moves_left -= number
+
+    def end_moves(self, number: int) -> None:
+        """Some moves have been seen, or given up. With the last of them the next round may begin."""
+        self.moves_open -= number
+        if not self.moves_open:
+            self.moves_left = self.settings.most_moves
+            self.dirty.update(self.postponed)
+            self.postponed.clear()

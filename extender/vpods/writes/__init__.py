@@ -1,0 +1,1 @@
+"""The commands of the engine of vpods, one kind a file."""

@@ -1,0 +1,207 @@
+"""VPods in a cluster where anything happens in any order: late, lost and doubled answers, pods that go, other leaders.
+
+The oracle is the cluster itself. At every write that arrives: no pod holds more than it can, and no replica is taken
+away that hosts something. Once all has come to rest: every vpod has what it wants, or no pod has room; numbers are as
+even as can be; and a server that starts anew changes nothing.
+"""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from algorithm.placements import balanced
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.vpods.events import TermBegun
+from extender.vpods.writes.placements import WritePlacements
+from tests.unit.vpods.world import SET, Sent, World
+
+FAILURES = [
+    Outcome(OutcomeKind.THROTTLED, "too many requests", retry_after=1.0),
+    Outcome(OutcomeKind.UNKNOWN, "time-out"),
+    Outcome(OutcomeKind.REJECTED, "forbidden"),
+]
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+class VPodsMachine(RuleBasedStateMachine):
+    @initialize(
+        replicas=st.integers(0, 4),
+        capacity=st.integers(1, 6),
+        zones=st.sampled_from([1, 1, 2]),
+        most_moves=st.sampled_from([1, 2, 16]),
+        scales=st.booleans(),
+        most=st.integers(1, 6),
+        shrink_step=st.sampled_from([0, 1]),
+    )
+    def begin(self, replicas, capacity, zones, most_moves, scales, most, shrink_step):
+        self.world = World(
+            replicas=replicas,
+            zones=zones,
+            capacity=capacity,
+            most_moves=most_moves,
+            scales=scales,
+            most=most,
+            shrink_step=shrink_step,
+            shrink_seconds=30.0,
+            unready_seconds=20.0,
+        )
+        self.late = []
+        self.term = 1
+
+    # -- people
+
+    @rule(name=NAMES, wanted=st.integers(0, 12), spread=st.sampled_from([0, 0, 2]))
+    def want(self, name, wanted, spread):
+        self.world.want(name, wanted, spread=spread)
+
+    @precondition(lambda self: self.world.vpods)
+    @rule(data=st.data())
+    def delete(self, data):
+        self.world.delete(data.draw(st.sampled_from(sorted(each.name for each in self.world.vpods))))
+
+    # -- the API server
+
+    @precondition(lambda self: self.world.sent)
+    @rule(data=st.data(), ending=st.sampled_from(["right", "right", "arrives", "answer lost", "never", "late"]))
+    def carry_out(self, data, ending):
+        sent = self.world.sent[data.draw(st.integers(0, len(self.world.sent) - 1))]
+        if ending in ("right", "arrives", "answer lost") and sent.outcome is None:
+            self.world.arrive(sent)
+        if ending == "right":
+            self.world.answer(sent)
+        elif ending == "answer lost":
+            self.world.answer(sent, FAILURES[1])
+        elif ending != "arrives" and sent.outcome is None:
+            failure = FAILURES[1] if ending == "late" else data.draw(st.sampled_from(FAILURES))
+            self.world.answer(sent, failure)
+            if ending == "late" and isinstance(sent.command, WritePlacements):
+                self.late.append(Sent(sent.command))
+
+    @precondition(lambda self: self.late)
+    @rule()
+    def a_late_write_arrives(self):
+        self.world.arrive(self.late.pop(0))
+
+    @rule(number=st.integers(1, 5))
+    def observe(self, number):
+        self.world.observe(number)
+
+    @precondition(lambda self: self.world.watch)
+    @rule()
+    def an_event_is_doubled(self):
+        self.world.tell(self.world.watch[0])
+
+    # -- the cluster
+
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data(), what=st.sampled_from(["unready", "ready", "close", "open", "lose", "terminate"]))
+    def pod(self, data, what):
+        ordinal = data.draw(st.sampled_from(sorted(self.world.pods)))
+        if what == "lose":
+            self.world.lose(ordinal)
+        elif what in ("ready", "unready"):
+            self.world.change(ordinal, ready=what == "ready")
+        elif what in ("close", "open"):
+            self.world.change(ordinal, closed=what == "close")
+        else:
+            self.world.change(ordinal, terminating=True)
+
+    @rule()
+    def controller(self):
+        self.world.control()
+
+    @rule(node=st.sampled_from(["n0", "n1", "n2"]), serves=st.booleans())
+    def cordon(self, node, serves):
+        self.world.serve(node, serves=serves)
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 25.0, 60.0]))
+    def time_passes(self, seconds):
+        self.world.pass_time(seconds)
+
+    # -- servers
+
+    @rule()
+    def the_server_is_killed(self):
+        """What it has sent has arrived, or never will: the next leader's term begins after that."""
+        self.late.clear()
+        self.world.start()
+
+    @rule(begins=st.booleans())
+    def the_leader_changes(self, begins):
+        for sent in list(self.world.sent):
+            self.world.answer(sent, FAILURES[1]) if sent.outcome is None else self.world.answer(sent)
+        self.late.clear()
+        self.world.demote()
+        self.world.sent.clear()
+        if begins:
+            self.term += 1
+            while self.world.watch:
+                self.world.observe()
+            self.world.tell(TermBegun(self.term))
+
+    # -- the end
+
+    def teardown(self):
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        for sent in self.late:
+            world.arrive(sent)
+        for node in world.nodes:
+            world.serve(node, serves=True)
+        for ordinal in sorted(world.pods):
+            world.change(ordinal, ready=True, closed=False, terminating=False)
+        world.control()
+        if world.engine.term is None:
+            while world.watch:
+                world.observe()
+            world.tell(TermBegun(self.term + 1))
+        for _ in range(40):
+            world.settle()
+            world.pass_time(100.0)
+        world.settle()
+        self.check_at_rest()
+        world.moves, version = 0, world.version
+        world.start()
+        world.settle()
+        assert (world.moves, world.version) == (0, version), "a server that starts changes something"
+
+    def check_at_rest(self):
+        world = self.world
+        hosted = world.engine.sets[SET]
+        state = hosted.state
+        assert not [each for each in world.engine.vpods.values() if each.hold]
+        assert state.usable == list(range(world.workload.replicas))
+        for name, record in world.vpods.items():
+            placed = sum(number for _, number in record.placements)
+            assert placed == record.wanted or not hosted.free(), f"{name}: {placed} of {record.wanted}"
+            vpod = state.vpods[str(name)]
+            assert balanced.place(vpod, state).counts == vpod.committed, f"{name} is not even"
+        if world.settings.scales:
+            wanted = sum(record.wanted for record in world.vpods.values())
+            spread = max((min(each.spread, each.wanted) for each in world.vpods.values()), default=0)
+            needed = min(world.settings.most, max(-(-wanted // world.settings.capacity), spread))
+            # Vreplicas that fit nowhere else keep their pods, also beyond the bound.
+            assert world.workload.replicas == needed or wanted > world.settings.most * world.settings.capacity
+
+
+TestVPods = VPodsMachine.TestCase
+TestVPods.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.mark.slow
+def test_for_longer():
+    run_state_machine_as_test(
+        VPodsMachine,
+        settings=settings(
+            max_examples=400,
+            report_multiple_bugs=False,
+            stateful_step_count=80,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
