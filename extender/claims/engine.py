@@ -656,8 +656,13 @@ class ClaimEngine:
             detail = "no pod that was created for the claim became ready in time, and no other pod became idle"
             self._fail(pending, ClaimCode.START_TIMEOUT, detail)
             return
-        code = ClaimCode.DEADLINE_EXCEEDED if pending.asked.wait_seconds > 0 else ClaimCode.NO_IDLE_POD
-        self._fail(pending, code)
+        waited = pending.asked.wait_seconds > 0
+        code = ClaimCode.DEADLINE_EXCEEDED if waited else ClaimCode.NO_IDLE_POD
+        pool = self.state.pools.get(pending.asked.pool)
+        why = f": {views.why_waits(pool, pending)}" if pool is not None else ""
+        self._fail(
+            pending, code, ("the request waited until its deadline" if waited else "the request does not wait") + why
+        )
 
     def _is_ours(self, claim: str) -> bool:
         return claim in self.requests.pending

@@ -131,7 +131,7 @@ def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) ->
         refused=dict(counts.refused),
         last_dispatch=pool.last_dispatch,
         idle_rate=pool.becoming_idle.rate(now),
-        first_waits=_why(pool, min(waiting, key=_SENIORITY), coming) if waiting else "",
+        first_waits=why_waits(pool, min(waiting, key=_SENIORITY), coming) if waiting else "",
     )
 
 
@@ -153,16 +153,18 @@ def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[Tenan
     )
 
 
-def _why(pool: PoolState, first: Pending, coming: int) -> str:
-    """Return why the oldest queued request waits, as a sentence without a full stop."""
-    asked, limit = first.asked, pool.pool.most_pods_of_tenant
+def why_waits(pool: PoolState, pending: Pending, coming: int | None = None) -> str:
+    """Return why a queued request waits, as a sentence without a full stop. `coming`: pods that are not ready yet, if
+    the sentence is to say that."""
+    asked, limit = pending.asked, pool.pool.most_pods_of_tenant
     have = pool.pods_of_tenant.get(asked.tenant, 0)
-    if limit and have + first.missing > limit:
+    if limit and have + pending.missing > limit:
         return f"tenant {asked.tenant or '(none)'} has {have} of the {limit} pods that it may have"
     fitting = pool.supply.count(asked.demand)
-    if fitting < first.missing:
+    if fitting < pending.missing:
         idle = "no pod is idle" if not len(pool.supply) else f"{fitting} of {len(pool.supply)} idle pods fit"
-        return f"{idle}, it lacks {first.missing}; {coming} more are not ready yet"
+        more = "" if coming is None else f"; {coming} more are not ready yet"
+        return f"{idle}, it lacks {pending.missing}{more}"
     return "other requests in the queue come first"
 
 

@@ -11,9 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from algorithm.suggest import near
 from extender.web.errors import JSON, BadRequest, error_body
+
+#: Paths that begin so are no verb of kube-scheduler that was mistyped.
+_CLAIMS = ("/v1/pool", "/v1/claim")
 
 
 class ErrorBody(BaseModel):
@@ -59,12 +63,13 @@ def add_error_handlers(app: FastAPI, verbs: Iterable[str]) -> None:
 
     async def on_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        text = str(error.detail)
+        text, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 404 and error.detail == "Not Found":
             text = _no_such_path(request, posted)
         elif error.status_code == 405:
-            text = f"{request.url.path} does not take {request.method}; it takes {(error.headers or {}).get('Allow')}"
-        return error_response(error.status_code, text, headers=dict(error.headers or {}))
+            headers["Allow"] = _methods_at(request) or headers.get("Allow", "")
+            text = f"{request.url.path} does not take {request.method}; it takes {headers['Allow']}"
+        return error_response(error.status_code, text, headers=headers)
 
     async def on_bad_parameter(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -93,11 +98,26 @@ def _no_such_parameter(request: Request, name: str) -> str:
     return f"there is no such parameter; there are: {', '.join(known) or 'none'}{near(name, known)}"
 
 
+def _methods_at(request: Request) -> str:
+    """Return the methods that this path takes, of all routes with it: each route knows only its own."""
+    found: set[str] = set()
+    for path, methods in request.app.openapi()["paths"].items():
+        if compile_path(path)[0].match(request.scope["path"]):
+            found.update(methods)
+    return ", ".join(sorted(found)).upper()
+
+
 def _no_such_path(request: Request, verbs: list[str]) -> str:
-    path = request.url.path
+    path, described = request.url.path, request.app.openapi()["paths"].items()
     if request.method == "POST":
-        return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
-    pages = sorted(known for known, methods in request.app.openapi()["paths"].items() if "get" in methods)
+        others = sorted(known for known, methods in described if "post" in methods and known not in verbs)
+        if verbs and not (others and path.startswith(_CLAIMS)):
+            return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
+        return f"nothing takes POST at {path}; try: {', '.join(_nearest(path, others))}"
+    pages = sorted([*(known for known, methods in described if "get" in methods), "/openapi.json"])
     below = [page for page in pages if page.startswith(path)]
-    tried = below or difflib.get_close_matches(path, pages, n=5, cutoff=0.5) or pages
-    return f"no page {path}; try: {', '.join(tried)}"
+    return f"no page {path}; try: {', '.join(below or _nearest(path, pages))}"
+
+
+def _nearest(path: str, known: list[str]) -> list[str]:
+    return difflib.get_close_matches(path, known, n=5, cutoff=0.5) or known

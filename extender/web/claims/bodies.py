@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
@@ -21,6 +23,13 @@ _Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 _Value = Annotated[str, StringConstraints(max_length=63)]
 _Text = Annotated[str, StringConstraints(max_length=16_384)]
 _Image = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+
+
+def _plain(text: str) -> str:
+    """A tenant and a key are shown on pages, in logs and by kubectl."""
+    if not text.isprintable():
+        raise PydanticCustomError("not_printable", "expected printable characters")
+    return text
 
 
 class _Request(BaseModel):
@@ -37,7 +46,7 @@ class ClaimRequest(_Request):
         le=3600,
         description="How long the request may wait for pods; 0: it is served now or never; absent: as the pool says",
     )
-    key: str = Field(
+    key: Annotated[str, AfterValidator(_plain)] = Field(
         "",
         max_length=253,
         description="Names this request for repetitions: the same key and body is the same claim, also after a crash",
@@ -56,7 +65,7 @@ class ClaimRequest(_Request):
     annotations: dict[_Name, _Text] = Field(
         default_factory=dict, max_length=32, description="Set on the claimed pods, and removed at the end of the claim"
     )
-    tenant: str | None = Field(
+    tenant: Annotated[str, AfterValidator(_plain)] | None = Field(
         None, max_length=253, description="The tenant that gets the pods; only for callers that may act for others"
     )
     priority: int = Field(0, ge=-1000, le=1000, description="Requests with a higher number are served first")
@@ -189,16 +198,19 @@ def claim_body(found: ClaimView) -> ClaimBody:
         tenant=found.tenant,
         state=found.stage.value,
         code=ClaimCode.CLAIMED.value if found.stage is ClaimStage.CLAIMED else "",
-        pods=[pod_body(pod) for pod in found.pods],
+        pods=pod_bodies(found.pods),
         expires=moment(found.expires) if found.expires else None,
         position=found.position or None,
         estimate_seconds=None if found.estimate is None else round(found.estimate, 3),
     )
 
 
-def pod_body(pod: WarmPod) -> PodBody:
-    """Return the body of a claimed pod."""
-    return PodBody(name=pod.name, uid=pod.uid, node=pod.node, addresses=list(pod.addresses))
+def pod_bodies(pods: Iterable[WarmPod]) -> list[PodBody]:
+    """Return the bodies of claimed pods by name: in the same order in each answer about the same claim."""
+    return [
+        PodBody(name=pod.name, uid=pod.uid, node=pod.node, addresses=list(pod.addresses))
+        for pod in sorted(pods, key=lambda each: each.name)
+    ]
 
 
 def moment(epoch: float) -> str:

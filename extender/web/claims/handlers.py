@@ -39,7 +39,7 @@ from extender.web.claims.bodies import (
     claim_body,
     error_of,
     moment,
-    pod_body,
+    pod_bodies,
     pool_body,
 )
 from extender.web.claims.callers import Callers
@@ -63,6 +63,12 @@ _NAMED = 20
 _PREFER = re.compile(r"respond-async", re.IGNORECASE)
 _PREFER_WAIT = re.compile(r"\bwait\s*=\s*(\d{1,5})", re.IGNORECASE)
 _BodyT = TypeVar("_BodyT", bound=BaseModel)
+
+
+class Which(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    namespace: str = Field("", max_length=253, description="Only pools of this one")
 
 
 class Page(BaseModel):
@@ -176,7 +182,7 @@ class ClaimHandlers:
             tenant=asked.tenant,
             state="claimed",
             code=answer.code.value,
-            pods=[pod_body(pod) for pod in answer.pods],
+            pods=pod_bodies(answer.pods),
             expires=moment(answer.expires),
         )
         return _json(201, body, {"Location": f"/v1/claims/{answer.claim}"})
@@ -204,8 +210,8 @@ class ClaimHandlers:
 
     async def get(self, request: Request, claim: str, wait: float) -> Response:
         known = self._calls.find(claim)
-        namespace, tenant = self._owner(claim, known)
-        caller = await self._callers.holder(request, namespace, "get")
+        pool, tenant = self._owner(claim, known)
+        caller = await self._callers.holder(request, pool.namespace, "get")
         if caller.tenant is not None and caller.tenant != tenant:
             raise self._unknown(claim)
         if known is not None and known.answer is None and wait:
@@ -222,8 +228,8 @@ class ClaimHandlers:
             raise BadRequest(f"lease_seconds: expected at most {most:g}, got {wanted.lease_seconds:g}", "lease_seconds")
         if self._find(claim) is None and self._runtime.look(lambda engine, _: claim in engine.state.ended):
             return _refusal(Answered(request="", code=ClaimCode.CLAIM_ENDED, claim=claim))
-        namespace, _ = self._owner(claim, self._calls.find(claim))
-        caller = await self._callers.holder(request, namespace, "update")
+        pool, _ = self._owner(claim, self._calls.find(claim))
+        caller = await self._callers.holder(request, pool.namespace, "update")
         event = RenewAsked(self._runtime.new_request(), claim, caller.tenant, wanted.lease_seconds)
         answer = await self._finished(event)
         if answer.code is not ClaimCode.RENEWED:
@@ -235,8 +241,8 @@ class ClaimHandlers:
 
     async def release(self, request: Request, claim: str) -> Response:
         known = self._calls.find(claim)
-        namespace, tenant = self._owner(claim, known)
-        caller = await self._callers.holder(request, namespace, "delete")
+        pool, tenant = self._owner(claim, known)
+        caller = await self._callers.holder(request, pool.namespace, "delete")
         if caller.tenant is not None and caller.tenant != tenant:
             return _refusal(Answered(request="", code=ClaimCode.NOT_YOURS, claim=claim))
         has_waited = known is not None and known.answer is None
@@ -244,8 +250,8 @@ class ClaimHandlers:
         if answer.code is not ClaimCode.RELEASED:
             return _refusal(answer)
         if known is not None and has_waited:
-            return _json(200, _ended(claim, known.pool, known.tenant, "failed", ClaimCode.CANCELLED))
-        return _json(200, _ended(claim, PoolKey(namespace, ""), tenant, "released", answer.code))
+            return _json(200, _ended(claim, pool, tenant, "failed", ClaimCode.CANCELLED))
+        return _json(200, _ended(claim, pool, tenant, "released", answer.code))
 
     async def release_by_key(self, request: Request, pool: PoolKey, wanted: Keyed) -> Response:
         caller = await self._callers.claimant(request, pool.namespace, wanted.tenant, verb="delete")
@@ -262,14 +268,14 @@ class ClaimHandlers:
         """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim."""
         return await asyncio.shield(self._calls.ask(event))
 
-    def _owner(self, claim: str, known: Queued | None) -> tuple[str, str]:
-        """Return the namespace and the tenant of a claim. Raises BadRequest: 404 if it is unknown, 503 if not ready."""
+    def _owner(self, claim: str, known: Queued | None) -> tuple[PoolKey, str]:
+        """Return the pool and the tenant of a claim. Raises BadRequest: 404 if it is unknown, 503 if not ready."""
         if known is not None:
-            return known.pool.namespace, known.tenant
+            return known.pool, known.tenant
         view = self._find(claim)
         if view is None:
             raise self._unknown(claim)
-        return view.pool.namespace, view.tenant
+        return view.pool, view.tenant
 
     def _unknown(self, claim: str) -> BadRequest:
         """Return 404 for an unknown claim; 503 if this server has not listed all pods and may not know it yet."""
@@ -330,7 +336,7 @@ class ClaimHandlers:
     # -- bodies ---------------------------------------------------------------------------------------------------
 
     async def _read(self, request: Request, model: type[_BodyT]) -> _BodyT:
-        body = await read_body(request, _LARGEST_BODY, self._bodies)
+        body = await read_body(request, _LARGEST_BODY, self._bodies, advice="")
         try:
             return read_model(body, model)
         except ValidationError as error:

@@ -223,7 +223,7 @@ class E2bHandlers:
             raise BadRequest(f"templateID: there is no pool {wanted}. {meant}".rstrip(), "templateID")
 
     async def _read(self, request: Request, model: type[_BodyT]) -> _BodyT:
-        body = await read_body(request, _LARGEST_BODY, self._bodies)
+        body = await read_body(request, _LARGEST_BODY, self._bodies, advice="")
         try:
             return read_model(body, model)
         except ValidationError as problem:

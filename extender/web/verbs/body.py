@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _MIB = 1 << 20
+#: What makes the bodies of kube-scheduler's verbs smaller.
+_SHRINK = "use nodeCacheCapable: true, or raise server.max_body_mib"
 
 
 class _Body:
@@ -31,15 +33,15 @@ class _Body:
         self.received = bytearray()
 
 
-async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
+async def read_body(request: Request, limit: int, bodies: Budget, advice: str = _SHRINK) -> bytes:
     """Return the whole body.
 
-    Raises BadRequest if it has more than `limit` bytes (413), or if the budget `bodies` has no more room for incomplete
-    bodies (503). Raises ClientDisconnect if the client disconnects before the end.
+    Raises BadRequest if it has more than `limit` bytes (413, with the `advice`), or if the budget `bodies` has no more
+    room for incomplete bodies (503). Raises ClientDisconnect if the client disconnects before the end.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
-        raise too_large(limit)
+        raise too_large(limit, advice)
     body = _Body(request.client.host if request.client else "")
     try:
         async for chunk in request.stream():
@@ -47,7 +49,7 @@ async def read_body(request: Request, limit: int, bodies: Budget) -> bytes:
                 raise crowded()
             body.received += chunk
             if len(body.received) > limit:
-                raise too_large(limit)
+                raise too_large(limit, advice)
             bodies.hold(body, len(body.received))
         if body.is_given_up:
             raise crowded()
@@ -61,9 +63,7 @@ def crowded() -> BadRequest:
     return BadRequest("body: too many requests are being received at the same time; try again", "body", status=503)
 
 
-def too_large(limit: int) -> BadRequest:
+def too_large(limit: int, advice: str = _SHRINK) -> BadRequest:
     """The refusal of a body of more than `limit` bytes."""
     shown = f"{limit / _MIB:g} MiB" if limit >= _MIB else f"{limit} bytes"
-    return BadRequest(
-        f"body: larger than {shown}; use nodeCacheCapable: true, or raise server.max_body_mib", "body", status=413
-    )
+    return BadRequest(f"body: larger than {shown}" + (f"; {advice}" if advice else ""), "body", status=413)

@@ -112,7 +112,7 @@ def test_a_claim_that_cannot_be_served_fails_with_a_reason() -> None:
             "long": ("NotPossible", "spec.waitSeconds: expected at most 600, got 3000"),
             "label": ("InvalidMetadata", "waggle.dev/claim"),
             "elsewhere": ("UnknownPool", "there is no pool cold in default"),
-            "both": ("NoIdlePod", "no pod of the pool is idle"),
+            "both": ("NoIdlePod", "1 of 1 idle pods fit, it lacks 2"),
         }
         for name, (reason, message) in expected.items():
             eventually(lambda name=name: is_in(w, "Failed", name))
