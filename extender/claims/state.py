@@ -7,9 +7,10 @@ exactly if it can be claimed, its node is ready and not cordoned, there is no ho
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import itemgetter
 
 import msgspec
 
@@ -101,6 +102,24 @@ class PoolState:
         self.selector = tuple(self.pool.selector.items())
 
 
+#: The pools of a namespace with their places by name, each by one label that its pods must have.
+_ByLabel = dict[tuple[str, str], list[tuple[int, PoolState]]]
+_PLACE = itemgetter(0)
+#: So many pools of a namespace are compared with a pod one by one.
+_FEW = 8
+
+
+def _by_label(states: Iterable[PoolState]) -> _ByLabel:
+    """Return these pools by label: of the labels in its selector, each by the one that the fewest pools have."""
+    known = list(enumerate(states))
+    number = Counter(pair for _, state in known for pair in state.selector)
+    found: _ByLabel = {}
+    for place, state in known:
+        rarest = min(state.selector, key=lambda pair: (number[pair], len(found.get(pair, ()))))
+        found.setdefault(rarest, []).append((place, state))
+    return found
+
+
 class Recent:
     """A set of the `most` names that were added last."""
 
@@ -146,12 +165,15 @@ class ClaimState:
         self._offered: dict[str, PoolState] = {}
         self._gone = Recent()
         self._in_namespace: dict[str, list[PoolState]] = {}
+        #: The same by label, for namespaces with many pools.
+        self._selecting: dict[str, _ByLabel] = {}
         self._serving: dict[str, bool] = {}
         self._on_node: dict[str, set[str]] = {}
         #: Pool, tenant and node under which each claimed pod is counted, by UID: it must be subtracted there.
         self._counted: dict[str, tuple[PoolKey, str, str]] = {}
         #: Pool and tenant of each hold, by its token.
         self._held: dict[int, tuple[PoolKey, str]] = {}
+        self._holds: Counter[PoolKey] = Counter()
         #: How each pod counts in its pool, and the counts. The pool of a claimed pod is that of its claim.
         self._presence: dict[str, tuple[PoolKey, Presence]] = {}
         self._present: dict[PoolKey, Counter[Presence]] = {}
@@ -165,16 +187,22 @@ class ClaimState:
         wanted = {pool.key: pool for pool in pools}
         left = [state for key, state in self.pools.items() if key not in wanted]
         before, self.pools, self._in_namespace = self.pools, {}, {}
+        changed = {state.pool.key.namespace for state in left}
         for key, pool in sorted(wanted.items(), key=lambda item: str(item[0])):
             state = before.get(key)
             if state is None or state.pool != pool:
                 state = self._remade(pool, state)
+                changed.add(key.namespace)
             self.pools[key] = state
             self._in_namespace.setdefault(key.namespace, []).append(state)
             self.dirty[key] = None
+        self._selecting = {
+            namespace: _by_label(states) for namespace, states in self._in_namespace.items() if len(states) > _FEW
+        }
         kept = {id(state) for state in self.pools.values()}
         self._offered = {uid: state for uid, state in self._offered.items() if id(state) in kept}
-        for uid in sorted(self.pods):
+        # A Pool object of one namespace must not cost the pods of all others.
+        for uid in sorted(uid for uid, pod in self.pods.items() if pod.namespace in changed):
             self.offer(uid)
             self._appear(uid, self.pods[uid])
         return left
@@ -203,13 +231,26 @@ class ClaimState:
     def pool_of(self, pod: WarmPod) -> PoolState | None:
         """Return the pool that selects this pod: the first by name, if several do."""
         labels = pod.labels
-        for state in self._in_namespace.get(pod.namespace, ()):
+        states: Iterable[PoolState] = self._in_namespace.get(pod.namespace, ())
+        if pod.namespace in self._selecting:
+            states = self._candidates(self._selecting[pod.namespace], labels)
+        for state in states:
             for name, value in state.selector:
                 if labels.get(name) != value:
                     break
             else:
                 return state
         return None
+
+    @staticmethod
+    def _candidates(selecting: _ByLabel, labels: Mapping[str, str]) -> list[PoolState]:
+        """Return the pools that may select a pod with these labels, by name."""
+        if len(labels) <= len(selecting):
+            found = [each for pair in labels.items() for each in selecting.get(pair, ())]
+        else:
+            found = [each for (name, value), pools in selecting.items() if labels.get(name) == value for each in pools]
+        found.sort(key=_PLACE)
+        return [state for _, state in found]
 
     # -- pods and nodes -------------------------------------------------------------------------------------------
 
@@ -264,7 +305,12 @@ class ClaimState:
         """Update the counts of pools for this version of the pod; None: it is deleted."""
         before = self._presence.pop(uid, None)
         if before is not None:
-            self._present[before[0]][before[1]] -= 1
+            left = self._present[before[0]]
+            left[before[1]] -= 1
+            if not left[before[1]]:
+                del left[before[1]]
+                if not left:
+                    del self._present[before[0]]  # a mark can name any pool
         after = None if pod is None else self._counts_as(pod)
         if after is None:
             return
@@ -295,7 +341,7 @@ class ClaimState:
 
     def held(self, pool: PoolKey) -> int:
         """Return how many pods of the pool are held for requests."""
-        return sum(key == pool for key, _ in self._held.values())
+        return self._holds[pool]
 
     def _move(self, uid: str, before: str, after: str) -> None:
         if before:
@@ -437,11 +483,15 @@ class ClaimState:
     def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
         """Count the pod of a new hold as one of the tenant's pods."""
         self._held[token] = (pool, tenant)
+        self._holds[pool] += 1
         self._count(pool, tenant, 1)
 
     def let_go(self, token: int) -> None:
         """Stop counting a hold that has ended. If the pod was claimed, it is counted by its mark."""
         pool, tenant = self._held.pop(token)
+        self._holds[pool] -= 1
+        if not self._holds[pool]:
+            del self._holds[pool]
         self._count(pool, tenant, -1)
 
     def _count(self, pool: PoolKey, tenant: str, change: int) -> None:
@@ -480,6 +530,7 @@ class ClaimState:
             assert have == state.pods_of_tenant, f"{key}: counted {state.pods_of_tenant}, have {have}"
         for uid, pod in self.pods.items():
             assert self._presence.get(uid) == self._counts_as(pod), f"{pod.name} counts as {self._presence.get(uid)}"
+        assert self._holds == Counter(pool for pool, _ in self._held.values()), f"holds {self._holds}"
         counted = Counter(self._presence.values())
         present = Counter({(key, each): n for key, found in self._present.items() for each, n in found.items() if n})
         assert counted == present, f"present {present}, counted {counted}"

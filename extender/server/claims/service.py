@@ -226,7 +226,9 @@ class ClaimService:
         """Whether the pool may be served later: its pods, or the Pool objects, have not been listed yet."""
         if self.objects is not None and not self.objects.are_pools_known:
             return all(each.key != pool for each in self._configured) or self.pods.is_coming(pool.namespace)
-        return self.pods.is_coming(pool.namespace) and pool in self._pools
+        if pool not in self._pools:
+            return self.objects is not None and self.objects.is_new(pool)
+        return self.pods.is_coming(pool.namespace)
 
     def scale_policies(self) -> dict[PoolKey, ScalePolicy]:
         """Return the scaling policies of the pools whose workloads are scaled."""

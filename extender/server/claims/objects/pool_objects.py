@@ -35,6 +35,8 @@ class _Tracked:
     writing: int | None = None
     failures: int = 0
     not_before: float = 0.0
+    #: The version and the verdict of a Pool that is not served, whose status says so already.
+    said: tuple[str, Verdict] | None = None
 
 
 class PoolObjects:
@@ -62,6 +64,8 @@ class PoolObjects:
         self.specs: dict[PoolKey, PoolSpec] = {}
         #: Whether a call of `pools` may return another result.
         self.is_stale = False
+        #: The Pools that `pools` has not been asked about yet.
+        self.new: set[PoolKey] = set()
         self._trouble = ""
 
     # -- what there is --------------------------------------------------------------------------------------------
@@ -72,6 +76,7 @@ class PoolObjects:
         if tracked is None:
             self._tracked[obj.uid] = _Tracked(obj)
             self.is_stale = True
+            self.new.add(obj.key)
         elif not older(obj.resource_version, tracked.obj.resource_version):
             self.is_stale |= obj.generation != tracked.obj.generation or obj.fault != tracked.obj.fault
             tracked.obj = obj
@@ -99,6 +104,7 @@ class PoolObjects:
                 served.append(verdict.pool)
                 specs[verdict.pool.key] = tracked.obj.spec
         self.specs = specs
+        self.new = set()  # a reader may have the other one
         return tuple(served)
 
     def misconfigured(self) -> int:
@@ -119,11 +125,15 @@ class PoolObjects:
 
     def _write(self, tracked: _Tracked, now: float) -> None:
         obj = tracked.obj
+        if tracked.said == (obj.resource_version, tracked.verdict):
+            return
         is_ours, found = self._runtime.look(partial(_read, uid=obj.uid, key=obj.key))
         if not is_ours:
             return
         status = pool_status(obj, tracked.verdict, found, now=moment(now + self._epoch))
         if not is_news(obj.status, status, is_settled=now >= tracked.written_at + SETTLED):
+            if tracked.verdict.pool is None:
+                tracked.said = obj.resource_version, tracked.verdict
             return
         tracked.written_at = now
         tracked.writing = next(self._tokens)

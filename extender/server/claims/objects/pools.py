@@ -6,6 +6,7 @@ has the name of a configured pool, or selects pods of an earlier pool. All other
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,32 +41,58 @@ def judge(configured: Iterable[Pool], objects: Iterable[PoolObject], *, has_scor
     """Return the verdict on each object, by UID. `has_score`: whether the configuration names a score."""
     served: dict[PoolKey, Pool] = {pool.key: pool for pool in configured}
     in_configuration = frozenset(served)
-    by_namespace: dict[str, list[Pool]] = {}
+    by_namespace: defaultdict[str, _Selectors] = defaultdict(_Selectors)
     for pool in served.values():
-        by_namespace.setdefault(pool.key.namespace, []).append(pool)
+        by_namespace[pool.key.namespace].add(pool)
     verdicts: dict[str, Verdict] = {}
     for obj in sorted(objects, key=lambda each: (each.created, each.key)):
-        verdict = _verdict(obj, in_configuration, by_namespace.get(obj.key.namespace, ()), len(served))
+        verdict = _verdict(obj, in_configuration, by_namespace[obj.key.namespace], len(served))
         if verdict.pool is not None and verdict.pool.order is Order.SCORE and not has_score:
             verdict = Verdict(None, "NoScore", "spec.order: score needs a plug-in, and claims.score names none")
         verdicts[obj.uid] = verdict
         if verdict.pool is not None:
             served[obj.key] = verdict.pool
-            by_namespace.setdefault(obj.key.namespace, []).append(verdict.pool)
+            by_namespace[obj.key.namespace].add(verdict.pool)
     return verdicts
 
 
-def _verdict(obj: PoolObject, configured: frozenset[PoolKey], others: Iterable[Pool], served: int) -> Verdict:
+class _Selectors:
+    """The pools of one namespace, to be compared with further ones."""
+
+    def __init__(self) -> None:
+        self._pools: list[Pool] = []
+        #: How many of them have a label of this name in their selector, and those that have it with this value.
+        self._names: Counter[str] = Counter()
+        self._by_label: dict[tuple[str, str], list[Pool]] = {}
+
+    def add(self, pool: Pool) -> None:
+        self._pools.append(pool)
+        for pair in pool.selector.items():
+            self._names[pair[0]] += 1
+            self._by_label.setdefault(pair, []).append(pool)
+
+    def overlapping(self, selector: Mapping[str, str]) -> Pool | None:
+        """Return the first pool that can have a pod in common with this selector; None if there is none.
+
+        If all pools have a label of the same name, as they should, only those with the same value are compared.
+        """
+        found = self._pools
+        for name, value in selector.items():
+            if self._names[name] == len(self._pools):
+                found = min(found, self._by_label.get((name, value), []), key=len)
+        return next((each for each in found if _overlap(selector, each.selector)), None)
+
+
+def _verdict(obj: PoolObject, configured: frozenset[PoolKey], others: _Selectors, served: int) -> Verdict:
     if obj.spec is None:
         return Verdict(None, "Unreadable", obj.fault)
     if obj.key in configured:
         return Verdict(None, "InConfiguration", "the configuration file has a pool of this name, which is served")
-    for other in others:
-        if _overlap(obj.spec.selector.match_labels, other.selector):
-            message = f"a pod can have the labels of this selector and of pool {other.key.name}, which came first"
-            return Verdict(None, "SelectorsOverlap", f"{message}; expected a label with different values")
-    if served >= MOST_POOLS:
+    if served >= MOST_POOLS:  # before what costs their number
         return Verdict(None, "TooManyPools", f"expected at most {MOST_POOLS} pools")
+    if (other := others.overlapping(obj.spec.selector.match_labels)) is not None:
+        message = f"a pod can have the labels of this selector and of pool {other.key.name}, which came first"
+        return Verdict(None, "SelectorsOverlap", f"{message}; expected a label with different values")
     return Verdict(custom_pool(claim_resources.Pool.model_construct(metadata=_metadata(obj), spec=obj.spec)))
 
 

@@ -43,6 +43,9 @@ log = structlog.get_logger(__name__)
 _MOST_MEMORY = 128 * MIB
 #: Seconds between two lists of the objects, in case a watch has lost an event. Nothing else waits for this.
 _RESYNC = 600.0
+#: Changed Pools are taken in again after so many times as long as it took, and so many seconds at most: an author who
+#: changes them all the time takes a tenth of a core from the others.
+_REST, _LONGEST_REST = 9.0, 10.0
 _MISSING = "are the CustomResourceDefinitions installed (kubectl apply -k manifests/crds)?"
 
 _Task = Callable[[float], None]
@@ -105,6 +108,10 @@ class CustomResources:
         self._seen: tuple[tuple[str, ...], bool] = ((), False)
         self._namespaces: set[str] = set()
         self._next_status = float("-inf")
+        #: It stays so: a Pool that changes later is no reason to say of all others that they are not known.
+        self._were_pools_known = False
+        #: When changed Pools are taken in again.
+        self._next_pools = float("-inf")
         self._next_list = clock() + _RESYNC
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waggle-claim-objects", daemon=True)
@@ -148,7 +155,14 @@ class CustomResources:
     def are_pools_known(self) -> bool:
         """Whether the Pool objects have been listed and handled, or the API server has refused to list them."""
         informer = self.pool_informer
-        return not self.pools.is_stale and (informer.synced.is_set() or bool(informer.last_error))
+        if not self._were_pools_known:
+            is_listed = informer.synced.is_set() or bool(informer.last_error)
+            self._were_pools_known = is_listed and not self.pools.is_stale
+        return self._were_pools_known
+
+    def is_new(self, pool: PoolKey) -> bool:
+        """Whether there is a Pool object of this name that has not been handled yet."""
+        return pool in self.pools.new
 
     def namespace_known(self) -> None:
         """Reconcile all objects, because the pods of a namespace have been listed. Thread-safe."""
@@ -238,6 +252,8 @@ class CustomResources:
         """Handle the next task, and what is due. Return False after `stop`."""
         now = self._clock()
         due = first_of(self.claims.timers.first(), self._next_status)
+        if self.pools.is_stale:
+            due = first_of(due, self._next_pools)
         try:
             task = self._tasks.get(timeout=max(0.0, (due or now) - now))
         except queue.Empty:
@@ -252,9 +268,10 @@ class CustomResources:
 
     def _follow(self, now: float) -> None:
         """Update pools, statuses and watched namespaces after a task."""
-        if self._tasks.empty() and (served := self.pools.pools()) is not None:
+        if self._tasks.empty() and now >= self._next_pools and (served := self.pools.pools()) is not None:
             self._serve(served)
             self._look_at_all(now)
+            self._next_pools = self._clock() + min(_LONGEST_REST, _REST * (self._clock() - now))
         if now >= self._next_status:
             self._next_status = now + PAUSE
             if (namespaces := self.claims.namespaces()) != self._namespaces:
