@@ -221,16 +221,29 @@ def check(config: ConfigOption = None) -> None:
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
         raise refuse(error) from error
     open_to_all = settings.server.tls is None or settings.server.tls.client_ca_file is None
+    open_to_all &= settings.extender.enabled or settings.claims.authorization == "none"
     if open_to_all and settings.server.host not in ("127.0.0.1", "::1", "localhost"):
+        can = "bind pods" if settings.extender.enabled else "claim pods in any tenant's name"
         remark(
             f"server.host {settings.server.host} without server.tls.client_ca_file: anyone who reaches this port can "
-            "bind pods (docs/security.md)",
+            f"{can} (docs/security.md)",
             title="warning",
             style="yellow",
         )
     for each in settings.server.remarks():
         remark(each, title="warning", style="yellow")
-    say(f"{config or 'the default configuration'} is fine: algorithm {settings.algorithm.name}")
+    say(f"{config or 'the default configuration'} is fine: {_served(settings)}")
+
+
+def _served(settings: Settings) -> str:
+    """What a server with this configuration serves, in a few words."""
+    claims, parts = settings.claims, []
+    if settings.extender.enabled:
+        parts.append(f"algorithm {settings.algorithm.name}")
+    if claims.enabled:
+        objects = " and of Pool objects" if claims.custom_resources else ""
+        parts.append(f"claims of {len(claims.pools)} configured pool{'s'[: len(claims.pools) != 1]}{objects}")
+    return ", ".join(parts)
 
 
 @app.command()

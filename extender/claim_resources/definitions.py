@@ -61,7 +61,7 @@ def definitions() -> dict[str, Object]:
                 ("Phase", "string", ".status.phase", 0),
                 ("Pod", "string", ".status.pods[0].name", 0),
                 ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
-                ("Reason", "string", ".status.reason", 1),
+                ("Reason", "string", ".status.reason", 0),
                 ("Node", "string", ".status.pods[0].node", 1),
                 ("Expires", "string", ".status.leaseExpires", 1),
             ),

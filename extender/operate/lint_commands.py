@@ -131,7 +131,11 @@ def _pool_scene(settings: Settings | None, objects: Path | None, namespaces: lis
         raise ValueError("--namespace: only with --cluster; the objects of a file say where they are")
     if objects is None:
         return Scene(configured(settings.claims) if settings else [], settings)
-    return from_text(_text(objects), settings)
+    text = _text(objects)
+    if not text.strip():
+        # The command that should have written it failed. To lint against nothing would accuse every pool.
+        raise ValueError("--objects: the file is empty; `kubectl get ... -o yaml` writes a List, even without items")
+    return from_text(text, settings)
 
 
 def _from_cluster(settings: Settings | None, namespaces: list[str] | None) -> Scene:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _PAGE_THREADS = 2
 _SLASHES = re.compile(r"/{2,}")
 _ABOUT = "A Kubernetes scheduling server: kube-scheduler calls it as a scheduler extender."
+_ABOUT_CLAIMS = "Hands out idle pods of pools, which run already: claims. It serves no verb of kube-scheduler."
 
 
 class Index(BaseModel):
@@ -129,7 +130,8 @@ def _add_index(app: FastAPI, algorithm: str) -> None:
     @app.get("/", tags=["people"], summary="What this is")
     async def index() -> Index:
         verbs = [f"/{verb.name}" for verb in VERBS if algorithm]
-        return Index(algorithm=algorithm, verbs=verbs, pages=_pages(app))
+        about = _ABOUT if algorithm else _ABOUT_CLAIMS
+        return Index(about=about, algorithm=algorithm, verbs=verbs, pages=_pages(app))
 
 
 def _pages(app: FastAPI) -> dict[str, str]:

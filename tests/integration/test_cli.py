@@ -290,13 +290,32 @@ def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: Emb
     assert "such" in result.stderr
 
 
+def test_check_says_what_will_be_served(tmp_path: Path):
+    pools = "pools: [{name: a, selector: {pool: a}}]"
+    server = "cluster: {server: 'http://127.0.0.1:1'}"
+    for sections, told in (
+        (f"claims: {{enabled: true, {pools}}}", "algorithm packing, claims of 1 configured pool"),
+        (
+            "extender: {enabled: false}\nclaims: {enabled: true, custom_resources: true}\nserver: {host: 0.0.0.0}",
+            "claims of 0 configured pools and of Pool objects",
+        ),
+    ):
+        config = tmp_path / "waggle.yaml"
+        config.write_text(f"{server}\n{sections}\n")
+        result = runner.invoke(app, ["check", "--config", str(config)])
+        assert result.exit_code == 0, result.output
+        assert result.output.endswith(f"is fine: {told}\n")
+        assert "bind pods" not in result.stderr
+        assert ("claim pods" in " ".join(result.stderr.split())) == ("0.0.0.0" in sections)
+
+
 def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
     shipped = Path(__file__).parents[2] / "manifests" / "base" / "waggle.yaml"
     small = tmp_path / "small.yaml"
     small.write_text("cluster: {server: 'http://127.0.0.1:1'}")
 
     result = runner.invoke(app, ["check", "--config", str(small)])
-    assert (result.exit_code, "is fine" in result.output) == (0, True), result.output
+    assert (result.exit_code, "is fine: algorithm packing\n" in result.output) == (0, True), result.output
     assert load(shipped).server.tls is not None
 
 

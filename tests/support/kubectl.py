@@ -90,6 +90,8 @@ def _a_claim_can_be_waited_for(kubectl: Kubectl) -> None:
     header, row = kubectl("get claims -o wide").splitlines()
     assert header.split() == ["NAME", "POOL", "PHASE", "POD", "READY", "REASON", "NODE", "EXPIRES", "AGE"]
     assert row.split()[:5] == ["mine", "warm", "Claimed", "warm-1", "True"]
+    header = kubectl("get claims").splitlines()[0]
+    assert header.split() == ["NAME", "POOL", "PHASE", "POD", "READY", "REASON", "AGE"]
     found = kubectl.json("get claim mine")
     assert (found["metadata"]["generation"], found["spec"]["count"]) == (1, 1)
     kubectl("delete claim mine")

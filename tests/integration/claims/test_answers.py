@@ -120,6 +120,11 @@ def test_a_wrong_method_and_a_wrong_path_are_told_the_right_ones(shared: ClaimWo
     assert "/openapi.json" in said(http.get("/docs"))
 
 
+def test_the_index_of_a_server_of_claims_promises_no_verb(shared: ClaimWorld) -> None:
+    index = shared.server.http.get("/").json()
+    assert (index["verbs"], "claims" in index["about"], "scheduler extender" in index["about"]) == ([], True, False)
+
+
 def test_a_body_that_is_too_large_is_not_told_about_nodes(shared: ClaimWorld) -> None:
     assert said(shared.claim(annotations={"a": "a" * 600_000})) == "body: larger than 524288 bytes"
 

@@ -264,6 +264,18 @@ def test_what_cannot_be_used_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert run(*arguments)[0] == 2
 
 
+def test_an_empty_file_of_objects_accuses_no_pool(tmp_path: Path) -> None:
+    config, objects = tmp_path / "waggle.yaml", tmp_path / "objects.yaml"
+    config.write_text(EXAMPLES["WL721"].partition("---\n")[0])
+    objects.write_text("\n")
+    status, text = run(config, "--objects", objects)
+    assert (status, "WL711" in text) == (2, False)
+    assert "--objects" in text
+    objects.write_text("{apiVersion: v1, kind: List, items: []}")
+    status, text = run(config, "--objects", objects)
+    assert (status, "WL711" in text) == (1, True)
+
+
 def test_a_remark_is_nothing_to_mend() -> None:
     findings = lint(scene(EXAMPLES["WL735"]), ignore=LEFT_OUT)
     assert [each.rule.severity for each in findings] == [Severity.INFO]
