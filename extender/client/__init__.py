@@ -1,4 +1,4 @@
-"""For people's programs: claims of warm pods, from asyncio (`Waggle`) or from threads (`SyncWaggle`).
+"""The client library: claims of warm pods, from asyncio (`Waggle`) or from threads (`SyncWaggle`).
 
     async with Waggle("http://waggle:9096").pool("sandboxes", "python").claim(timeout=5) as pod:
         print(pod.name, pod.address)
@@ -6,14 +6,14 @@
     with SyncWaggle("http://waggle:9096").pool("sandboxes", "python").claim(timeout=5) as pod:
         ...
 
-A claim is renewed while the block runs and released at its end, however it ends. Promises:
+A claim is renewed while the block runs and released when it ends, also by an exception. Promises:
 
-* A request that is repeated, because its answer was lost, is the same request: it never gets a second pod.
-* A block that is cancelled, wherever that happens, leaves nothing claimed.
-* A program that dies leaves its pods claimed for the rest of their lease, two minutes unless it says otherwise.
-* Every error is a `WaggleError` with a `code`, the server's own where there is one.
+* A request whose answer was lost is retried with the same key, so it never gets a second claim.
+* A block that is cancelled, at any point, leaves nothing claimed.
+* If the program dies, its pods stay claimed until their lease expires, after two minutes by default.
+* Every error is a `WaggleError` with a `code`, the server's if there is one.
 
-The room imports httpx and msgspec, and nothing of the server.
+The package imports httpx and msgspec, and no part of the server.
 """
 
 from extender.client.blocking import SyncClaim, SyncPool, SyncWaggle

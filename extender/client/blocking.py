@@ -1,7 +1,7 @@
-"""The same client for programs without asyncio: every call is carried out in an event loop of one thread of its own.
+"""The same client for programs without asyncio: all calls run in an event loop in one background thread.
 
-So there is one implementation, and Ctrl-C in a call withdraws its request as a cancellation does. The thread begins
-with the first call and ends when nothing is under way and no claim is held, or with the process.
+So there is one implementation, and Ctrl-C in a call cancels its request as a cancellation does. The thread starts with
+the first call. It ends when no call runs and no claim is held, or with the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class _Loop:
-    """An event loop in a thread, while somebody uses it. `finish` is awaited in it before it ends."""
+    """An event loop in a thread, which runs while it has users. `finish` is awaited in it before it ends."""
 
     def __init__(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._finish = finish
@@ -50,7 +50,7 @@ class _Loop:
                 loop.call_soon_threadsafe(loop.stop)
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Return what the coroutine returns. Whatever interrupts the wait for it cancels it."""
+        """Run the coroutine in the loop, and return its result. An exception here, such as Ctrl-C, cancels it."""
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -92,11 +92,11 @@ class SyncWaggle:
             self._loop.leave()
 
     def pool(self, namespace: str, name: str) -> SyncPool:
-        """Return a pool, whether there is one or not: the first request says."""
+        """Return a pool. Nothing is sent: only the first request shows whether the pool exists."""
         return SyncPool(self, self._waggle.pool(namespace, name))
 
     def pools(self, namespace: str = "") -> tuple[PoolStatus, ...]:
-        """Return all pools, or those of a namespace. Raises WaggleError."""
+        """Return the status of all pools, or of those in a namespace. Raises WaggleError."""
         return self.do(self._waggle.pools(namespace))
 
     def get(self, claim: str) -> ClaimRecord:
@@ -104,15 +104,15 @@ class SyncWaggle:
         return self.do(self._waggle.get(claim))
 
     def renew(self, claim: str, lease: float = 0.0) -> ClaimRecord:
-        """Make a claim last for `lease` seconds from now; 0: as its pool says. Raises WaggleError."""
+        """Renew a claim for `lease` seconds from now; 0: the pool's `lease_seconds`. Raises WaggleError."""
         return self.do(self._waggle.renew(claim, lease))
 
     def release(self, claim: str) -> None:
-        """End a claim. One that has ended already is fine. Raises WaggleError."""
+        """Release a claim. It is no error if the claim has already ended. Raises WaggleError."""
         self.do(self._waggle.release(claim))
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Carry out a coroutine of the client."""
+        """Run a coroutine of the client, and return its result."""
         self.enter()
         try:
             return self._loop.do(work)
@@ -120,11 +120,11 @@ class SyncWaggle:
             self.leave()
 
     def enter(self) -> None:
-        """Keep the thread until `leave`."""
+        """Keep the thread running until `leave`."""
         self._loop.enter()
 
     def leave(self) -> None:
-        """The last one waits for what is still being withdrawn or released."""
+        """Undo `enter`. The last user waits for running cancellations and releases."""
         self._loop.leave()
 
 
@@ -136,7 +136,7 @@ class SyncPool:
         self._pool = pool
 
     def status(self) -> PoolStatus:
-        """Return the pool at this moment. Raises WaggleError: NotFoundError if there is none."""
+        """Return the pool's present status. Raises WaggleError: NotFoundError if there is no such pool."""
         return self._waggle.do(self._pool.status())
 
     def claim(
@@ -207,16 +207,16 @@ class SyncClaim(ClaimedPods):
 
     @property
     def record(self) -> ClaimRecord:
-        """The claim as the server last showed it. Raises RuntimeError outside of the block."""
+        """The server's last answer about the claim. Raises RuntimeError outside of the block."""
         return self._claim.record
 
     @property
     def lost(self) -> ClaimLostError | None:
-        """Why the claim is not this program's any more; None while it is."""
+        """Why the claim was lost; None while it is held."""
         return self._claim.lost
 
     def wait_lost(self, seconds: float) -> ClaimLostError | None:
-        """Wait until the claim is lost, for so many seconds at most. Returns why; None if it is not."""
+        """Wait until the claim is lost, for `seconds` at most. Return why; None if it is not lost."""
         if self._was_lost.wait(seconds):
             return self.lost
         return None

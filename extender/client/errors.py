@@ -1,20 +1,20 @@
-"""What goes wrong, as exceptions. Each has the `code` of the server's answer; docs/claims.md lists the codes.
+"""The exceptions of the client. Each has the `code` of the server's answer; docs/claims.md lists the codes.
 
 WaggleError
-    BadRequestError          400, 409, 413: the request can never be served as it is; `field` names the fault
+    BadRequestError          400, 409, 413: the request is wrong, and a retry cannot help; `field` names the field
     DeniedError              401, 403
-    NotFoundError            404, 410: no such pool, no such claim
-    ClaimTimeoutError        no pod became idle in time
-    ServerUnavailableError   no server answered, or none could serve, for as long as was waited
-    ClaimLostError           the claim has ended although it was to be kept
+    NotFoundError            404, 410: no such pool, or no such claim
+    ClaimTimeoutError        429, 504: no pod became idle in time
+    ServerUnavailableError   no server answered, or none was ready, within the time-out
+    ClaimLostError           the claim ended before the program released it
 """
 
 from __future__ import annotations
 
 
 class WaggleError(Exception):
-    """`code`: the server's, or "" if no server said anything. `status`: of HTTP, 0 if there is none. `field`: the field
-    of the request at fault. `retry_after`: seconds after which another try makes sense, if the server said so."""
+    """`code`: the server's code, or the client's if no server answered. `status`: the HTTP status, 0 if there is none.
+    `field`: the field of the request at fault. `retry_after`: seconds after which a retry can succeed, if known."""
 
     def __init__(
         self, text: str, *, code: str = "", status: int = 0, field: str | None = None, retry_after: float | None = None
@@ -27,11 +27,11 @@ class WaggleError(Exception):
 
 
 class BadRequestError(WaggleError):
-    """The request can never be served as it is."""
+    """The request is wrong, and a retry cannot help."""
 
 
 class DeniedError(WaggleError):
-    """The server does not know the caller, or the caller may not do this."""
+    """The caller is not authenticated, or has no right to do this."""
 
 
 class NotFoundError(WaggleError):
@@ -43,14 +43,14 @@ class ClaimTimeoutError(WaggleError):
 
 
 class ServerUnavailableError(WaggleError):
-    """No server answered, or none could serve, for as long as was waited. `uncertain`: the answer to a request was
-    lost, so that it may have been carried out."""
+    """No server answered, or none was ready, within the time-out. `uncertain`: the answer to a request was lost, so the
+    request may have taken effect."""
 
     uncertain: bool = False
 
 
 class ClaimLostError(WaggleError):
-    """The claim has ended although it was to be kept: its pods may be somebody else's."""
+    """The claim ended before the program released it: its pods may have been deleted or claimed again."""
 
 
 _KINDS: dict[int, type[WaggleError]] = {
@@ -73,7 +73,7 @@ _NAMES = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 410: "ClaimEnd
 def error_of(
     status: int, text: str, code: str = "", field: str | None = None, retry_after: float | None = None
 ) -> WaggleError:
-    """Return the exception for an answer with this status."""
+    """Return the exception for an answer with this HTTP status."""
     kind = _KINDS.get(status, BadRequestError if 400 <= status < 500 else ServerUnavailableError)
     known = code or _NAMES.get(status, "BadRequest" if kind is BadRequestError else "Unavailable")
     return kind(text, code=known, status=status, field=field, retry_after=retry_after)

@@ -1,12 +1,12 @@
-"""A claim while a block holds it: asked for at its beginning, renewed meanwhile, released at its end.
+"""A claim that a block holds: requested when the block starts, renewed while it runs, released when it ends.
 
-    enter: request --> the claim --> renewed at a third of its lease, again and again
-             | cancelled                | the lease ends without a renewal, or the server says that the claim is over
+    enter: request --> the claim --> renewed each time a third of the lease has passed
+             | cancelled                | the lease expires without a renewal, or the server says that the claim ended
              v                          v
            withdrawn                  lost: `claim.lost`, the callback, and an exception at the end of the block
 
-A renewal that fails is repeated until the lease is over: a server that restarts, or another replica, goes on with the
-claim. Times are taken from this machine's monotonic clock, so no clocks have to agree.
+A renewal that fails is retried until the lease expires: a restarted server, or another replica, continues the claim.
+Times are those of this machine's monotonic clock, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from extender.client.requesting import UNSEEN, Requesting, claim_path, pause, re
 from extender.client.transport import Transport
 
 _log = logging.getLogger("waggle.client")
-#: How keys begin that the client makes by itself.
+#: The prefix of keys that the client generates.
 OWN_KEY = "waggle-client-"
-#: Seconds that a block which is cancelled waits for its request to be withdrawn; then that goes on by itself.
+#: Seconds that a cancelled block waits for the withdrawal of its request, which then continues in the background.
 _PATIENCE = 5.0
-#: A server that has just started, or is another one than before, may not know a claim yet: seconds.
+#: Seconds for which a 404 is not believed: a server that has just started, or another replica, may not know the claim.
 _UNKNOWN_FOR = 5.0
 
 
 class Background:
-    """The tasks that outlive the call that began them: withdrawals and releases."""
+    """The tasks that outlive the call that started them: withdrawals and releases."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -53,11 +53,11 @@ class Background:
 
 
 class Claim(ClaimedPods):
-    """A claim of one pod, or of several. An asynchronous context manager, for one use.
+    """A claim of one pod or several. An asynchronous context manager, for one use.
 
-    Inside the block it has `pods`, and if it is of one pod, the pod's `name`, `uid`, `node`, `address`. To enter raises
-    a WaggleError if there is no pod; to leave raises ClaimLostError if the claim was lost meanwhile, unless the block
-    raises something itself.
+    Inside the block it has `pods` and, if it has one pod, that pod's `name`, `uid`, `node` and `address`. Entering
+    raises WaggleError if the request fails. Leaving raises ClaimLostError if the claim was lost, unless the block
+    itself raises.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class Claim(ClaimedPods):
         self._keeping: asyncio.Task[None] | None = None
         self._is_used = self._is_kept = False
         self._was_lost = asyncio.Event()
-        #: Why the claim is not this program's any more; None while it is.
+        #: Why the claim was lost; None while it is held.
         self.lost: ClaimLostError | None = None
 
     # -- what it is -----------------------------------------------------------------------------------------------
 
     @property
     def record(self) -> ClaimRecord:
-        """The claim as the server last showed it. Raises RuntimeError outside of the block."""
+        """The server's last answer about the claim. Raises RuntimeError outside of the block."""
         if self._record is None:
             raise RuntimeError("this claim has no pods yet: use it in an `async with` block")
         return self._record
@@ -106,7 +106,7 @@ class Claim(ClaimedPods):
         return self.lost
 
     def keep(self) -> None:
-        """Do not release the claim at the end of the block: it lasts until its lease is over, or somebody ends it."""
+        """Do not release the claim at the end of the block: it lasts until its lease expires, or it is released."""
         self._is_kept = True
 
     # -- the block ------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Claim(ClaimedPods):
         async with self._transport:
             problem = await release(self._transport, self.id, unknown=UNSEEN)
         if problem is not None:
-            _log.warning("claim %s could not be released, and lasts until its lease is over: %s", self.id, problem)
+            _log.warning("claim %s could not be released, and lasts until its lease expires: %s", self.id, problem)
 
     # -- renewals -------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Claim(ClaimedPods):
                 self._on_lost(lost)
 
     async def _renew_on_and_on(self, record: ClaimRecord) -> None:
-        # A claim that another program with the same key began, or an earlier attempt, has less of its lease left.
+        # If an earlier attempt, or another program with the same key, made the claim, part of its lease has passed.
         is_older = self._requesting.tries > 0 or not str(self._body["key"]).startswith(OWN_KEY)
         since = time.monotonic()
         wait = 0.0 if is_older else self._third()
@@ -182,8 +182,8 @@ class Claim(ClaimedPods):
         return self._lease / 3 * random.uniform(0.8, 1.0)  # noqa: S311 - jitter
 
     async def _renew(self, claim: str, over: float) -> float:
-        """Renew the lease, trying until it is `over`. Returns when the request was sent that did. Raises
-        ClaimLostError."""
+        """Renew the lease, with retries until `over`. Return when the successful request was sent. Both times are
+        seconds of `time.monotonic`. Raises ClaimLostError."""
         tries, unknown_since = 0, 0.0
         while True:
             sent = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the server answers, as records. Fields that a newer server adds are ignored."""
+"""The server's answers as records. Unknown fields, which newer servers may add, are ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim as the server shows it. `state`: waiting, claiming, claimed, ending, released or failed."""
+    """The server's answer about a claim. `state`: waiting, claiming, claimed, ending, released or failed."""
 
     id: str
     namespace: str
@@ -33,14 +33,14 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     #: When the lease ends, by the server's clock; None: it has not begun.
     expires: datetime | None = None
-    #: While it waits: its place in the line, and the seconds until it may be served, if that can be told.
+    #: While it waits: its position in the queue, 1 is next, and estimated seconds until it is served; None: unknown.
     position: int | None = None
     estimate_seconds: float | None = None
     detail: str = ""
 
 
 class TenantStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One tenant of a pool: its requests in line, seconds that the first has waited, its pods."""
+    """One tenant of a pool: its waiting requests, seconds that the oldest has waited, its pods."""
 
     tenant: str
     waiting: int = 0
@@ -49,7 +49,7 @@ class TenantStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool at one moment. The numbers are pods, except `pending` and those below it, which are requests."""
+    """A pool at one moment. The numbers up to `unmet` are pods, those from `pending` to `refused` are requests."""
 
     namespace: str
     name: str
@@ -64,16 +64,16 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     unready: int = 0
     surplus: int = 0
     terminating: int = 0
-    #: Pods that the requests in line lack, beyond those that are coming.
+    #: Pods that the waiting requests lack, beyond idle and unready ones.
     unmet: int = 0
     pending: int = 0
     accepted: int = 0
     succeeded: int = 0
     failed: dict[str, int] = {}
     refused: dict[str, int] = {}
-    #: Pods that became idle lately, each second.
+    #: Pods that became idle per second, over the last five minutes.
     idle_rate: float = 0.0
-    #: Why the first in line waits; "" if nobody does.
+    #: Why the oldest request in the queue waits; "" if none waits.
     first_waits: str = ""
     tenants: tuple[TenantStatus, ...] = ()
 
@@ -83,7 +83,7 @@ class PoolList(msgspec.Struct, frozen=True):
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):
-    """The server's one error shape."""
+    """The body of every error."""
 
     error: str
     field: str | None = None

@@ -1,15 +1,15 @@
-"""A request for pods, until it has them, has failed, or is withdrawn.
+"""A request for pods, with retries, until it succeeds, fails, or is withdrawn.
 
     attempt --201--> claimed
-      ^  |  the answer is lost, no server can serve now, nobody is idle yet
+      ^  |  the answer was lost, no server is ready, or no pod is idle
       |  v
-      pause (Retry-After, else doubled; with jitter), as long as there is time
+      back off (Retry-After, else exponential; with jitter) until the deadline
 
-Every attempt has the same key, so that one whose answer was lost is continued and not repeated.
+Every attempt has the same key. So if an answer was lost, the next attempt continues the same request.
 
-To withdraw is not to cut the connection: the request goes on, and the server is asked to end whatever has its key. So
-its answer comes at once, and says whether there is a claim that has to be released. Only if the answer is lost, too,
-does the key alone have to do; it is asked for several times, since the request can be overtaken.
+A withdrawal does not close the connection. The request stays open, and a second call ends the request or claim with its
+key. Then the answer to the request comes at once, and shows whether a claim must be released. If that answer is lost,
+too, the request or claim is ended by its key alone, several times, because the request may arrive after that call.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from extender.client.transport import Transport
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 #: Seconds that an answer may be late, beyond the time that the request waits for a pod.
 _LATE = 10.0
-#: Seconds between two tries to end what has a key, while the answer to its request is missing, and after it was lost.
+#: Seconds before each try to end a request by its key: while its answer is missing, and after the answer was lost.
 _WHILE_OPEN = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 _AFTER_LOSS = (0.0, 0.1, 0.3, 1.0)
 #: Seconds between tries to release a claim that a replica does not know yet.
 UNSEEN = (0.05, 0.2, 0.5, 1.0)
-#: Ends of a request after which nothing is claimed and another attempt can succeed.
+#: The codes after which nothing is claimed and another attempt can succeed.
 _RETRIED_CODES = frozenset(
     {"NoIdlePod", "QueueFull", "TenantQueueFull", "TooManyDemands", "WriteUnknown", "StartTimeout"}
 )
-#: Seconds that it may take to find a server that serves, beyond the time that the request may wait for a pod.
+#: Seconds for finding a server that is ready, in addition to the time that the request may wait for a pod.
 _REACHED_WITHIN = 5.0
 
 
@@ -50,13 +50,13 @@ def claim_path(claim: str) -> str:
 
 
 def pause(tries: int, said: float | None) -> float:
-    """Return the seconds before the next attempt, after so many: at least what the server said."""
+    """Return the seconds before the next attempt, after `tries` retries; at least `said`, the server's Retry-After."""
     seconds: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
     return seconds if said is None else max(seconds, said * random.uniform(1.0, 1.25))  # noqa: S311 - jitter
 
 
 class Requesting:
-    """One request. `body` has all but `wait_seconds`, and a `key`. `timeout`: seconds."""
+    """One request. `body` has a `key` and all fields except `wait_seconds`. `timeout`: seconds."""
 
     def __init__(self, transport: Transport, path: str, body: Mapping[str, object], timeout: float) -> None:
         self._transport = transport
@@ -64,13 +64,13 @@ class Requesting:
         self._body = dict(body)
         self._deadline = time.monotonic() + timeout
         self._withdrawn = asyncio.Event()
-        #: The answer to an attempt was lost: the server may have done what it asks for.
+        #: The answer to an attempt was lost: the attempt may have taken effect.
         self._is_uncertain = False
-        #: How many attempts there were.
+        #: How many attempts have failed.
         self.tries = 0
 
     async def run(self) -> ClaimRecord:
-        """Return the claim. Raises WaggleError, with nothing claimed as far as the server can be reached."""
+        """Return the claim. Raises WaggleError; then nothing stays claimed, if the server can be reached."""
         try:
             return await self._run()
         except WaggleError:
@@ -108,7 +108,7 @@ class Requesting:
     # -- withdrawal -----------------------------------------------------------------------------------------------
 
     async def withdraw(self, running: asyncio.Task[ClaimRecord]) -> None:
-        """End the request that `running` waits for, and the claim if there is one. Raises nothing."""
+        """Cancel the request that `running` waits for, and release its claim if there is one. Raises nothing."""
         self._withdrawn.set()
         for seconds in _WHILE_OPEN:
             await asyncio.wait((running,), timeout=seconds)
@@ -122,7 +122,7 @@ class Requesting:
             await self._end_by_key(_AFTER_LOSS)
 
     async def _end_by_key(self, pauses: tuple[float, ...]) -> None:
-        """End the request or the claim that has the key. There may be none, or it may still be on its way."""
+        """Cancel the request, or release the claim, with the key. There may be none, or none yet."""
         query = {"key": str(self._body["key"])}
         if "tenant" in self._body:
             query["tenant"] = str(self._body["tenant"])
@@ -138,10 +138,9 @@ class Requesting:
 async def release(
     transport: Transport, claim: str, timeout: float = 10.0, unknown: tuple[float, ...] = ()
 ) -> WaggleError | None:
-    """End a claim, trying for `timeout` seconds. Returns None if it is over, else why it may not be.
+    """Release a claim, with retries for `timeout` seconds. Return None if it has ended, else the last error.
 
-    `unknown`: pauses after which a server is asked again that does not know the claim. Another replica has granted it,
-    perhaps, and this one has not seen that yet.
+    `unknown`: pauses before retries after 404, because a replica may not have seen another one's claim yet.
     """
     deadline, tries, is_uncertain = time.monotonic() + timeout, 0, False
     while True:

@@ -1,10 +1,10 @@
-"""Requests to a server: one try each, with its answer as a record or an exception.
+"""Requests to a server: one try each, whose result is a record or an exception.
 
-A connection that breaks is a ServerUnavailableError. It is `uncertain` unless no connection could be made: then the
-request was not sent, and nothing has happened.
+A connection that breaks raises ServerUnavailableError. It is `uncertain` unless no connection could be made: then the
+request was not sent, and had no effect.
 
-The HTTP client lives while somebody uses it: `async with transport` counts its users, so that a program that makes one
-claim need not close anything, and one that makes thousands keeps its connections.
+`async with transport` counts users, and the HTTP client stays open while there are any. So a program that makes one
+claim need not close anything, and a program that makes thousands reuses connections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from extender.client.errors import ServerUnavailableError, error_of
 from extender.client.records import ErrorRecord
 
-#: Seconds to connect, and for an answer beyond the time that the server may wait by itself.
+#: Time-outs, seconds: of the connection; and of the answer, in addition to the time that the server may wait.
 _CONNECT, _ANSWER = 5.0, 10.0
 #: Connections at once: each claim that waits for a pod holds one.
 _CONNECTIONS = 1000
@@ -34,15 +34,15 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 @dataclass(frozen=True)
 class Tls:
-    """Files in PEM. `ca_file`: that signed the server's certificate, instead of the public ones. `cert_file` and
-    `key_file`: this client's own certificate, for mutual TLS."""
+    """PEM files. `ca_file`: the CA of the server's certificate, instead of the system's CAs. `cert_file`, `key_file`:
+    this client's certificate, for mutual TLS."""
 
     ca_file: Path | str | None = None
     cert_file: Path | str | None = None
     key_file: Path | str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Raises OSError (ssl.SSLError among them) if a file cannot be used."""
+        """Return an SSL context. Raises OSError, of which ssl.SSLError is a subclass, if a file cannot be used."""
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
         if self.cert_file:
             context.load_cert_chain(self.cert_file, self.key_file)
@@ -50,7 +50,7 @@ class Tls:
 
 
 class Transport:
-    """The way to one server. For one event loop at a time. `http`: a transport of httpx, instead of the network."""
+    """Connects to one server. For one event loop at a time. `http`: a transport of httpx, instead of the network."""
 
     def __init__(self, url: str, token: str | Callable[[], str] = "", tls: Tls | None = None, http: Any = None) -> None:
         if not url.startswith(("http://", "https://")):
@@ -92,7 +92,7 @@ class Transport:
         query: Mapping[str, str] | None = None,
         patience: float = 0.0,
     ) -> _T:
-        """Return the answer as a record of this kind. `patience`: seconds that the server may wait by itself.
+        """Send one request, and return its answer as a record. `patience`: seconds that the server may wait.
 
         Raises WaggleError: ServerUnavailableError if there is no answer, or one that is not Waggle's.
         """
@@ -102,7 +102,7 @@ class Transport:
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:
-            text = f"{self._url}{path}: this is no answer of a Waggle of this version: {error}"
+            text = f"{self._url}{path}: the answer is not that of a compatible Waggle: {error}"
             raise ServerUnavailableError(text, code="Unavailable", status=answer.status_code) from error
 
     async def _send(
@@ -135,10 +135,10 @@ def _refusal(answer: httpx.Response) -> Exception:
     try:
         said = msgspec.json.decode(answer.content, type=ErrorRecord)
     except msgspec.DecodeError:
-        text = f"{answer.request.url.path}: status {answer.status_code}, and no answer of Waggle's"
+        text = f"{answer.request.url.path}: status {answer.status_code}, and the answer is not Waggle's"
         found = error_of(answer.status_code if answer.status_code < 500 else 503, text, retry_after=seconds)
         found.status = answer.status_code
         if isinstance(found, ServerUnavailableError):
-            found.uncertain = True  # something in between answers for Waggle
+            found.uncertain = True  # a proxy has answered, and Waggle may have got the request
         return found
     return error_of(answer.status_code, said.error, said.code, said.field, said.retry_after or seconds)

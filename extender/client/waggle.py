@@ -1,4 +1,4 @@
-"""The client for asyncio: a server, its pools, and claims of their pods."""
+"""The client for asyncio: a server and its pools."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from extender.client.records import ClaimRecord, PoolList, PoolStatus
 from extender.client.requesting import claim_path, claims_path, release
 from extender.client.transport import Tls, Transport
 
-#: Seconds that a claim lasts unless it is renewed, which the client does: so long is a pod of a dead program claimed.
+#: The default lease, seconds. The client renews it; if the program dies, its pods stay claimed for at most this time.
 LEASE = 120.0
 
 
 class Waggle:
-    """A server of claims, or several replicas behind one address.
+    """A server of claims, or several replicas behind one address. For one event loop at a time.
 
-    `url`: http(s)://host:port. `token`: a bearer token, or a function that returns the present one. `tls`: certificates
-    other than the usual ones. `http`: a transport of httpx to use instead of the network. Raises ValueError for a URL
-    that is none, OSError for certificates that cannot be read.
+    `url`: http(s)://host:port. `token`: a bearer token, or a function that returns the current one. `tls`: a CA or a
+    client certificate. `http`: a transport of httpx, instead of the network. Raises ValueError for an invalid URL, and
+    OSError for certificates that cannot be read.
 
-    As a context manager it keeps its connections, and at its end waits for what is still being released. Without that,
-    connections are closed whenever nothing uses them. For one event loop at a time.
+    As a context manager it keeps connections open, and waits for running releases when it ends. Otherwise connections
+    are closed when they are not in use.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Waggle:
             await self._transport.__aexit__(kind, error, trace)
 
     async def finish(self) -> None:
-        """Wait until everything is over that is still being withdrawn or released."""
+        """Wait for running withdrawals and releases."""
         await self._background.finish()
 
     def pool(self, namespace: str, name: str) -> Pool:
-        """Return a pool, whether there is one or not: the first request says."""
+        """Return a pool. Nothing is sent: only the first request shows whether the pool exists."""
         return Pool(self._transport, self._background, namespace, name)
 
     async def pools(self, namespace: str = "") -> tuple[PoolStatus, ...]:
-        """Return all pools, or those of a namespace. Raises WaggleError."""
+        """Return the status of all pools, or of those in a namespace. Raises WaggleError."""
         query = {"namespace": namespace} if namespace else {}
         async with self._transport:
             return (await self._transport.ask(PoolList, "GET", "/v1/pools", query=query)).items
@@ -67,13 +67,13 @@ class Waggle:
             return await self._transport.ask(ClaimRecord, "GET", claim_path(claim))
 
     async def renew(self, claim: str, lease: float = 0.0) -> ClaimRecord:
-        """Make a claim last for `lease` seconds from now; 0: as its pool says. Raises WaggleError."""
+        """Renew a claim for `lease` seconds from now; 0: the pool's `lease_seconds`. Raises WaggleError."""
         async with self._transport:
             path = f"{claim_path(claim)}/renew"
             return await self._transport.ask(ClaimRecord, "POST", path, body={"lease_seconds": lease})
 
     async def release(self, claim: str) -> None:
-        """End a claim. One that has ended already is fine. Raises WaggleError."""
+        """Release a claim. It is no error if the claim has already ended. Raises WaggleError."""
         async with self._transport:
             problem = await release(self._transport, claim)
         if problem is not None:
@@ -90,7 +90,7 @@ class Pool:
         self.name = name
 
     async def status(self) -> PoolStatus:
-        """Return the pool at this moment. Raises WaggleError: NotFoundError if there is none."""
+        """Return the pool's present status. Raises WaggleError: NotFoundError if there is no such pool."""
         path = f"/v1/pools/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}"
         async with self._transport:
             return await self._transport.ask(PoolStatus, "GET", path)
@@ -113,14 +113,16 @@ class Pool:
     ) -> Claim:
         """Return a claim to use as `async with ... as pod`. Nothing is sent before that.
 
-        `timeout`: seconds to wait for pods; 0: now or never. `count`: so many pods, all or none. `key`: names the
-        request, also for another run of the program: the same key gets the same claim. `requires`: labels that the
-        pods must have. `images`: the image that each of these containers is to run. `labels` and `annotations`: put on
-        the pods. `tenant`: in whose name. `priority`: higher is served first. `lease`: seconds that the claim lasts if
-        this program dies. `on_lost` is called in the event loop if the claim is lost.
+        `timeout`: seconds to wait for pods; 0: do not wait. `count`: the number of pods, all or none. `key`: an
+        idempotency key: the same key gets the same claim, also in another run of the program. `requires`: labels that
+        the pods must have. `images`: the image that each of these containers is to run. `labels`, `annotations`: set on
+        the pods. `tenant`: the tenant to claim for. `priority`: higher numbers are served first. `lease`: seconds that
+        the claim lasts after the last renewal. `on_empty`: what happens if too few pods are idle. `on_lost`: called in
+        the event loop if the claim is lost.
 
-        To enter raises WaggleError: ClaimTimeoutError if no pod was to be had in time, BadRequestError, NotFoundError,
-        DeniedError, ServerUnavailableError.
+        Raises ValueError for a negative `timeout`, or a `lease` that is not positive. Entering the block raises
+        WaggleError: ClaimTimeoutError if no pod became idle in time, BadRequestError, NotFoundError, DeniedError, or
+        ServerUnavailableError.
         """
         if not timeout >= 0 or not lease > 0:
             raise ValueError(f"expected timeout >= 0 and lease > 0 seconds, got {timeout} and {lease}")

@@ -1,8 +1,8 @@
-"""What callers asked for and what they got, counted on their side: a crash of Waggle cannot reset it.
+"""Counts what callers asked for and got, on their side, so that a crash of Waggle does not reset it.
 
     asked = claimed + failed (by code) + left + pending        at every moment
 
-`left` are the requests whose caller went away before the answer. Thread-safe.
+`left`: requests whose caller disconnected before the answer. Thread-safe.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Latest answers that percentiles are taken from.
+#: How many of the latest answers are kept for percentiles.
 _MOST_ANSWERS = 4096
-#: Faults of the law that are told.
+#: How many violations are reported.
 _MOST_WRONG = 10
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A pod that a caller has. `until`: when its lease ends, for a caller that does not renew it."""
+    """A pod that a caller has. `until`: when its lease ends, if the caller does not renew it."""
 
     pod: str
     claim: str
@@ -30,7 +30,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The requests for a pool, or for all."""
+    """The numbers of requests for one pool, or for all."""
 
     asked: int
     claimed: int
@@ -68,8 +68,8 @@ class Books:
     def claimed(
         self, pool: str, seconds: float, claim: str, pods: Iterable[tuple[str, str]], lease: float | None
     ) -> None:
-        """A request got `pods` (UID and name) after so many seconds. `lease`: seconds until they are somebody else's,
-        None while the caller keeps them."""
+        """Count a request that got `pods` (UID and name) after `seconds`. `lease`: seconds until they may be claimed
+        again; None: the caller renews them."""
         now = self._clock()
         with self._lock:
             self._claimed[pool] += 1
@@ -82,7 +82,7 @@ class Books:
                 self._holds[uid] = Hold(name, claim, float("inf") if lease is None else now + lease)
 
     def gives_back(self, uids: Iterable[str]) -> None:
-        """A caller begins to give its pods back."""
+        """Record that a caller starts to release its pods."""
         with self._lock:
             for uid in uids:
                 self._holds.pop(uid, None)
@@ -96,7 +96,7 @@ class Books:
             self._left[pool] += 1
 
     def blame(self, text: str) -> None:
-        """Something happened that must not."""
+        """Record a violation of an invariant."""
         with self._lock:
             self._blame(text)
 
@@ -107,7 +107,7 @@ class Books:
     # -- readers --------------------------------------------------------------------------------------------------
 
     def numbers(self, pool: str = "") -> Numbers:
-        """Those of one pool, or of all."""
+        """Return the numbers of one pool, or of all."""
         with self._lock:
             failed: Counter[str] = Counter()
             for (name, code), count in self._failed.items():
@@ -118,18 +118,18 @@ class Books:
             return Numbers(asked, claimed, left, dict(failed))
 
     def answers(self, since: float, pool: str = "") -> list[float]:
-        """Seconds from request to claim, of those that got pods since then (`time.monotonic`), in order of size."""
+        """Return the sorted seconds from request to claim, of claims since `since` (`time.monotonic`)."""
         with self._lock:
             return sorted(took for at, name, took in self._answers if at >= since and pool in ("", name))
 
     def holds(self) -> dict[str, Hold]:
-        """The pods that callers have, by UID."""
+        """Return the pods that callers have, by UID."""
         with self._lock:
             return dict(self._holds)
 
     @property
     def pods(self) -> int:
-        """Pods that were handed out."""
+        """How many pods were handed out."""
         return self._pods
 
     @property
@@ -139,5 +139,5 @@ class Books:
 
 
 def percentile(ordered: list[float], share: float) -> float | None:
-    """Return the value below which this share of them is; None if there are none."""
+    """Return the percentile of sorted numbers, for a `share` from 0 to 1; None if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

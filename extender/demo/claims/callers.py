@@ -1,7 +1,7 @@
-"""The load: many small programs that claim pods with Waggle's own client, each as it comes, without waiting for others.
+"""The load: independent callers that claim pods with Waggle's client, and arrive without waiting for others.
 
-Most use a pod for a moment and give it back. Some want several at once, some leave before they have an answer, and some
-die while they have a pod: it comes back when its lease is over.
+Most use a pod for a moment and release it. Some claim several pods at once, some disconnect before they have an answer,
+and some crash while they have a pod, which returns when its lease expires.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from extender.client.holding import Claim
 from extender.demo.claims.books import Books
 from extender.demo.claims.pools import NAMESPACE, POOLS, TENANTS
 
-#: Seconds that a request may wait, that a pod is used, and that a claim of a program that dies lasts.
+#: Seconds that a request may wait, that a pod is used, and the lease of a caller that crashes.
 _WAIT, _USE, _SHORT_LEASE = 15.0, (0.1, 0.5), 3.0
 _GANG = 3
-#: Seconds that the last ones get to notice that the demo is over.
+#: Seconds for the last callers to stop.
 _ABANDONED = 2.0
-#: Seconds within which an impatient program leaves: about as long as its request takes.
+#: Seconds within which an impatient caller disconnects: about as long as its request takes.
 _IMPATIENCE = 0.03
 _LEASE = 30.0
-#: On a busy machine fewer programs come: none while so many run, and none to make up for more than so many seconds.
+#: On a busy machine fewer callers arrive: none while this many run, and at most this many seconds are caught up.
 _MOST_RUNNING, _LATEST = 100, 0.5
 
 
 @dataclass(frozen=True)
 class Caller:
-    """One program: what it asks for, and what becomes of it."""
+    """One caller: what it asks for, and how it behaves."""
 
     pool: str
     tenant: str
     count: int = 1
     seconds: float = 0.3
-    #: It leaves after so many seconds; None: it does not.
+    #: After how many seconds it disconnects; None: it does not.
     leaves_after: float | None = None
-    #: It dies with its pods, and releases nothing.
+    #: It crashes while it has its pods, and does not release them.
     dies: bool = False
 
 
 class Callers:
-    """A thread with an event loop, in which they all run. `rate`: programs that begin each second, for now."""
+    """Runs all callers in an event loop in a thread. `rate`: callers that arrive per second; it can be changed."""
 
     def __init__(self, url: str, books: Books, *, rate: float, seed: int = 7) -> None:
         self.rate = rate
@@ -64,23 +64,23 @@ class Callers:
         self._thread.start()
 
     def rush(self, number: int, pool: str, seconds: float) -> None:
-        """So many programs begin at once, and use their pods for so long: two of three are `batch`'s."""
+        """Start `number` callers at once, which use their pods for `seconds`. Two of three have the tenant `batch`."""
         tenants = ("batch", "web", "batch")
         for index in range(number):
             self._soon(Caller(pool, tenants[index % 3], seconds=seconds))
 
     def stop(self) -> None:
-        """Let no more begin. Those that run go on to their end."""
+        """Start no more callers. Running callers finish."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
 
     @property
     def have_ended(self) -> bool:
-        """Whether all have come to their end, after `stop`."""
+        """Whether all callers have finished, after `stop`."""
         return not self._thread.is_alive()
 
     def abandon(self) -> None:
-        """End those that still run, without more ado: what they have claimed lasts until its lease is over."""
+        """Cancel all running callers."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._abandon)
             self._thread.join(_ABANDONED)
@@ -141,7 +141,7 @@ class Callers:
             self._books.blame(f"a caller failed: {type(error).__name__}: {error}")
 
     async def _end(self, caller: Caller) -> None:
-        """From the request to its one end, as the books count it. Raises WaggleError if the request failed."""
+        """Run one caller from its request to its end. Raises WaggleError if the request failed."""
         begun = time.monotonic()
         claim = self._waggle.pool(NAMESPACE, caller.pool).claim(
             timeout=_WAIT, count=caller.count, tenant=caller.tenant, lease=_SHORT_LEASE if caller.dies else _LEASE
@@ -185,7 +185,7 @@ async def _sleep_or(event: asyncio.Event, seconds: float) -> None:
 
 
 def _silence_client() -> None:
-    """The client's warnings would tear the live table; the verdict tells what is wrong."""
+    """Suppress the client's warnings, which would break the live table. The result reports violations."""
     logger = logging.getLogger("waggle.client")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

@@ -1,7 +1,7 @@
-"""The play: pools under 65 claims a second, a rush, faults of the API server, a crash, and the end of all claims.
+"""Runs the demo: pools under 65 claims a second, a rush, faults of the API server, a crash, and the end of all claims.
 
-Promises: the load is the same each time; the verdict is taken from what callers saw and what the API server has, not
-from what Waggle says of itself; what was started is stopped.
+Promises: the load is the same each time; the result is based on what the callers saw and what the API server stores,
+not only on Waggle's own numbers; everything that was started is stopped.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from extender.demo.workloads import Object
 from extender.kube.client.api import ApiError
 from extender.operate.output import as_markup
 
-#: Claims a second: of all acts, and of those that go on while the demo stays.
+#: Claims per second: during the demo, and afterwards with --stay.
 RATE, _LATER_RATE = 65.0, 6.0
-#: Programs of the rush, and seconds for which they use their pods.
+#: How many callers the rush adds, and for how many seconds they use their pods.
 _RUSH, _RUSH_SECONDS = 120, 0.8
-#: Seconds between two looks at Waggle, and at the API server.
+#: Seconds between two reads of Waggle's numbers, and between two comparisons with the API server.
 _GLANCE, _COMPARE = 0.2, 1.0
 #: Seconds that the last claims may take to end on a slow machine.
 _PATIENCE = 45.0
-#: A lease that is so nearly over, seconds, is not compared with the API server.
+#: A pod is not compared with the API server if its lease ends within this many seconds.
 _CLOSE = 0.5
 
 
 @dataclass(frozen=True)
 class Act:
-    """One step: `begin` is called, then it lasts `seconds`."""
+    """One step: `begin` is called, then the step lasts `seconds`."""
 
     title: str
     seconds: float
@@ -56,7 +56,7 @@ class Act:
 
 
 class ClaimsDemo:
-    """`run` plays it and says whether every law held. `pace` scales how long the acts last."""
+    """The demo. `pace` scales the duration of its steps; `rate`: claims per second."""
 
     def __init__(self, *, port: int = 0, verbose: bool = False, pace: float = 1.0, rate: float = RATE) -> None:
         self._console = Console(highlight=False)
@@ -69,7 +69,8 @@ class ClaimsDemo:
         self._compare_at = 0.0
 
     def run(self, *, stay: bool = False) -> bool:
-        """Play all acts. With `stay`, keep everything running until Ctrl-C then. Raises DemoError."""
+        """Run all steps, and return whether every invariant held. With `stay`, then keep everything running until
+        Ctrl-C. Raises DemoError."""
         try:
             cast = Cast(port=self._port, verbose=self._verbose, sections=sections())
             with sigterm_interrupts(), closing(cast):
@@ -115,18 +116,18 @@ class ClaimsDemo:
     def _acts(self, callers: Callers) -> list[Act]:
         rate, pools = f"{self._rate:.0f} claims a second", " and ".join(each.name for each in POOLS)
         return [
-            Act(f"Load: {rate} of {pools}; single pods and gangs of 3; some callers leave, some die with a pod", 4.0),
+            Act(f"Load: {rate} of {pools}; one pod or 3 at once; some callers disconnect, some crash", 4.0),
             Act(
-                f"Rush: {_RUSH} callers more at once than usual; they wait in line, served by weights of tenants",
+                f"Rush: {_RUSH} additional callers at once; they queue, and tenants are served by their weights",
                 3.0,
                 lambda: callers.rush(_RUSH, POOLS[0].name, _RUSH_SECONDS),
             ),
             Act(
-                "Faults: 429, 500, answers lost before and after the write, or too late; watches dropped",
+                "Faults: 429, 500, answers lost before and after the write, or late; watches dropped",
                 5.0,
                 self._break,
             ),
-            Act("Crash: Waggle is killed (SIGKILL) with claims under way, and started again", 3.0, self._crash),
+            Act("Crash: Waggle is killed (SIGKILL) while claims are being served, and restarted", 3.0, self._crash),
         ]
 
     def _break(self) -> None:
@@ -141,7 +142,7 @@ class ClaimsDemo:
         self._scene.is_down = False
 
     def _perform(self, act: Act) -> bool:
-        """Play one act. False if a law was broken. Raises CastError if nobody gets a pod in it."""
+        """Run one step. Return False if an invariant was violated. Raises CastError if no caller gets a pod."""
         begun = time.monotonic()
         self._scene.title = act.title.split(":")[0]
         with self._live():
@@ -155,14 +156,14 @@ class ClaimsDemo:
         return good
 
     def _has_answers(self, begun: float) -> bool:
-        """Whether somebody got a pod since then. Raises CastError if nobody did for long."""
+        """Whether a caller got a pod since `begun`. Raises CastError after `_PATIENCE` seconds without one."""
         found = bool(self._scene.books.answers(begun))
         if not found and time.monotonic() - begun > _PATIENCE:
-            raise CastError(f"nobody got a pod within {_PATIENCE:g} s ({self._scene.title})")
+            raise CastError(f"no caller got a pod within {_PATIENCE:g} s ({self._scene.title})")
         return found
 
     def _live(self) -> Live:
-        """The table, drawn anew in a thread of its own: it goes on while Waggle is started again."""
+        """Return the live table, which a thread redraws, also while Waggle restarts."""
         table = partial(live_table, self._scene)
         return Live(console=self._console, get_renderable=table, refresh_per_second=5, transient=True)
 
@@ -176,7 +177,7 @@ class ClaimsDemo:
                 self._look()
                 time.sleep(_GLANCE)
             good = callers.have_ended and self._wait_full(_PATIENCE)
-        self._tell("End: no more callers; pods of those that died come back when their lease is over", good)
+        self._tell("End: no more callers; pods of crashed callers return when their leases expire", good)
         return good
 
     def _tell(self, title: str, good: bool, found: str = "") -> None:
@@ -187,7 +188,7 @@ class ClaimsDemo:
     # -- looking --------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read Waggle's numbers; now and then compare what callers have with the API server."""
+        """Read and check Waggle's numbers; every `_COMPARE` seconds, compare the callers' pods with the API server."""
         self._cast.check()
         scene = self._scene
         try:
@@ -208,7 +209,7 @@ class ClaimsDemo:
             self._compare()
 
     def _compare(self) -> None:
-        """Every pod that a caller has, before and after the look, is its claim's at the API server."""
+        """Check that each pod that a caller had before and after the list belongs to its claim at the API server."""
         before = self._scene.books.holds()
         real = {pod["metadata"]["uid"]: _claim_of(pod) for pod in self._cast.pods().values()}
         after, now = self._scene.books.holds(), time.monotonic()
@@ -219,7 +220,7 @@ class ClaimsDemo:
         self._looks += 1
 
     def _wait_full(self, patience: float) -> bool:
-        """Wait until all pods of all pools are idle, and none is claimed. Returns whether that came true."""
+        """Wait until all pods of all pools are idle and none is claimed. Return whether that happened."""
         until = time.monotonic() + patience
         while time.monotonic() < until:
             self._look()
@@ -231,7 +232,7 @@ class ClaimsDemo:
         return False
 
     def _claimed(self) -> list[str]:
-        """The pods that are claimed at the API server."""
+        """Return the names of the pods that are claimed at the API server."""
         return [name for name, pod in self._cast.pods().items() if _claim_of(pod)]
 
     def _verdict(self) -> Verdict:
@@ -257,7 +258,7 @@ class ClaimsDemo:
 
 
 def _claim_of(pod: Object) -> str:
-    """The claim that has the pod; "" if none has it, or it is being deleted."""
+    """Return the claim of the pod; "" if it is in none, or is being deleted."""
     meta = pod["metadata"]
     if "deletionTimestamp" in meta:
         return ""

@@ -1,4 +1,4 @@
-"""The pools of the demo: their workloads in the cluster, their lines in Waggle's configuration, and the faults."""
+"""The pools of the demo: their workloads in the cluster, their entries in Waggle's configuration, and the faults."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from extender.claim_resources.definitions import definitions
 from extender.demo.workloads import Object
 
 NAMESPACE = "sandboxes"
-#: Label of a pod that is claimed, with the name of its claim.
+#: The label of a claimed pod, with the name of its claim.
 CLAIM_LABEL = "waggle.dev/claim"
-#: Seconds after which Waggle gives up a call of the API server, and by which some answers are late.
+#: Waggle's time-out for calls of the API server, and the delay of late answers, seconds.
 TIMEOUT, LATE = 1.0, 1.5
 #: Arguments of the API server's process: seconds from a pod's creation until it is ready.
 CLUSTER_ARGUMENTS = ("--start-delay", "0.4")
@@ -19,7 +19,7 @@ CLUSTER_ARGUMENTS = ("--start-delay", "0.4")
 
 @dataclass(frozen=True)
 class DemoPool:
-    """A pool: `size` warm pods, and the share of all claims that is for it."""
+    """A pool: `size` warm pods, and its share of all claims."""
 
     name: str
     mode: str
@@ -32,7 +32,7 @@ POOLS = (
     DemoPool("python", "detach", 48, 0.6, {"weights": {"web": 3.0}, "most_pods_of_tenant": 30}),
     DemoPool("runner", "recycle", 24, 0.4, {"order": "oldest"}),
 )
-#: Who claims, and the share of all claims that is its.
+#: The tenants, and the share of each of all claims.
 TENANTS = {"web": 0.7, "batch": 0.3}
 
 
@@ -49,7 +49,7 @@ def _node(name: str) -> Object:
 
 
 def _deployment(pool: DemoPool) -> Object:
-    """Its pods say on which node they run: the demo has no kube-scheduler."""
+    """Return the pool's Deployment. Its pod template names the node, because the demo has no kube-scheduler."""
     labels = {"pool": pool.name, **({"waggle.dev/phase": "idle"} if pool.mode == "recycle" else {})}
     node = f"node-{POOLS.index(pool)}"
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
@@ -66,7 +66,7 @@ def _deployment(pool: DemoPool) -> Object:
 
 
 def sections() -> Object:
-    """The sections of Waggle's configuration."""
+    """Return the sections of Waggle's configuration."""
     pools = [
         {"namespace": NAMESPACE, "name": each.name, "mode": each.mode, "selector": {"pool": each.name}, **each.settings}
         for each in POOLS
@@ -79,11 +79,11 @@ def sections() -> Object:
 
 
 _POD = {"path": f"/namespaces/{NAMESPACE}/pods/"}
-#: In force before Waggle starts: a rule about watches concerns those that begin after it.
+#: The faults that are set before Waggle starts: a fault of watches applies to watches that start later.
 EARLY_FAULTS: tuple[Object, ...] = (
     {"action": "watch-drop", "method": "WATCH", "path": f"{NAMESPACE}/pods", "after": 900, "times": 1},
 )
-#: Everything that may go wrong with a claim's write: one answer of ten, for a while.
+#: All faults of a claim's writes: about one answer in ten, for some seconds.
 WRITE_FAULTS: tuple[Object, ...] = (
     {"action": "status", "status": 429, "headers": {"Retry-After": "1"}, "method": "PATCH", **_POD, "times": 2},
     {"action": "drop-after", "method": "PATCH", **_POD, "skip": 20, "times": 8},

@@ -1,4 +1,4 @@
-"""What `waggle demo --claims` shows: a live table of the pools, and at the end the numbers and the verdict."""
+"""The output of `waggle demo --claims`: a live table of the pools, and at the end the numbers and the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLAIM = json.dumps(
 
 @dataclass
 class Scene:
-    """What is known at one moment. `pools`: those of /v1/pools by name; empty while Waggle does not answer."""
+    """The state to show. `pools`: the items of /v1/pools by name; empty while Waggle does not answer."""
 
     books: Books
     title: str = ""
@@ -45,7 +45,7 @@ class Scene:
 
 
 def live_table(scene: Scene) -> Group:
-    """Return the table of this moment."""
+    """Return the table of the present state."""
     table = Table(title=f"  {printable(scene.title)}", title_justify="left", title_style="bold")
     table.add_column("pool")
     for name in ("idle", "claimed", "starting", "waiting", "claims/s", "p50 ms", "p99 ms", "failed"):
@@ -69,7 +69,7 @@ def _lines(scene: Scene) -> list[Text]:
     )
     lines = [Text(law)]
     if scene.is_down:
-        lines.append(Text("  Waggle is down: callers try again", style="red"))
+        lines.append(Text("  Waggle is down: the callers retry", style="red"))
     for name, found in scene.pools.items():
         queue = ", ".join(
             f"{each['tenant']} {each['waiting']}" for each in found.get("tenants", ()) if each.get("waiting")
@@ -85,12 +85,12 @@ def _percentiles(took: list[float]) -> tuple[str, str]:
 
 
 def milliseconds(seconds: float) -> str:
-    """Return the text of a duration, in milliseconds."""
+    """Return the text of a duration in milliseconds."""
     return f"{seconds * 1000:.0f}" if seconds >= 0.01 else f"{seconds * 1000:.1f}"
 
 
 def act_summary(books: Books, since: float) -> str:
-    """Return how many claims were answered since then, and how fast."""
+    """Return how many claims succeeded since `since`, and how fast."""
     took = books.answers(since)
     if not took:
         return "no claims"
@@ -100,41 +100,45 @@ def act_summary(books: Books, since: float) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How it ended, checked against the API server: `wrong` is empty if every law held."""
+    """The result of the demo, checked against the API server. `wrong` is empty if every invariant held."""
 
     books: Books
     wrong: Sequence[str]
     faults: int
-    #: Looks at the API server, at which every pod that a caller had was its claim's.
+    #: How often every pod that a caller had was compared with the API server.
     looks: int
-    #: Looks at Waggle, at which accepted = claimed + failed + pending in every pool.
+    #: How often Waggle's numbers were checked: accepted = claimed + failed + pending in every pool.
     own_looks: int
-    #: Pods that are claimed at the API server, and idle ones.
+    #: Claimed pods at the API server, and idle pods.
     claimed: int
     idle: int
 
 
 def show_verdict(console: Console, verdict: Verdict, seconds: float) -> None:
-    """Print the numbers of the pools, then each law with its numbers, then whether all of them held."""
+    """Print the numbers of the pools, then each invariant with its numbers, then whether all of them held."""
     console.print()
     console.print(_numbers(verdict.books))
     numbers = verdict.books.numbers()
     failed = sum(numbers.failed.values())
     console.print(
-        f"\nEvery request has one end: {numbers.asked} asked = {numbers.claimed} claimed + {failed} failed "
-        f"+ {numbers.left} whose caller left + {numbers.pending} pending."
+        f"\nEvery request ended once: {numbers.asked} asked = {numbers.claimed} claimed + {failed} failed "
+        f"+ {numbers.left} whose caller disconnected + {numbers.pending} pending."
     )
-    console.print(
-        f"Waggle's own numbers said the same (accepted = claimed + failed + pending) each of the "
-        f"{verdict.own_looks} times that they were read."
-    )
-    console.print(
-        f"{verdict.books.pods} pods were handed out, none to two callers at once. {verdict.looks} times, each pod that "
-        "a caller had was compared with the API server: it belonged to that caller's claim."
-        if not verdict.wrong
-        else f"{verdict.books.pods} pods were handed out; {verdict.looks} comparisons with the API server."
-    )
-    console.print(f"The API server now has {verdict.claimed} claimed pods, and {verdict.idle} idle ones.")
+    if verdict.wrong:
+        console.print(
+            f"Waggle's own numbers were read {verdict.own_looks} times. {verdict.books.pods} pods were handed out; "
+            f"{verdict.looks} comparisons with the API server."
+        )
+    else:
+        console.print(
+            f"Waggle's own numbers were read {verdict.own_looks} times, and each time added up (accepted = claimed + "
+            "failed + pending)."
+        )
+        console.print(
+            f"{verdict.books.pods} pods were handed out, none to two callers at the same time. {verdict.looks} times, "
+            "each pod that a caller had was compared with the API server: it belonged to that caller's claim."
+        )
+    console.print(f"The API server now has {verdict.claimed} claimed pods and {verdict.idle} idle ones.")
     for text in verdict.wrong:
         console.print(f"[red]✗[/red] {as_markup(text)}")
     if verdict.wrong:
@@ -148,7 +152,7 @@ def show_verdict(console: Console, verdict: Verdict, seconds: float) -> None:
 
 
 def _numbers(books: Books) -> Table:
-    table = Table(title="Who got a pod, and how fast", title_justify="left", title_style="bold")
+    table = Table(title="Claims by pool, and how fast they were", title_justify="left", title_style="bold")
     table.add_column("pool")
     for name in ("asked", "claimed", "left", "p50 ms", "p99 ms"):
         table.add_column(name, justify="right")
@@ -158,7 +162,7 @@ def _numbers(books: Books) -> Table:
         failed = ", ".join(f"{code} {count}" for code, count in sorted(numbers.failed.items()))
         cells = [str(numbers.asked), str(numbers.claimed), str(numbers.left)]
         table.add_row(f"{pool.name} ({pool.mode})", *cells, *_percentiles(took), as_markup(failed))
-    table.caption = "from request to pod, as callers saw it, with the time in which Waggle was dead; left: gave up"
+    table.caption = "times from request to pod as the callers saw them, while Waggle was down too; left: disconnected"
     table.caption_justify = "left"
     return table
 
