@@ -13,28 +13,13 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from extender.operate.look_commands import (
-    AccountOption,
-    CaOption,
-    CertOption,
-    ContextOption,
-    Format,
-    KeyOption,
-    KubeconfigOption,
-    OutputOption,
-    ServerOption,
-    ServiceOption,
-    TokenOption,
-    WaggleOption,
-)
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
-from extender.operate.topology import NAMESPACE
+from extender.operate.waggle_options import Format, OutputOption, WaggleOptions, calls_waggle
 
 if TYPE_CHECKING:
     from extender.client import SyncClaim, SyncWaggle
@@ -62,6 +47,7 @@ def add_claim_commands(app: typer.Typer) -> None:
     app.command("release")(release)
 
 
+@calls_waggle
 def claim(
     pool: Annotated[str, typer.Argument(metavar="NAMESPACE/POOL", help="The pool.")],
     command: Annotated[
@@ -93,16 +79,8 @@ def claim(
     ] = 0,
     detach: Annotated[bool, typer.Option("--detach", help="Print the claim and exit; do not release it.")] = False,
     output: OutputOption = Format.TEXT,
-    server: ServerOption = "",
-    ca_file: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    token_file: TokenOption = None,
-    waggle_namespace: WaggleOption = NAMESPACE,
-    service: ServiceOption = "waggle",
-    service_account: AccountOption = "",
-    context: ContextOption = "",
-    kubeconfig: KubeconfigOption = "",
+    *,
+    waggle: WaggleOptions,
 ) -> None:
     """Claim warm pods: while COMMAND runs, until Ctrl-C, or with `--detach` until the lease expires.
 
@@ -116,9 +94,8 @@ def claim(
     if command and detach:
         raise _bad("--detach: not possible with a COMMAND, because the claim ends when COMMAND exits")
     required, labels = _pairs("--require", require), _pairs("--label", label)
-    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
-    with _waggle(*options) as waggle, _terminated_like_interrupted():
-        wanted = waggle.pool(namespace, name).claim(
+    with _client(waggle) as client, _terminated_like_interrupted():
+        wanted = client.pool(namespace, name).claim(
             timeout=timeout,
             count=count,
             key=claim_key,
@@ -140,6 +117,7 @@ def claim(
     raise typer.Exit(status)
 
 
+@calls_waggle
 def pools(
     pool: Annotated[
         str, typer.Argument(metavar="[NAMESPACE/POOL]", help="Show only this pool, with its tenants.")
@@ -148,16 +126,8 @@ def pools(
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Show only pools in this namespace.")
     ] = "",
     output: OutputOption = Format.TEXT,
-    server: ServerOption = "",
-    ca_file: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    token_file: TokenOption = None,
-    waggle_namespace: WaggleOption = NAMESPACE,
-    service: ServiceOption = "waggle",
-    service_account: AccountOption = "",
-    context: ContextOption = "",
-    kubeconfig: KubeconfigOption = "",
+    *,
+    waggle: WaggleOptions,
 ) -> None:
     """Show pools: how many pods are idle and claimed, how many requests wait, and why.
 
@@ -165,37 +135,28 @@ def pools(
     """
     from extender.operate.claim_text import pool_text, pools_text
 
-    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
-    with _waggle(*options) as waggle:
+    with _client(waggle) as client:
         if pool:
-            one = waggle.pool(*_split(pool)).status()
+            one = client.pool(*_split(pool)).status()
             say(_json(one) if output is Format.JSON else pool_text(one))
         else:
-            all_of_them = waggle.pools(namespace)
+            all_of_them = client.pools(namespace)
             say(_json({"items": all_of_them}) if output is Format.JSON else pools_text(all_of_them))
 
 
+@calls_waggle
 def release(
     claim: Annotated[str, typer.Argument(metavar="ID", help="The claim's id, as `waggle claim` prints it.")],
-    server: ServerOption = "",
-    ca_file: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    token_file: TokenOption = None,
-    waggle_namespace: WaggleOption = NAMESPACE,
-    service: ServiceOption = "waggle",
-    service_account: AccountOption = "",
-    context: ContextOption = "",
-    kubeconfig: KubeconfigOption = "",
+    *,
+    waggle: WaggleOptions,
 ) -> None:
     """Release a claim: its pods are deleted, or return to their pool.
 
     Exit status: 0 success; 1 there is no such claim; 2 Waggle cannot be reached, or refuses the call.
     """
-    options = (server, ca_file, cert, key, token_file, waggle_namespace, service, service_account, context, kubeconfig)
-    with _waggle(*options) as waggle:
-        found = waggle.get(claim)
-        waggle.release(claim)
+    with _client(waggle) as client:
+        found = client.get(claim)
+        client.release(claim)
         say(f"{claim} is released: {', '.join(pod.name for pod in found.pods) or 'it had no pods'}")
 
 
@@ -281,37 +242,20 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _waggle(
-    server: str,
-    ca_file: Path | None,
-    cert: Path | None,
-    key: Path | None,
-    token_file: Path | None,
-    waggle_namespace: str,
-    service: str,
-    service_account: str,
-    context: str,
-    kubeconfig: str,
-) -> Iterator[SyncWaggle]:
+def _client(waggle: WaggleOptions) -> Iterator[SyncWaggle]:
     """Yield the client. Errors end the command with their exit status."""
     from extender.client import ClaimLostError, ClaimTimeoutError, NotFoundError, WaggleError
     from extender.operate.claim_reach import waggle_of
-    from extender.operate.look import Server
-    from extender.operate.reach import ReachError, Target
+    from extender.operate.reach import ReachError
 
-    target = Target(waggle_namespace, service, "", kubeconfig, context, service_account)
-    direct = Server(server, ca_file, cert, key) if server else None
     try:
-        with waggle_of(direct, target, token_file) as waggle:
-            yield waggle
+        with waggle.reached(), waggle_of(waggle.direct(), waggle.target, waggle.token_file) as client:
+            yield client
     except (NotFoundError, ClaimTimeoutError, ClaimLostError) as error:
         remark(_said(error), title="waggle", style="red")
         raise typer.Exit(1) from error
     except WaggleError as error:
         raise refuse(ReachError(_said(error))) from error
-    except (ReachError, OSError, UnicodeDecodeError) as error:
-        hint = "" if server else ". For a Waggle on this machine: --server http://127.0.0.1:9096"
-        raise refuse(ReachError(f"{error}{hint}")) from error
     except KeyboardInterrupt:
         remark("interrupted: nothing stays claimed")
         raise typer.Exit(130) from None
