@@ -10,13 +10,14 @@ its own.
 """
 
 from extender.claim_resources.claim import Claim, ClaimedPod, ClaimSpec, ClaimStatus
-from extender.claim_resources.pool import Pool, PoolSpec, PoolStatus
+from extender.claim_resources.pool import Autoscaler, Pool, PoolSpec, PoolStatus
 from extender.claim_resources.reading import ResourceError, read
 from extender.claim_resources.shared import GROUP, VERSION, Condition, Metadata
 
 __all__ = [
     "GROUP",
     "VERSION",
+    "Autoscaler",
     "Claim",
     "ClaimSpec",
     "ClaimStatus",

@@ -5,7 +5,7 @@ Each rule has an example, tests/fixtures/lint-pools/CODE.yaml, which docs/pool-l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from extender.claims.writes.names import CLAIM_ANNOTATION, PHASE_LABEL
@@ -276,7 +276,7 @@ def budget_without_controller(scene: Scene, pool: LintedPool) -> Iterator[str]:
         plain, keys = selector_of(spec.section("selector"))
         if isinstance(spec.fields.get("minAvailable"), int) or keys & set(pool.selector):
             continue
-        if any(plain.items() <= each.pod_labels.items() for each in scene.of_pool(pool)):
+        if _selects_pods(scene, pool, plain):
             yield f"PodDisruptionBudget {name_of(budget)}"
 
 
@@ -357,9 +357,7 @@ def service_loses_them(scene: Scene, pool: LintedPool) -> Iterator[str]:
         return
     for service in scene.of("Service", pool.namespace):
         selector = texts(service.section("spec").section("selector"))
-        if set(selector) & set(pool.selector) and any(
-            selector.items() <= each.pod_labels.items() for each in scene.of_pool(pool)
-        ):
+        if set(selector) & set(pool.selector) and _selects_pods(scene, pool, selector):
             yield f"Service {name_of(service)}"
 
 
@@ -383,6 +381,11 @@ def rights_missing(scene: Scene, pool: LintedPool) -> Iterator[str]:
 
 def _unreadable(scene: Scene) -> str:
     return " ".join(scene.unread).replace("validatingadmissionpolicies", "ValidatingAdmissionPolicy")
+
+
+def _selects_pods(scene: Scene, pool: LintedPool, labels: Mapping[str, str]) -> bool:
+    """Whether pods of the pool have all these labels."""
+    return any(labels.items() <= each.pod_labels.items() for each in scene.of_pool(pool))
 
 
 def _replicas(workload: Workload) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from extender import claim_resources
-from extender.claim_settings import ClaimSettings, PoolSettings
+from extender.claim_settings import AutoscalerSettings, ClaimSettings, PoolSettings
 from extender.claims.autoscaler import Buffer, ScalePolicy
 from extender.claims.records import Mode, Order, Pool, PoolKey
 from extender.server.claims.workloads import WorkloadRef, Workloads
@@ -28,22 +28,11 @@ def configured_workloads(settings: ClaimSettings) -> dict[PoolKey, WorkloadRef]:
 
 def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
     """Return the scaling policies of these pools."""
-    found = {}
-    for each in settings.pools:
-        if (rules := each.autoscaler) is not None:
-            found[PoolKey(each.namespace, each.name)] = ScalePolicy(
-                least=rules.least,
-                most=rules.most,
-                buffer=Buffer(rules.buffer),
-                idle_seconds=rules.idle_seconds,
-                cooldown=rules.cooldown_seconds,
-                full_cooldown=rules.full_cooldown_seconds,
-                empty_seconds=rules.empty_seconds,
-                quiet_seconds=rules.quiet_seconds,
-                refill_pods=rules.refill_pods,
-                refill_seconds=rules.refill_seconds,
-            )
-    return found
+    return {
+        PoolKey(each.namespace, each.name): _policy(rules, least=rules.least, most=rules.most)
+        for each in settings.pools
+        if (rules := each.autoscaler) is not None
+    }
 
 
 def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, WorkloadRef]:
@@ -58,21 +47,25 @@ def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[
 def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
     """Return the scaling policies of these Pools."""
     return {
-        key: ScalePolicy(
-            least=spec.replicas,
-            most=rules.max_replicas,
-            buffer=Buffer(rules.buffer),
-            idle_seconds=rules.idle_seconds,
-            cooldown=rules.cooldown_seconds,
-            full_cooldown=rules.full_cooldown_seconds,
-            empty_seconds=rules.empty_seconds,
-            quiet_seconds=rules.quiet_seconds,
-            refill_pods=rules.refill_pods,
-            refill_seconds=rules.refill_seconds,
-        )
+        key: _policy(rules, least=spec.replicas, most=rules.max_replicas)
         for key, spec in specs.items()
         if (rules := spec.autoscaler) is not None
     }
+
+
+def _policy(rules: AutoscalerSettings | claim_resources.Autoscaler, *, least: int, most: int) -> ScalePolicy:
+    return ScalePolicy(
+        least=least,
+        most=most,
+        buffer=Buffer(rules.buffer),
+        idle_seconds=rules.idle_seconds,
+        cooldown=rules.cooldown_seconds,
+        full_cooldown=rules.full_cooldown_seconds,
+        empty_seconds=rules.empty_seconds,
+        quiet_seconds=rules.quiet_seconds,
+        refill_pods=rules.refill_pods,
+        refill_seconds=rules.refill_seconds,
+    )
 
 
 def with_templates(pools: Iterable[Pool], workloads: Workloads) -> tuple[Pool, ...]:

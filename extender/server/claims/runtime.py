@@ -132,11 +132,6 @@ class ClaimRuntime:
             self._asked.pop(request, None)
             self.handle(CallerGone(request))
 
-    @property
-    def waiting(self) -> int:
-        """How many calls have no answer yet."""
-        return len(self._calls)
-
     def _deliver(self, instruction: ClaimInstruction) -> None:
         if isinstance(instruction, Answered):
             done = self._calls.pop(instruction.request, None)

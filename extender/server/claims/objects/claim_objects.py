@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -254,30 +254,20 @@ class ClaimObjects:
             case Renew() if obj is not None:
                 self._renew(tracked, step)
             case SetFinalizers(finalizers) if obj is not None:
-                self._write(
-                    tracked,
-                    WriteFinalizer(
-                        token=next(self._tokens),
-                        namespace=obj.namespace,
-                        name=obj.name,
-                        uid=obj.uid,
-                        resource_version=obj.resource_version,
-                        finalizers=finalizers,
-                    ),
-                )
+                self._write(tracked, WriteFinalizer(**self._version(obj), finalizers=finalizers))
             case SetStatus(status) if obj is not None and tracked.writing is None:
                 tracked.written_at = now
-                self._write(
-                    tracked,
-                    WriteClaimStatus(
-                        token=next(self._tokens),
-                        namespace=obj.namespace,
-                        name=obj.name,
-                        uid=obj.uid,
-                        resource_version=obj.resource_version,
-                        status=status,
-                    ),
-                )
+                self._write(tracked, WriteClaimStatus(**self._version(obj), status=status))
+
+    def _version(self, obj: ClaimObject) -> dict[str, Any]:
+        """The fields of a write that depends on this version of the object."""
+        return {
+            "token": next(self._tokens),
+            "namespace": obj.namespace,
+            "name": obj.name,
+            "uid": obj.uid,
+            "resource_version": obj.resource_version,
+        }
 
     def _ask(self, tracked: Tracked, obj: ClaimObject, tenant: str, wait_seconds: float, now: float) -> None:
         spec = obj.spec
