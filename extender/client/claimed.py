@@ -1,4 +1,4 @@
-"""What a claim says of its pods, for both ways to hold one: in an event loop (`Claim`) and in threads (`SyncClaim`)."""
+"""The properties of a claim's pods that both clients share: in an event loop (`Claim`) and in threads (`SyncClaim`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ClaimedPods(ABC):
     @property
     @abstractmethod
     def record(self) -> ClaimRecord:
-        """The claim as the server last showed it. Raises RuntimeError outside of the block."""
+        """The server's last answer about the claim. Raises RuntimeError outside of the block."""
 
     @property
     def id(self) -> str:
