@@ -55,7 +55,7 @@ class AdvancingPods:
         self._steps: dict[str, _Step] = {}
         self._by_token: dict[int, _Step] = {}
         #: When pods are written or read, by UID.
-        self.timers: Deadlines[str] = Deadlines()
+        self.timers: Deadlines[str] = Deadlines(state.alarm)
         #: How many pods this server has moved to each phase.
         self.counts: Counter[Phase] = Counter()
 

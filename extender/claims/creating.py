@@ -60,7 +60,7 @@ class CreatingPods:
         self._state = state
         self._creating: dict[int, _Creating] = {}
         self._of_claim: dict[str, set[int]] = {}
-        self.timers: Deadlines[int] = Deadlines()
+        self.timers: Deadlines[int] = Deadlines(state.alarm)
 
     def number(self, pool: PoolKey) -> int:
         """Return how many pods of this pool are being created."""

@@ -11,6 +11,7 @@ writes as the window allows.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -58,7 +59,7 @@ from extender.claims.writes.give import PodGivenBack
 from extender.claims.writes.look import PodLooked
 from extender.claims.writes.renew import PodRenewed
 from extender.claims.writes.take import PodTaken
-from extender.core.deadlines import Deadlines, earliest, first_of
+from extender.core.deadlines import Deadlines, first_of
 
 #: Seconds that a request whose pods are being written may outlast its deadline.
 PATIENCE = 5.0
@@ -94,31 +95,17 @@ class ClaimEngine:
         self.creating = CreatingPods(self.state)
         self.orphans = Orphans(self.state, orphan_seconds)
         #: The safety net: when the next audit runs, and what audits have found. Tests require that to be nothing.
-        self._audits: Deadlines[str] = Deadlines()
+        self._audits: Deadlines[str] = Deadlines(self.state.alarm)
         self.missed: Counter[str] = Counter()
         #: When pods that have not started by then are given back, by UID.
-        self._starts: Deadlines[str] = Deadlines()
+        self._starts: Deadlines[str] = Deadlines(self.state.alarm)
         self._epoch = epoch
         self._is_synced = False
         self._is_stopping = False
         #: When requests stop waiting, by claim.
-        self._waits: Deadlines[str] = Deadlines()
+        self._waits: Deadlines[str] = Deadlines(self.state.alarm)
         #: When leases expire, by claim.
-        self._leases: Deadlines[str] = Deadlines()
-        self._timers: tuple[Deadlines[Any], ...] = (
-            self._waits,
-            self._leases,
-            self.taking.timers,
-            self.giving.timers,
-            self.renewing.timers,
-            self.renewing.patience,
-            self.advancing.timers,
-            self.creating.timers,
-            self.state.ripening,
-            self.orphans.timers,
-            self._audits,
-            self._starts,
-        )
+        self._leases: Deadlines[str] = Deadlines(self.state.alarm)
         #: The UIDs of the pods of each claim that this engine granted. Other pods with its mark are given back.
         self._granted: dict[str, frozenset[str]] = {}
         #: This server's claims that failed or have ended: a late write must not restore them.
@@ -158,10 +145,11 @@ class ClaimEngine:
         self.state.now = now
         self._out = []
         self._handlers[type(event)](event, now)
-        due = earliest(self._timers)
-        if due is not None and due <= now:
-            self._on_time(now)
         state = self.state
+        if state.alarm.at <= now:
+            if state.alarm.reset() <= now:
+                self._on_time(now)
+            state.alarm.reset()
         if state.changed or state.dirty or state.between or state.orphans:
             self._settle(now)
         if self.taking.outbox:
@@ -169,8 +157,9 @@ class ClaimEngine:
         return self._out
 
     def next_due(self) -> float | None:
-        """When the next timer is due, seconds of the engine's clock; None if there is none."""
-        return first_of(earliest(self._timers), self.taking.is_due())
+        """When the next timer is due, or earlier, seconds of the engine's clock; None if there is none."""
+        at = self.state.alarm.at
+        return first_of(None if at == math.inf else at, self.taking.is_due())
 
     def missing(self) -> str:
         """Return why requests cannot be served now; "" if they can."""

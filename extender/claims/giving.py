@@ -63,7 +63,7 @@ class GivingPods:
         self._finished = finished
         self._givings: dict[int, Giving] = {}
         self._by_uid: dict[str, int] = {}
-        self.timers: Deadlines[int] = Deadlines()
+        self.timers: Deadlines[int] = Deadlines(state.alarm)
         #: How many pods were given back because their lease expired.
         self.lapsed = 0
 

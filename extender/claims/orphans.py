@@ -25,7 +25,7 @@ class Orphans:
         self._state = state
         self._patience = patience
         #: When each is deleted, by UID.
-        self.timers: Deadlines[str] = Deadlines()
+        self.timers: Deadlines[str] = Deadlines(state.alarm)
         self._tokens: dict[int, str] = {}
         self.deleted = 0
 

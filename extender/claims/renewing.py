@@ -89,8 +89,8 @@ class RenewingClaims:
         #: The claim of each call that waits for its answer.
         self._claims: dict[str, str] = {}
         #: When pods are written or read again, and when renewals are given up.
-        self.timers: Deadlines[int] = Deadlines()
-        self.patience: Deadlines[str] = Deadlines()
+        self.timers: Deadlines[int] = Deadlines(state.alarm)
+        self.patience: Deadlines[str] = Deadlines(state.alarm)
         self._out: list[Instruction] = []
 
     def ask(self, claim: Claim, request: str, seconds: float, now: float, *, may_shorten: bool) -> list[Instruction]:

@@ -19,7 +19,7 @@ from extender.claims.members import Members
 from extender.claims.rate import Rate
 from extender.claims.records import ClaimMark, Phase, Pool, PoolKey, WarmPod
 from extender.claims.supply import Supply
-from extender.core.deadlines import Deadlines
+from extender.core.deadlines import Alarm, Deadlines
 from extender.core.freshness import older
 from extender.core.ledger import Ledger
 
@@ -143,8 +143,10 @@ class ClaimState:
     def __init__(self) -> None:
         self.ledger: Ledger[None] = Ledger()
         self.members = Members()
+        #: When the next timer of any part of the engine is due, or earlier.
+        self.alarm = Alarm()
         #: When this server may claim an idle pod that is reserved for others, by UID.
-        self.ripening: Deadlines[str] = Deadlines()
+        self.ripening: Deadlines[str] = Deadlines(self.alarm)
         #: When such a pod became idle.
         self._idle_since: dict[str, float] = {}
         self.pods: dict[str, WarmPod] = {}
@@ -477,8 +479,9 @@ class ClaimState:
 
     def _date(self, claim: Claim) -> None:
         """Set the end of the lease: the latest one that a mark on its pods names."""
-        marks = (self.pods[uid].mark for uid in claim.uids)
-        claim.expires = max((mark.expires for mark in marks if mark is not None), default=claim.expires)
+        ends = [mark.expires for uid in claim.uids if (mark := self.pods[uid].mark) is not None]
+        if ends:
+            claim.expires = max(ends)
 
     def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
         """Count the pod of a new hold as one of the tenant's pods."""

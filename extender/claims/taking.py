@@ -98,7 +98,7 @@ class TakingPods:
         self.outbox: deque[int] = deque()
         self._in_flight = 0
         #: When pods are read again.
-        self.timers: Deadlines[int] = Deadlines()
+        self.timers: Deadlines[int] = Deadlines(state.alarm)
 
     @property
     def in_flight(self) -> int:

@@ -30,12 +30,45 @@ K = TypeVar("K", bound=Hashable)
 _SLACK = 64
 
 
-class Deadlines(Generic[K]):
-    """One deadline for each key."""
+class Alarm:
+    """A time before which nothing of several `Deadlines` is due: so that an engine need not look at all of them.
 
-    __slots__ = ("_entries", "_heap", "_last", "_places")
+    Deadlines that are set make it earlier. Those that are discarded do not make it later, so it may come too early:
+    then `reset` finds out when it comes next.
+    """
+
+    __slots__ = ("_all", "at")
 
     def __init__(self) -> None:
+        #: Seconds of the clock of the deadlines; infinite: nothing is due.
+        self.at = math.inf
+        self._all: list[Deadlines[Any]] = []
+
+    def watch(self, deadlines: Deadlines[Any]) -> None:
+        self._all.append(deadlines)
+
+    def reset(self) -> float:
+        """Set it to the first deadline of all, and return that; infinite if there is none."""
+        first = earliest(self._all)
+        self.at = math.inf if first is None else first
+        return self.at
+
+
+#: No time is before its time.
+_NO_ALARM = Alarm()
+_NO_ALARM.at = -math.inf
+
+
+class Deadlines(Generic[K]):
+    """One deadline for each key. `alarm`: is made as early as any deadline that is set."""
+
+    __slots__ = ("_alarm", "_entries", "_heap", "_last", "_places")
+
+    def __init__(self, alarm: Alarm | None = None) -> None:
+        self._alarm = _NO_ALARM
+        if alarm is not None:
+            self._alarm = alarm
+            alarm.watch(self)
         #: The current heap entry of each key: time, number, key. The number keeps the order among equal times.
         self._entries: Table[K, tuple[float, int, K]] = Table()
         #: All current entries, and outdated ones of keys that were set again or discarded.
@@ -49,6 +82,8 @@ class Deadlines(Generic[K]):
         if at == math.inf:
             self._entries.pop(key, None)
             return
+        if at < self._alarm.at:
+            self._alarm.at = at
         entry = self._places.get((key, at))
         if entry is None:
             self._last += 1

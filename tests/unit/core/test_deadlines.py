@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from extender.core.deadlines import Deadlines, earliest, first_of
+from extender.core.deadlines import Alarm, Deadlines, earliest, first_of
 
 
 @pytest.fixture
@@ -104,3 +106,26 @@ def test_the_earliest_of_several_timers(deadlines: Deadlines[str]) -> None:
     assert earliest((other, deadlines)) == 5.0
     deadlines.discard("a")
     assert earliest((deadlines, other)) == 7.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("ab"), st.none() | st.integers(0, 5))))
+def test_an_alarm_is_never_later_than_the_first_deadline_of_all(steps: list[tuple[int, str, int | None]]) -> None:
+    alarm = Alarm()
+    both: tuple[Deadlines[str], ...] = (Deadlines(alarm), Deadlines(alarm))
+    for which, key, at in steps:
+        if at is None:
+            both[which].discard(key)
+        else:
+            both[which].set(key, float(at))
+        first = earliest(both)
+        assert alarm.at <= (math.inf if first is None else first)
+    assert alarm.reset() == alarm.at == (math.inf if earliest(both) is None else earliest(both))
+
+
+def test_an_alarm_that_is_reset_is_not_early() -> None:
+    alarm = Alarm()
+    deadlines: Deadlines[str] = Deadlines(alarm)
+    deadlines.set("a", 3.0)
+    deadlines.set("a", 7.0)
+    assert alarm.at == 3.0
+    assert alarm.reset() == 7.0
