@@ -3,7 +3,7 @@
     engine --> command --> CommandKind.request --> sent --> Outcome --> CommandKind.report --> event --> engine
            \\-> command --> BestEffortKind.requests --> sent, one after the other --> nothing: it may be lost
 
-A *command* is a frozen record of an engine (a dataclass or a msgspec.Struct), so that a recorded run can be replayed. A
+A *command* is a frozen record of an engine, as a rule a msgspec.Struct, so that a recorded run can be replayed. A
 *kind* says how commands of one class become requests and how their outcome is reported. An engine lists its kinds in
 one `CommandSet`. A new kind of write is one file of its engine, with the command, its request and its report, and one
 entry in that list.
@@ -50,7 +50,7 @@ class Write(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandKind(Generic[CommandT, ObjectT, EventT_co]):
-    """How commands of one dataclass are carried out and reported, each exactly once, by an event of `reported_as`.
+    """How commands of one class are carried out and reported, each exactly once, by an event of `reported_as`.
 
     `report` gets the object in the response if the outcome is DONE and `decode` is given, else None. `decode` raises
     DecodeError for an object that it cannot read; the outcome is then UNKNOWN.
@@ -116,7 +116,7 @@ class Moment:
 
 
 class BestEffortKind(Protocol[CommandT]):
-    """How commands of one dataclass are carried out whose outcome is not reported. They have a `term`.
+    """How commands of one class are carried out whose outcome is not reported. They have a `term`.
 
     One instance serves one writer, on one thread at a time, and may remember what it wrote.
     """

@@ -19,21 +19,20 @@ touch that was dropped, so it is refused. A waiter may thus look once too often,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from algorithm.tables import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True):
     """The keys that were looked at, and the generation at that time."""
 
     keys: tuple[str, ...]
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Parking:
+class _Parking(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     order: int
     generation: int

@@ -9,7 +9,7 @@ term can begin at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from algorithm.reasons import Code, reason
 from extender.core.freshness import HandoverVersions, latest

@@ -14,7 +14,6 @@ that failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
@@ -68,8 +67,7 @@ def weigh(record: object) -> int:
     return _RECORD + len(text) + more + _PAIR * text.count(b"[")
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(msgspec.Struct, Generic[T], frozen=True):
     """One difference. With GONE, `obj` is the last known record."""
 
     kind: ChangeKind

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import structlog
 
 from extender.core.commands import BestEffortKind, Moment
@@ -224,7 +225,7 @@ class BestEffortWriter:
         if outcome.kind is OutcomeKind.THROTTLED:
             if self._api.permits(term):
                 return outcome
-            outcome = replace(outcome, kind=OutcomeKind.REJECTED)
+            outcome = msgspec.structs.replace(outcome, kind=OutcomeKind.REJECTED)
         if outcome.kind not in (OutcomeKind.DONE, OutcomeKind.GONE):
             log.info("hint not written", method=request.method, path=request.path, error=outcome.detail)
         return outcome

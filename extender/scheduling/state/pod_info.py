@@ -32,6 +32,8 @@ class State(StrEnum):
     BOUND = "Bound"
 
 
+_NONE_OFFERED = SuggestedNodes()
+
 #: The states in which the pod is allocated for the algorithm.
 ALLOCATED = frozenset({State.BINDING, State.BOUND})
 
@@ -98,7 +100,7 @@ class PodInfo:
     #: A preemption of ours was deferred because the informer has not reported this pod yet.
     deferred: bool = False
     #: The nodes that kube-scheduler last offered, other than in a trial.
-    offered: SuggestedNodes = field(default_factory=SuggestedNodes)
+    offered: SuggestedNodes = _NONE_OFFERED
     #: The number of all filter calls, and of those that were answered with a place and not followed by a bind yet.
     attempts: int = 0
     unanswered: int = 0

@@ -34,7 +34,8 @@ What each state holds:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from algorithm.interface import Victim
 from algorithm.model import Pod
@@ -53,8 +54,7 @@ class IllegalTransitionError(AssertionError):
     """A transition that is not in the table: a bug of the engine. The message contains the pod's history."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionContext:
+class TransitionContext(msgspec.Struct, frozen=True):
     """The input of a transition besides the PodInfo."""
 
     why: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from algorithm.model import Pairs
 from extender.core.commands import CommandKind
@@ -11,8 +12,7 @@ from extender.core.outcomes import Outcome
 from extender.core.requests import Request, pod_path, post_request
 
 
-@dataclass(frozen=True, slots=True)
-class WriteBinding:
+class WriteBinding(msgspec.Struct, frozen=True):
     """POST the Binding with UID and annotations, if the `term` still lasts. Reported by BindFinished.
 
     It must not be sent later than `valid_for` seconds after it was given; then it is reported as THROTTLED. The engine
@@ -29,8 +29,7 @@ class WriteBinding:
     valid_for: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class BindFinished:
+class BindFinished(msgspec.Struct, frozen=True):
     """The report of a WriteBinding."""
 
     token: int

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from algorithm.reasons import Reason
 from extender.core.commands import Moment
@@ -30,8 +31,7 @@ CREATED, COUNTED, SUPPRESSED = "events created", "events counted", "events suppr
 _LONGEST_NOTE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True):
     """Create a Kubernetes Event on the pod, to show what happened. Not reported."""
 
     namespace: str

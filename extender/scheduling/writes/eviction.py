@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from algorithm.model import PodKey
 from extender.core.commands import CommandKind
@@ -11,8 +12,7 @@ from extender.core.outcomes import Outcome
 from extender.core.requests import Request, pod_path, post_request
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """POST an Eviction with UID precondition, if the `term` still lasts; not after `valid_for` seconds.
 
     `dry_run`: only ask whether the API server would allow the eviction. Reported by EvictFinished.
@@ -28,8 +28,7 @@ class Evict:
     valid_for: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class EvictFinished:
+class EvictFinished(msgspec.Struct, frozen=True):
     """The report of an Evict of the pod `uid`. REJECTED: eviction is not allowed (PodDisruptionBudget, RBAC)."""
 
     token: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from algorithm.model import Pod
 from extender.core.commands import CommandKind
@@ -11,8 +12,7 @@ from extender.core.outcomes import Outcome
 from extender.core.requests import Request, pod_path
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPod:
+class ReadPod(msgspec.Struct, frozen=True):
     """GET the pod live (not from any cache). Reported by PodRead."""
 
     token: int
@@ -21,8 +21,7 @@ class ReadPod:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodRead:
+class PodRead(msgspec.Struct, frozen=True):
     """The report of a ReadPod: the pod as it is on the API server now, or why it could not be read.
 
     `outcome` is DONE with the pod (whatever its UID is now), GONE without one; any other: it could not be read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
@@ -14,8 +14,7 @@ ANNOTATION = "waggle.dev/preemption"
 LONGEST_RECORD = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPreemption:
+class RecordPreemption(msgspec.Struct, frozen=True):
     """PATCH the annotation of a preemption on a waiting pod, if the `term` still lasts; "" removes it.
 
     Not after `valid_for` seconds. Reported by PreemptionRecorded.
@@ -30,8 +29,7 @@ class RecordPreemption:
     valid_for: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionRecorded:
+class PreemptionRecorded(msgspec.Struct, frozen=True):
     """The report of a RecordPreemption on the pod `uid`."""
 
     token: int

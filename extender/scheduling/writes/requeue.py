@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.core.commands import Moment
 from extender.core.outcomes import OutcomeKind
@@ -15,8 +16,7 @@ from extender.core.requests import Request, annotation_request, pod_path
 ANNOTATION = "waggle.dev/nudge"
 
 
-@dataclass(frozen=True, slots=True)
-class RequeuePod:
+class RequeuePod(msgspec.Struct, frozen=True):
     """PATCH an annotation on a waiting pod, so that kube-scheduler requeues it now. Not reported: it may be lost."""
 
     namespace: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import get_args
 
+import msgspec
 import pytest
 
 from algorithm.model import Pod
@@ -26,7 +26,7 @@ def test_every_instruction_is_an_answer_or_a_command_with_a_kind() -> None:
 
 
 def test_every_command_that_writes_is_given_in_a_term_and_no_read_is() -> None:
-    with_term = {each for each in get_args(Command) if "term" in {field.name for field in fields(each)}}
+    with_term = {each for each in get_args(Command) if "term" in {field.name for field in msgspec.structs.fields(each)}}
     reads = {each.command for each in commands().kinds if each.is_read}
     assert with_term == set(get_args(Write))
     assert set(get_args(Command)) - with_term == reads
