@@ -11,13 +11,14 @@ from extender.claims.records import Demand, Mode, OnEmpty
 from extender.claims.requests import weight
 from extender.claims.state import PoolState
 
-#: Different demands for which a pool's pods are kept ready, and with which requests may wait. The last of them are kept
-#: for tenants that wait with fewer than so many. Requests that need nothing in particular always may: the junk of one
-#: tenant must not refuse the ordinary requests of another.
+#: How many different demands a pool's waiting requests may have, and for how many its fitting pods are indexed. The
+#: last `KEPT_DEMANDS` of them are for tenants with fewer demands than that. Requests without a demand are always
+#: allowed. So one tenant's odd demands cannot block the ordinary requests of others.
 MOST_DEMANDS, KEPT_DEMANDS = 64, 16
-#: Different demands and priorities with which the requests of one tenant may wait: what it costs to serve one of them.
+#: How many different demands and priorities the waiting requests of one tenant may have: serving one takes O(places).
 MOST_PLACES_OF_TENANT = 256
-#: Bytes that the callers of all pending requests may have written; of small ones the number alone is bounded.
+#: The limit of bytes in labels, annotations, images and demands of all pending requests; a character counts as a byte.
+#: Requests with at most `_SMALL` bytes are always allowed, because the queue limits their number.
 MOST_BYTES, _SMALL = 64 * 1024 * 1024, 1024
 _ANYTHING = Demand()
 
@@ -41,7 +42,7 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending
     if refused is None and (asked.labels or asked.annotations or asked.images):
         refused = _contents(asked, state)
     if refused is None and (mine := weight(asked)) > _SMALL and pending + mine > MOST_BYTES:
-        detail = f"labels, annotations and images of all waiting requests have {MOST_BYTES} bytes: no more may wait"
+        detail = f"the labels, annotations and images of all waiting requests would exceed {MOST_BYTES} bytes"
         refused = ClaimCode.QUEUE_FULL, detail
     return refused
 
@@ -62,14 +63,20 @@ def _demands(asked: ClaimAsked, queue: ClaimQueue) -> Refusal | None:
         return None
     if len(places) >= MOST_PLACES_OF_TENANT:
         most = MOST_PLACES_OF_TENANT
-        return ClaimCode.TOO_MANY_DEMANDS, f"requests of this tenant with {most} requirements and priorities wait"
+        detail = (
+            f"waiting requests of this tenant have {most} combinations of required labels and priority: no more may"
+        )
+        return ClaimCode.TOO_MANY_DEMANDS, detail
     if asked.demand == _ANYTHING or queue.has(asked.demand):
         return None
     waiting = queue.number_of_demands()
     if waiting >= MOST_DEMANDS:
-        return ClaimCode.TOO_MANY_DEMANDS, f"requests with {MOST_DEMANDS} different requirements wait"
+        return ClaimCode.TOO_MANY_DEMANDS, f"waiting requests have {MOST_DEMANDS} sets of required labels: no more may"
     if waiting >= MOST_DEMANDS - KEPT_DEMANDS and len({place[0] for place in places}) >= KEPT_DEMANDS:
-        return ClaimCode.TOO_MANY_DEMANDS, "requests of this tenant wait with most of the different requirements"
+        detail = (
+            f"waiting requests of this tenant have {KEPT_DEMANDS} or more of the {MOST_DEMANDS} sets of required labels"
+        )
+        return ClaimCode.TOO_MANY_DEMANDS, detail
     return None
 
 

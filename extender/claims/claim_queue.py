@@ -35,7 +35,7 @@ class Waiter(msgspec.Struct, frozen=True, gc=False):
     pods: int = 1
 
 
-#: A demand, a priority, a tenant: what has a queue of its own.
+#: Demand, priority and tenant: requests with the same place are in the same heap.
 Place = tuple[Demand, int, str]
 #: Minus the priority, start time, sequence, tenant.
 _Head = tuple[int, float, int, str]

@@ -178,7 +178,7 @@ class ClaimEngine:
         return views.claim(self.state, self.requests, name, now)
 
     def idle_rate(self, pool: PoolKey, now: float) -> float:
-        """Return how many pods of the pool became idle lately, each second; 0 if none did."""
+        """Return how many pods of the pool became idle per second, over the last five minutes."""
         found = self.state.pools.get(pool)
         return found.becoming_idle.rate(now) if found is not None else 0.0
 

@@ -49,7 +49,7 @@ class Pending(msgspec.Struct):
 
 
 def weight(asked: ClaimAsked) -> int:
-    """Return the bytes of what its caller has written."""
+    """Return the size of the request's labels, annotations, images and demand, in characters."""
     if not (asked.labels or asked.annotations or asked.images or asked.demand.labels):
         return 0
     pairs = (*asked.labels, *asked.annotations, *asked.images, *asked.demand.labels)

@@ -51,7 +51,7 @@ def lint(
     FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
     cannot be read.
 
-    `waggle lint pool` looks at pools of warm pods: `waggle lint pool --help`.
+    `waggle lint pool` checks pools of warm pods: `waggle lint pool --help`.
     """
     from extender.operate import lint as linter
     from extender.operate.document import DocumentError, read
@@ -84,11 +84,11 @@ def lint_pool(
         ),
     ] = None,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="Ask the API server for them, and for Waggle's rights.")
+        bool, typer.Option("--cluster", help="Read the objects from the API server, and check Waggle's rights.")
     ] = False,
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", help="--cluster: look for Pools here, too; again for several."),
+        typer.Option("--namespace", "-n", help="With --cluster: also check the Pools here; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
     ignore: Annotated[
@@ -96,13 +96,12 @@ def lint_pool(
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
 ) -> None:
-    """Find misconfigured pools before they bite: what will happen, and what to do about it.
+    """Find misconfigured pools: what will happen, and what to do about it. It changes nothing.
 
-    Looks at the pools of FILE, and at Pool objects among the others; without `--objects` and `--cluster` at FILE
-    alone.
-    With `--cluster`, run it with the credentials that Waggle has: it changes nothing.
+    Checks the pools of FILE, and the Pools among the objects of `--objects` or `--cluster`; without these options only
+    FILE. Run `--cluster` with Waggle's own credentials, because it also checks their rights.
 
-    Exit status: 0 nothing worse than a remark, 1 something to mend, 2 something cannot be read.
+    Exit status: 0 no errors or warnings; 1 errors or warnings; 2 a file, or the API server, cannot be read.
     """
     from extender.kube.client.api import ApiError
     from extender.operate import lint_pools

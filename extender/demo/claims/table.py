@@ -170,7 +170,7 @@ def _numbers(books: Books) -> Table:
 def show_stay(console: Console, cast: Cast) -> None:
     """Lines that work while the demo stays up."""
     console.print(f"\nThe pools, who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
-    console.print("\nA few callers go on. Everything stays up until Ctrl-C. Try in another terminal:\n")
+    console.print("\nA few callers continue. Everything stays up until Ctrl-C. Try in another terminal:\n")
     for what, line in (*_waggle_lines(cast), *(_kubectl_lines(cast) if cast.kubectl else _curl_lines(cast))):
         if what:
             console.print(f"  [dim]# {what}[/dim]")

@@ -20,7 +20,7 @@ from extender.server.views import Metric
 
 #: Upper bounds of the histogram for Prometheus, seconds.
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: A minute is kept in slots of so many seconds each.
+#: A minute is kept in slots: the length of one, seconds, and their number.
 _SLOT, _SLOTS = 5.0, 12
 #: The bounds for the page: the first in seconds, each 1.2 times the one before; the last exceeds the longest wait.
 _FIRST, _STEP, _NUMBER = 0.0002, 1.2, 95

@@ -158,7 +158,7 @@ class ClaimRuntime:
     def look(self, read: Callable[[ClaimEngine, float], T], patience: float = -1) -> T:
         """Return `read(engine, now)`, called under the lock: it must be fast, and must not return live records.
 
-        Raises LoopBusy if the lock is not free within `patience` seconds; -1 waits for ever.
+        Raises LoopBusy if the lock is not free within `patience` seconds; -1: no limit.
         """
         with self.loop.paused(patience) as now:
             return read(self._engine, now)

@@ -17,7 +17,7 @@ from extender.claims.records import OnEmpty, WarmPod
 from extender.claims.views import ClaimStage, ClaimView, PoolSnapshot
 from extender.web.error_answers import ErrorBody
 
-#: The last second that a date can have: a mark that somebody has written may say any number.
+#: The last second that `datetime` supports: every client that may write pods can put any number into a mark.
 _LATEST = 253402300799.0
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 _Value = Annotated[str, StringConstraints(max_length=63)]

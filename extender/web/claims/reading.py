@@ -1,7 +1,7 @@
 """Reads the bodies of claims' requests into their models.
 
-A model says how many labels there may be, but it looks at all of them before it counts, and makes an error of each: a
-body of 40,000 labels that are numbers took a second. So larger bodies are counted first.
+A model limits the number of labels, but validates all of them before it counts, and creates an error for each: a body
+with 40,000 labels that are numbers took a second. So the entries of large bodies are counted first.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from extender.web.errors import BadRequest
 
-#: Bytes from which on a body is counted first, and the most entries of an object or an array: more than any field has.
+#: The size from which a body is counted first, bytes, and the limit of entries in one field, which no field reaches.
 _LARGE, _MOST_ENTRIES = 2048, 64
 _M = TypeVar("_M", bound=BaseModel)
 
 
 def read_model(body: bytes, model: type[_M]) -> _M:
-    """Return the body as its model; an empty one has the defaults. Raises BadRequest, or pydantic's ValidationError."""
+    """Return the body as its model; an empty body has defaults. Raises BadRequest, or pydantic's ValidationError."""
     if not body.strip():
         return model.model_validate({})
     if len(body) > _LARGE:
@@ -31,7 +31,7 @@ def _check_numbers(body: bytes) -> None:
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # the model says what is wrong
+        return  # the model reports the error
     _check_number("body", found)
     for name, value in found.items() if isinstance(found, dict) else ():
         _check_number(name[:253], value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from extender.claim_resources import Condition
 
-#: The last second that a date can have: a mark that somebody has written may say any number.
+#: The last second that `datetime` supports: every client that may write pods can put any number into a mark.
 _LATEST = 253402300799.0
 
 

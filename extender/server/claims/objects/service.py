@@ -43,8 +43,8 @@ log = structlog.get_logger(__name__)
 _MOST_MEMORY = 128 * MIB
 #: Seconds between two lists of the objects, in case a watch has lost an event. Nothing else waits for this.
 _RESYNC = 600.0
-#: Changed Pools are taken in again after so many times as long as it took, and so many seconds at most: an author who
-#: changes them all the time takes a tenth of a core from the others.
+#: After changed Pools were handled, the next change waits nine times as long as that took, for 10 s at most. So a user
+#: who changes Pools all the time gets a tenth of a core.
 _REST, _LONGEST_REST = 9.0, 10.0
 _MISSING = "are the CustomResourceDefinitions installed (kubectl apply -k manifests/crds)?"
 
