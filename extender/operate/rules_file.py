@@ -58,7 +58,7 @@ def policy_file(config: Section) -> Iterator[At]:
     Severity.ERROR,
     refused=True,
     happens="kube-scheduler does not start: this is not its configuration.",
-    mend=f"Begin the file with {_HEAD}.",
+    mend=f"Begin the file with {_HEAD}. For Waggle's own configuration there is `waggle lint pool`.",
 )
 def another_kind(config: Section) -> Iterator[At]:
     if config.text("kind") not in (KIND, "Policy"):

@@ -18,7 +18,7 @@ from rich.console import Console
 from extender.demo import hived
 from extender.demo.cast import Cast, CastError, Process
 from extender.demo.claims.books import Books
-from extender.demo.claims.play import ClaimsDemo
+from extender.demo.claims.play import ClaimsDemo, load_of_others
 from extender.demo.claims.pools import CLUSTER_ARGUMENTS, cluster_objects, sections
 from extender.demo.claims.table import Verdict, show_verdict
 from extender.demo.claims.table import show_stay as show_claims_stay
@@ -240,6 +240,18 @@ def test_the_demo_names_the_command_as_the_shell_finds_it(tmp_path: Path, monkey
     assert own_command() == str(installed)
     monkeypatch.chdir(tmp_path)
     assert own_command() == "bin/waggle"
+
+
+@pytest.mark.parametrize(
+    ("load", "cpus", "told"), [(14.2, 2, "load 14 on 2 CPUs"), (1.9, 2, ""), (3.0, None, "load 3 on 1")]
+)
+def test_a_busy_machine_is_told_before_its_slow_answers(
+    monkeypatch: pytest.MonkeyPatch, load: float, cpus: int | None, told: str
+):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    assert told in load_of_others()
+    assert bool(told) == bool(load_of_others())
 
 
 def test_the_demo_of_claims_has_no_use_for_an_algorithm():

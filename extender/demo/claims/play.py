@@ -6,6 +6,7 @@ not only on Waggle's own numbers; everything that was started is stopped.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -88,6 +89,8 @@ class ClaimsDemo:
             cast.wait_ready()
             self._wait_full(_PATIENCE)
         size = sum(each.size for each in POOLS)
+        if load := load_of_others():
+            self._console.print(f"[yellow]![/yellow] {load}: answers take longer than they need to", soft_wrap=True)
         self._console.print(
             f"[green]✓[/green] {len(POOLS)} pools with {size} idle pods; Waggle serves at [bold]{cast.url}[/bold]"
         )
@@ -255,6 +258,16 @@ class ClaimsDemo:
             claimed=len(claimed),
             idle=sum(found.get("idle", 0) for found in self._scene.pools.values()),
         )
+
+
+def load_of_others() -> str:
+    """Say what else this machine does, if that is as much as it can; "" if not, or if nobody knows."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return ""
+    cpus = os.cpu_count() or 1
+    return f"This machine is busy (load {load:.0f} on {cpus} CPUs)" if load > cpus else ""
 
 
 def _claim_of(pod: Object) -> str:
