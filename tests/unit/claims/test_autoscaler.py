@@ -287,6 +287,6 @@ def test_it_orders_no_more_than_is_lacking_and_comes_to_rest(
             workload.changes.clear()
     assert workload.changes == [], "it never comes to rest"
     if room == 1000:
-        assert workload.queued == 0, "capacity that was lacking was not ordered"
+        assert workload.queued == 0 or workload.desired == rules.most, "capacity that was lacking was not ordered"
         spare = len(workload.idle_since)
         assert spare <= max(least, buffer(rules, snapshots[-1], 1500.0)) + math.ceil(lag)
